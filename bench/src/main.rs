@@ -1,0 +1,2 @@
+//! Bloomgate beside its peers.
+fn main() {}

@@ -1,0 +1,2 @@
+//! The `bloomgate` command.
+fn main() {}
