@@ -1,0 +1,51 @@
+//! Where a filter's words live: alone in memory ([`Owned`]), shared between threads ([`Shared`]), or in a file that
+//! is queried in place ([`Mapped`]). The words are the same in all three, and in the file.
+
+pub(crate) mod counter;
+mod owned;
+mod shared;
+
+pub use owned::{HugePages, Owned};
+pub use shared::Shared;
+
+pub(crate) use counter::Counter;
+
+use crate::arch::words::ReadWords;
+
+/// A place for a filter's words. Sealed: the three places above are all there are.
+pub trait Store: sealed::Sealed {}
+
+pub(crate) mod sealed {
+    use super::ReadWords;
+
+    /// What the filters need of a place.
+    pub trait Sealed: Sized {
+        /// How the words are read.
+        #[allow(private_interfaces, private_bounds)]
+        type Read<'a>: ReadWords
+        where
+            Self: 'a;
+        /// How the keys are counted.
+        #[allow(private_interfaces, private_bounds)]
+        type Count: super::counter::Count;
+        /// Whether words must be admitted before they are read (a mapped file, verified on first touch).
+        const CHECKED: bool = false;
+        /// The words.
+        #[allow(private_interfaces)]
+        fn words(&self) -> Self::Read<'_>;
+        /// Whether the word may be believed; false makes the answer "maybe".
+        #[inline(always)]
+        fn admit(&self, _word: usize) -> bool {
+            true
+        }
+        /// Whether all words have been admitted, so that asking one by one can be skipped.
+        #[inline(always)]
+        fn admitted(&self) -> bool {
+            true
+        }
+        /// Whether the kernel was asked for huge pages.
+        fn huge_pages(&self) -> super::HugePages {
+            super::HugePages::NotAsked
+        }
+    }
+}

@@ -1,0 +1,600 @@
+//! Counters instead of bits: keys can be removed again.
+//!
+//! **When.** A set that loses keys while it is asked, and whose remover knows that the key was inserted. **When
+//! not.** Keys never go (four times the memory of [`super::Blocked`] for nothing); or the remover guesses: removing a
+//! key that only *seemed* to be there takes counts away from others.
+//!
+//! Each bit of a [paired](super::BlockedLayout::paired) blocked filter becomes a counter of 4 bits (8 or 16 on
+//! request). A key's eight counters lie in two cache lines, where the naive form touches seven or more: 41 bits per
+//! key at 1 %, and the speed of two reads.
+//!
+//! - A counter that reaches its top **sticks**: it is never lowered again, so a key that was inserted 16 times can be
+//!   removed 16 times and nobody else's key is lost; the price is a bit that stays set.
+//! - A removal is all or nothing: if any counter is zero the key is certainly absent, nothing changes, and the answer
+//!   is false.
+//! - Each counter moves by exactly one per key, even where two of a key's bits fall together.
+//!
+//! # Memory
+//!
+//! ```text
+//!  the line of the plain filter      word 0 1 2 3 4 5 6 7
+//!  its four counter lines            [0 1] [4 5] [2 3] [6 7]     64 counters of 4 bits a word
+//!  a key                             in one of the first two, and in one of the last two
+//! ```
+
+use std::fmt;
+
+use super::builder::{Wish, wish_setters};
+use super::filter::{check_lengths, full};
+use super::layout::sealed::Layout as _;
+use super::layout::{Digests, KeyDigests, pipeline};
+use super::{Blocked, BlockedLayout, Promise, WhenFull};
+use crate::arch::blocked::{LANES, LINE_WORDS, line_start, marks};
+use crate::arch::prefetch;
+use crate::bits::{HugePages, Owned};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::{Contract, Digest};
+use crate::key::Key;
+use crate::kind::{Guarantee, Kind};
+use crate::math::estimate::Estimate;
+
+/// How wide a counter is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum CounterBits {
+    /// Counts to 14 and sticks at 15: enough, since a counter of a full filter passes 15 with a chance of 1e-16.
+    #[default]
+    Four,
+    /// Counts to 254.
+    Eight,
+    /// Counts to 65,534.
+    Sixteen,
+}
+
+impl CounterBits {
+    /// The number of bits.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        match self {
+            CounterBits::Four => 4,
+            CounterBits::Eight => 8,
+            CounterBits::Sixteen => 16,
+        }
+    }
+
+    /// The width with so many bits, if there is one.
+    #[must_use]
+    pub fn from_bits(bits: u32) -> Option<Self> {
+        [CounterBits::Four, CounterBits::Eight, CounterBits::Sixteen].into_iter().find(|width| width.bits() == bits)
+    }
+
+    /// The value at which a counter sticks.
+    #[must_use]
+    pub fn top(self) -> u64 {
+        (1 << self.bits()) - 1
+    }
+}
+
+/// Where word `w` of a line has its counters: the words of a pair side by side, so that a key meets two cache lines.
+const SLOT: [usize; LINE_WORDS] = [0, 1, 4, 5, 2, 3, 6, 7];
+
+/// The most counters a key can have: eight a line, eight lines.
+const MOST_CELLS: usize = 64;
+
+/// A Bloom filter with counters: insert, remove, and how often.
+///
+/// ```
+/// use bloomgate::Counting;
+///
+/// let mut sessions = Counting::builder().keys::<u64>().items(100_000).rate(0.01).build()?;
+/// sessions.insert(&7u64)?;
+/// assert!(sessions.remove(&7u64)?);   // was there, is gone
+/// assert!(!sessions.contains(&7u64)?);
+/// assert!(!sessions.remove(&7u64)?);  // certainly absent: nothing changed
+/// # Ok::<(), bloomgate::Error>(())
+/// ```
+pub struct Counting {
+    layout: BlockedLayout,
+    width: CounterBits,
+    contract: Contract,
+    promise: Promise,
+    count: u64,
+    store: Owned,
+}
+
+/// A key's counters: where each is, without repeats.
+struct Cells {
+    at: [(usize, u32); MOST_CELLS],
+    count: usize,
+}
+
+impl Cells {
+    fn as_slice(&self) -> &[(usize, u32)] {
+        &self.at[..self.count]
+    }
+}
+
+impl Counting {
+    /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with `rate`.
+    #[must_use]
+    pub fn builder() -> CountingBuilder {
+        CountingBuilder { wish: Wish::new(WhenFull::GoOn), width: CounterBits::Four }
+    }
+
+    pub(crate) fn from_parts(
+        layout: BlockedLayout,
+        width: CounterBits,
+        contract: Contract,
+        promise: Promise,
+        count: u64,
+        store: Owned,
+    ) -> Self {
+        Self { layout, width, contract, promise, count, store }
+    }
+
+    pub(crate) fn empty(
+        layout: BlockedLayout,
+        width: CounterBits,
+        contract: Contract,
+        promise: Promise,
+    ) -> Result<Self> {
+        let words = Self::words_of(&layout, width).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidParameter, "so many counters do not fit any memory; ask for fewer items")
+        })?;
+        Ok(Self::from_parts(layout, width, contract, promise, 0, Owned::zeroed(words)?))
+    }
+
+    /// The words that the counters of this layout fill.
+    pub(crate) fn words_of(layout: &BlockedLayout, width: CounterBits) -> Option<u64> {
+        layout.words().checked_mul(u64::from(width.bits()))
+    }
+
+    /// The first word of the counters of the `line`-th line of a key.
+    #[inline(always)]
+    fn line_at(&self, hash: u64) -> usize {
+        line_start(hash, self.layout.lines()) * self.width.bits() as usize
+    }
+
+    #[inline]
+    fn cells(&self, digest: Digest) -> Cells {
+        let width = self.width.bits();
+        let mut cells = Cells { at: [(0, 0); MOST_CELLS], count: 0 };
+        for line in 0..self.layout.lines_per_key() {
+            let hash = BlockedLayout::line_hash(digest, line);
+            let start = self.line_at(hash);
+            for (word, a, b) in marks::<true>(hash) {
+                let slot = start + SLOT[word] * width as usize;
+                for (i, bit) in [a, b].into_iter().enumerate() {
+                    let offset = bit * width;
+                    let cell = (slot + (offset / 64) as usize, offset % 64);
+                    // Inside one line only the two bits of a lane can fall together; across lines anything can.
+                    let repeated = if self.layout.lines_per_key() == 1 {
+                        i == 1 && a == b
+                    } else {
+                        cells.as_slice().contains(&cell)
+                    };
+                    if !repeated {
+                        cells.at[cells.count] = cell;
+                        cells.count += 1;
+                    }
+                }
+            }
+        }
+        cells
+    }
+
+    #[inline(always)]
+    fn read(&self, (word, shift): (usize, u32)) -> u64 {
+        (self.store.as_slice()[word] >> shift) & self.width.top()
+    }
+
+    /// Inserts a key; true if it was certainly new.
+    ///
+    /// A key inserted twice must be removed twice.
+    #[doc(alias = "put")]
+    #[doc(alias = "add")]
+    pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
+        self.insert_digest(self.contract.digest(key)?)
+    }
+
+    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
+    pub fn insert_digest(&mut self, digest: Digest) -> Result<bool> {
+        if self.promise.when_full == WhenFull::Refuse && self.is_full() {
+            return Err(full(Kind::Counting, self.promise.capacity));
+        }
+        Ok(self.raise(digest))
+    }
+
+    fn raise(&mut self, digest: Digest) -> bool {
+        let cells = self.cells(digest);
+        let top = self.width.top();
+        let mut fresh = false;
+        let words = self.store.as_mut_slice();
+        for &(word, shift) in cells.as_slice() {
+            let value = (words[word] >> shift) & top;
+            fresh |= value == 0;
+            words[word] += u64::from(value != top) << shift;
+        }
+        self.count += 1;
+        fresh
+    }
+
+    /// Inserts many keys at once; how many were certainly new.
+    pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
+        let contract = self.contract.clone();
+        self.insert_all_digests(KeyDigests { contract: &contract, keys })
+    }
+
+    /// [`insert_batch`](Self::insert_batch) for digests.
+    pub fn insert_digests(&mut self, digests: &[Digest]) -> Result<u64> {
+        self.insert_all_digests(digests)
+    }
+
+    fn insert_all_digests(&mut self, mut digests: impl Digests) -> Result<u64> {
+        let mut fresh = 0;
+        let mut refused = None;
+        pipeline(Digest::default(), |out| digests.next(out), |now, next| {
+            for j in 0..now.len().max(next.len()) {
+                if let Some(&digest) = next.get(j) {
+                    self.fetch(digest);
+                }
+                if let (Some(&digest), None) = (now.get(j), &refused) {
+                    match self.insert_digest(digest) {
+                        Ok(new) => fresh += u64::from(new),
+                        Err(error) => refused = Some(error),
+                    }
+                }
+            }
+        })?;
+        refused.map_or(Ok(fresh), Err)
+    }
+
+    /// Asks memory for the two lines that a key's counters lie in (per line of the plain filter).
+    #[inline(always)]
+    fn fetch(&self, digest: Digest) {
+        let width = self.width.bits() as usize;
+        for line in 0..self.layout.lines_per_key() {
+            let hash = BlockedLayout::line_hash(digest, line);
+            let start = self.line_at(hash);
+            let of = marks::<true>(hash);
+            for lane in (0..LANES).step_by(2) {
+                prefetch(self.store.as_slice(), start + SLOT[of[lane].0] * width);
+            }
+        }
+    }
+
+    /// Inserts everything an iterator gives; how many were certainly new.
+    pub fn insert_all<K: Key>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
+        keys.into_iter().try_fold(0, |fresh, key| Ok(fresh + u64::from(self.insert(&key)?)))
+    }
+
+    /// Removes a key that was inserted; false if it was certainly absent, and then nothing changed.
+    ///
+    /// **Only remove what you inserted.** A key that was never inserted but seems to be there (a false positive)
+    /// cannot be told from one that was, and removing it takes counts from others: a wrong "no" later. That is the
+    /// contract of every filter with removal; ask your source of truth first if you are not sure.
+    #[doc(alias = "delete")]
+    pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
+        Ok(self.remove_digest(self.contract.digest(key)?))
+    }
+
+    /// [`remove`](Self::remove) for a digest made elsewhere under the same contract.
+    pub fn remove_digest(&mut self, digest: Digest) -> bool {
+        let cells = self.cells(digest);
+        if cells.as_slice().iter().any(|&cell| self.read(cell) == 0) {
+            return false;
+        }
+        let top = self.width.top();
+        let words = self.store.as_mut_slice();
+        for &(word, shift) in cells.as_slice() {
+            let value = (words[word] >> shift) & top;
+            words[word] -= u64::from(value != top) << shift;
+        }
+        self.count = self.count.saturating_sub(1);
+        true
+    }
+
+    /// Whether a key may be there: false is certain, true is "maybe".
+    #[doc(alias = "mightContain")]
+    pub fn contains<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
+        Ok(self.contains_digest(self.contract.digest(key)?))
+    }
+
+    /// [`contains`](Self::contains) for a digest made elsewhere under the same contract.
+    #[must_use]
+    pub fn contains_digest(&self, digest: Digest) -> bool {
+        self.cells(digest).as_slice().iter().all(|&cell| self.read(cell) != 0)
+    }
+
+    /// Asks for many keys at once. `answers[i]` is the answer for `keys[i]`; both must be of one length.
+    pub fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
+        check_lengths(keys.len(), answers.len())?;
+        self.contains_all_digests(KeyDigests { contract: &self.contract, keys }, answers)
+    }
+
+    /// [`contains_batch`](Self::contains_batch) for digests.
+    pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
+        check_lengths(digests.len(), answers.len())?;
+        self.contains_all_digests(digests, answers)
+    }
+
+    fn contains_all_digests(&self, mut digests: impl Digests, mut answers: &mut [bool]) -> Result<()> {
+        pipeline(Digest::default(), |out| digests.next(out), |now, next| {
+            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
+            for j in 0..now.len().max(next.len()) {
+                if let Some(&digest) = next.get(j) {
+                    self.fetch(digest);
+                }
+                if let Some(&digest) = now.get(j) {
+                    done[j] = self.contains_digest(digest);
+                }
+            }
+            answers = rest;
+        })
+    }
+
+    /// How often a key was inserted (less removals): never too low, unless a counter stuck; sometimes too high.
+    ///
+    /// The smallest of the key's counters; at [`CounterBits::top`] it means "at least so often".
+    #[doc(alias = "count")]
+    pub fn count_estimate<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
+        let cells = self.cells(self.contract.digest(key)?);
+        Ok(cells.as_slice().iter().map(|&cell| self.read(cell)).min().unwrap_or(0))
+    }
+
+    /// The plain filter with the same bits: what to publish, at a quarter of the size.
+    pub fn to_plain(&self) -> Result<Blocked> {
+        let mut plain = Blocked::empty(self.layout, self.contract.clone(), self.promise)?;
+        let width = self.width.bits();
+        let cells = self.store.as_slice();
+        for (line, bits) in plain.words_mut().chunks_exact_mut(LINE_WORDS).enumerate() {
+            let start = line * LINE_WORDS * width as usize;
+            for (word, bits) in bits.iter_mut().enumerate() {
+                let slot = start + SLOT[word] * width as usize;
+                for bit in 0..64 {
+                    let offset = bit * width;
+                    let value = (cells[slot + (offset / 64) as usize] >> (offset % 64)) & self.width.top();
+                    *bits |= u64::from(value != 0) << bit;
+                }
+            }
+        }
+        plain.set_len(self.count);
+        Ok(plain)
+    }
+
+    /// Forgets everything; the shape, the contract and the promise stay.
+    pub fn clear(&mut self) {
+        self.store.as_mut_slice().fill(0);
+        self.count = 0;
+    }
+
+    /// The kind of this filter.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        Kind::Counting
+    }
+
+    /// What a "no" means: the key was never inserted, or was removed as often as inserted.
+    #[must_use]
+    pub fn guarantee(&self) -> Guarantee {
+        Kind::Counting.guarantee()
+    }
+
+    /// How keys become digests.
+    #[must_use]
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// The layout of the plain filter under the counters.
+    #[must_use]
+    pub fn layout(&self) -> &BlockedLayout {
+        &self.layout
+    }
+
+    pub(crate) fn promise(&self) -> Promise {
+        self.promise
+    }
+
+    pub(crate) fn words(&self) -> &[u64] {
+        self.store.as_slice()
+    }
+
+    /// How wide the counters are.
+    #[must_use]
+    pub fn counter_bits(&self) -> CounterBits {
+        self.width
+    }
+
+    /// The memory of the counters, in bytes.
+    #[must_use]
+    pub fn size_in_bytes(&self) -> u64 {
+        self.store.as_slice().len() as u64 * 8
+    }
+
+    /// Whether the memory is on huge pages.
+    #[must_use]
+    pub fn huge_pages(&self) -> HugePages {
+        crate::bits::sealed::Sealed::huge_pages(&self.store)
+    }
+
+    /// Keys inserted less keys removed; a key inserted twice counts twice.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether nothing is left.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many keys the filter was made for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.promise.capacity
+    }
+
+    /// How many more keys fit before the promise ends.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.promise.capacity.saturating_sub(self.count)
+    }
+
+    /// Whether the filter holds what it was made for.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.remaining() == 0
+    }
+
+    /// What an insert does past the capacity.
+    #[must_use]
+    pub fn when_full(&self) -> WhenFull {
+        self.promise.when_full
+    }
+
+    /// The rate that was asked for.
+    #[must_use]
+    pub fn promised_rate(&self) -> f64 {
+        self.promise.rate
+    }
+
+    /// The exact expected rate of this shape with what is in it now.
+    #[must_use]
+    pub fn expected_rate(&self) -> f64 {
+        self.layout.expected_rate(self.count)
+    }
+
+    /// The rate this shape would have with so many different keys.
+    #[must_use]
+    pub fn expected_rate_at(&self, items: u64) -> f64 {
+        self.layout.expected_rate(items)
+    }
+
+    /// The rate that the counters as they are will show. Makes the plain filter, so it needs a quarter of the memory.
+    pub fn estimated_rate(&self) -> Result<f64> {
+        Ok(self.to_plain()?.estimated_rate())
+    }
+
+    /// How many counters are not zero. Reads all of them.
+    #[must_use]
+    pub fn set_cells(&self) -> u64 {
+        let width = self.width.bits();
+        // A one at the lowest bit of every counter.
+        let ones = u64::MAX / self.width.top();
+        let mut set = 0;
+        for &word in self.store.as_slice() {
+            let mut folded = word;
+            let mut reach = 1;
+            while reach < width {
+                folded |= folded >> reach;
+                reach *= 2;
+            }
+            set += u64::from((folded & ones).count_ones());
+        }
+        set
+    }
+
+    /// The share of counters that are not zero.
+    #[must_use]
+    pub fn fill_ratio(&self) -> f64 {
+        self.set_cells() as f64 / self.layout.bits() as f64
+    }
+
+    /// How many different keys the counters speak of, with an interval. Reads all counters.
+    #[must_use]
+    pub fn approximate_count(&self) -> Estimate {
+        self.layout.estimate_count(self.set_cells())
+    }
+}
+
+impl fmt::Debug for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counting")
+            .field("layout", &self.layout)
+            .field("width", &self.width)
+            .field("contract", &self.contract)
+            .field("promise", &self.promise)
+            .field("len", &self.count)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Same contract, same shape, same counters.
+impl PartialEq for Counting {
+    fn eq(&self, other: &Self) -> bool {
+        self.layout == other.layout
+            && self.width == other.width
+            && self.contract == other.contract
+            && self.words() == other.words()
+    }
+}
+
+/// Makes a [`Counting`] filter. Setters never refuse; [`build`](CountingBuilder::build) alone does.
+#[derive(Debug, Clone)]
+pub struct CountingBuilder {
+    wish: Wish,
+    width: CounterBits,
+}
+
+impl CountingBuilder {
+    wish_setters!();
+
+    /// How wide a counter is: 4 bits unless keys are inserted many times each.
+    #[must_use]
+    pub fn counter_bits(mut self, width: CounterBits) -> Self {
+        self.width = width;
+        self
+    }
+
+    /// The memory the counters may use, in bytes. With `rate` the capacity follows; with `items` too it is a limit.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.wish.bits = Some(bytes.saturating_mul(8));
+        self
+    }
+
+    /// The filter, or why there is none.
+    pub fn build(self) -> Result<Counting> {
+        let items = self.wish.capacity()?;
+        let rate = self.wish.checked_rate()?.unwrap_or(super::builder::DEFAULT_RATE);
+        if self.wish.when_full == WhenFull::Grow {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                "a counting filter cannot grow; let it go on or refuse when full",
+            ));
+        }
+        let plain_bits = self.wish.bits.map(|bits| bits / u64::from(self.width.bits()));
+        let (layout, capacity) = match (items, plain_bits) {
+            (Some(items), limit) => {
+                let layout = BlockedLayout::sized(items, rate, true);
+                if limit.is_some_and(|limit| layout.bits() > limit) {
+                    return Err(Error::new(
+                        ErrorKind::LimitExceeded,
+                        format!(
+                            "{items} items at a rate of {rate} need {} bytes of {}-bit counters, {} are allowed; ask for \
+                             fewer items, a higher rate or more memory",
+                            layout.words() * 8 * u64::from(self.width.bits()),
+                            self.width.bits(),
+                            self.wish.bits.unwrap_or(0) / 8
+                        ),
+                    ));
+                }
+                (layout, items)
+            }
+            (None, Some(bits)) => {
+                let per_key = crate::math::blocked::lines_for(rate);
+                let layout = BlockedLayout::new(bits / super::blocked::LINE_BITS, per_key, true)?;
+                (layout, layout.capacity_at(rate).max(1))
+            }
+            (None, None) => {
+                return Err(Error::new(
+                    ErrorKind::InvalidParameter,
+                    "say how large: items(n) with rate(p), or bytes(b) with rate(p)",
+                ));
+            }
+        };
+        let promise = Promise { capacity, rate, when_full: self.wish.when_full };
+        Counting::empty(layout, self.width, self.wish.contract, promise)
+    }
+}

@@ -1,0 +1,491 @@
+//! [`Bloom`]: everything that the fixed-size kinds have in common, which is all but where the bits go.
+
+use std::fmt;
+
+use super::layout::{Digests, KeyDigests, Layout};
+use super::{Builder, Promise, WhenFull};
+use crate::arch::CHUNK;
+use crate::arch::words::ReadWords;
+use crate::bits::counter::Count;
+use crate::bits::{HugePages, Owned, Shared, Store};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::{Contract, Digest};
+use crate::key::Key;
+use crate::kind::{Guarantee, Kind};
+use crate::math::estimate::Estimate;
+
+/// A Bloom filter of a fixed size. Use it by the names of its layouts: [`Blocked`](super::Blocked),
+/// [`Classic`](super::Classic), [`Partitioned`](super::Partitioned).
+///
+/// ```
+/// use bloomgate::Blocked;
+///
+/// let mut seen = Blocked::builder().items(1_000_000).rate(0.01).build()?;
+/// assert!(seen.insert("https://example.org/")?);    // certainly new
+/// assert!(seen.contains("https://example.org/")?);  // maybe there
+/// assert!(!seen.contains("https://example.com/")?); // certainly not there
+/// # Ok::<(), bloomgate::Error>(())
+/// ```
+///
+/// Places: [`Owned`] (one writer, `&mut self`), [`Shared`] (many writers, `&self`; the same bits and the same file).
+pub struct Bloom<L: Layout, S: Store = Owned> {
+    layout: L,
+    contract: Contract,
+    promise: Promise,
+    count: S::Count,
+    store: S,
+}
+
+/// Asking, in any place.
+impl<L: Layout, S: Store> Bloom<L, S> {
+    pub(crate) fn from_parts(layout: L, contract: Contract, promise: Promise, count: u64, store: S) -> Self {
+        Self { layout, contract, promise, count: S::Count::starting_at(count), store }
+    }
+
+    /// Whether a key may have been inserted: false is certain, true is "maybe".
+    ///
+    /// An error means that the key cannot be written in the filter's encoding; that is not a "no".
+    #[doc(alias = "mightContain")]
+    #[doc(alias = "might_contain")]
+    #[doc(alias = "check")]
+    #[doc(alias = "exists")]
+    #[doc(alias = "test")]
+    #[inline]
+    pub fn contains<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
+        Ok(self.contains_digest(self.contract.digest(key)?))
+    }
+
+    /// [`contains`](Self::contains) for a digest made elsewhere under the same contract.
+    #[doc(alias = "contains_hash")]
+    #[inline]
+    #[must_use]
+    pub fn contains_digest(&self, digest: Digest) -> bool {
+        if S::CHECKED && !self.store.admitted() && !self.admit(digest) {
+            return true;
+        }
+        self.layout.contains(self.store.words(), digest)
+    }
+
+    /// Asks for many keys at once, several times faster than one by one when the filter is larger than the caches.
+    /// `answers[i]` is the answer for `keys[i]`; both must be of one length.
+    #[doc(alias = "contains_many")]
+    #[doc(alias = "mexists")]
+    pub fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
+        check_lengths(keys.len(), answers.len())?;
+        if S::CHECKED && !self.store.admitted() {
+            for (key, answer) in keys.iter().zip(answers) {
+                *answer = self.contains(key)?;
+            }
+            return Ok(());
+        }
+        self.contains_all(KeyDigests { contract: &self.contract, keys }, answers)
+    }
+
+    /// [`contains_batch`](Self::contains_batch) for digests.
+    pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
+        check_lengths(digests.len(), answers.len())?;
+        if S::CHECKED && !self.store.admitted() {
+            for (&digest, answer) in digests.iter().zip(answers) {
+                *answer = self.contains_digest(digest);
+            }
+            return Ok(());
+        }
+        self.contains_all(digests, answers)
+    }
+
+    fn contains_all(&self, digests: impl Digests, answers: &mut [bool]) -> Result<()> {
+        self.layout.contains_all(self.store.words(), digests, answers)
+    }
+
+    /// Whether every word that this digest reads may be believed.
+    #[cold]
+    fn admit(&self, digest: Digest) -> bool {
+        let mut all = true;
+        self.layout.each_word(digest, |word| all &= self.store.admit(word));
+        all
+    }
+
+    /// The kind of this filter.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        L::KIND
+    }
+
+    /// What a "no" means: here always that the key was never inserted.
+    #[must_use]
+    pub fn guarantee(&self) -> Guarantee {
+        L::KIND.guarantee()
+    }
+
+    /// How keys become digests.
+    #[must_use]
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    /// Where a key's bits go.
+    #[must_use]
+    pub fn layout(&self) -> &L {
+        &self.layout
+    }
+
+    pub(crate) fn promise(&self) -> Promise {
+        self.promise
+    }
+
+    pub(crate) fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The bits that probes can reach.
+    #[doc(alias = "bitSize")]
+    #[doc(alias = "num_bits")]
+    #[must_use]
+    pub fn bits(&self) -> u64 {
+        self.layout.bits()
+    }
+
+    /// The bits that a key sets (some may coincide).
+    #[doc(alias = "num_hashes")]
+    #[must_use]
+    pub fn hashes(&self) -> u32 {
+        self.layout.hashes()
+    }
+
+    /// The memory of the bits, in bytes.
+    #[must_use]
+    pub fn size_in_bytes(&self) -> u64 {
+        self.layout.words() * 8
+    }
+
+    /// Whether the memory is on huge pages.
+    #[must_use]
+    pub fn huge_pages(&self) -> HugePages {
+        self.store.huge_pages()
+    }
+
+    /// Keys that were certainly new when they were inserted: a lower bound of the different keys in the filter,
+    /// short of them by about the false-positive rate.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// Whether nothing was ever inserted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys the filter was made for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.promise.capacity
+    }
+
+    /// How many more keys fit before the promise ends.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.promise.capacity.saturating_sub(self.len())
+    }
+
+    /// Whether the filter holds what it was made for.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.remaining() == 0
+    }
+
+    /// What an insert does past the capacity.
+    #[must_use]
+    pub fn when_full(&self) -> WhenFull {
+        self.promise.when_full
+    }
+
+    /// The rate that was asked for: kept while the filter holds no more than its capacity.
+    #[must_use]
+    pub fn promised_rate(&self) -> f64 {
+        self.promise.rate
+    }
+
+    /// The exact expected rate of this shape with what was inserted so far. Rises as the filter fills.
+    #[doc(alias = "expectedFpp")]
+    #[doc(alias = "expected_fpp")]
+    #[must_use]
+    pub fn expected_rate(&self) -> f64 {
+        self.layout.expected_rate(self.len())
+    }
+
+    /// The rate this shape would have with so many different keys.
+    #[must_use]
+    pub fn expected_rate_at(&self, items: u64) -> f64 {
+        self.layout.expected_rate(items)
+    }
+
+    /// The rate that the bits as they are will show, whatever was counted. Reads all bits.
+    #[must_use]
+    pub fn estimated_rate(&self) -> f64 {
+        self.layout.estimated_rate(self.store.words())
+    }
+
+    /// How many bits are set. Reads all bits.
+    #[doc(alias = "cardinality")]
+    #[must_use]
+    pub fn set_bits(&self) -> u64 {
+        let words = self.store.words();
+        (0..words.count()).map(|at| u64::from(words.load(at).count_ones())).sum()
+    }
+
+    /// The share of bits that are set; about a half when a filter is at its capacity. Reads all bits.
+    #[doc(alias = "density")]
+    #[must_use]
+    pub fn fill_ratio(&self) -> f64 {
+        self.set_bits() as f64 / self.bits() as f64
+    }
+
+    /// How many different keys the bits speak of, with an interval. Reads all bits.
+    #[doc(alias = "approximateElementCount")]
+    #[doc(alias = "approx_items")]
+    #[doc(alias = "cardinality")]
+    #[must_use]
+    pub fn approximate_count(&self) -> Estimate {
+        self.layout.estimate_count(self.set_bits())
+    }
+}
+
+/// Building and inserting, alone.
+impl<L: Layout> Bloom<L, Owned> {
+    /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with either, or `.bits(m).hashes(k)`.
+    #[must_use]
+    pub fn builder() -> Builder<L> {
+        Builder::new()
+    }
+
+    pub(crate) fn empty(layout: L, contract: Contract, promise: Promise) -> Result<Self> {
+        Ok(Self::from_parts(layout, contract, promise, 0, Owned::zeroed(layout.words())?))
+    }
+
+    /// Inserts a key; true if it was certainly new, false if it may have been there before.
+    #[doc(alias = "put")]
+    #[doc(alias = "add")]
+    #[doc(alias = "set")]
+    #[inline]
+    pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
+        self.insert_digest(self.contract.digest(key)?)
+    }
+
+    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
+    #[doc(alias = "insert_hash")]
+    #[inline]
+    pub fn insert_digest(&mut self, digest: Digest) -> Result<bool> {
+        if self.promise.when_full == WhenFull::Refuse && self.is_full() {
+            return self.refuse(digest);
+        }
+        let fresh = self.layout.insert(&mut self.store.as_mut_slice(), digest);
+        self.count += u64::from(fresh);
+        Ok(fresh)
+    }
+
+    /// Inserts many keys at once; how many were certainly new.
+    ///
+    /// If a key is refused (wrong encoding, full), the keys before it are in and those after it are not.
+    #[doc(alias = "put_all")]
+    #[doc(alias = "madd")]
+    pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
+        if self.promise.when_full == WhenFull::Refuse {
+            return self.insert_carefully(keys.iter().map(|key| self.contract.digest(key)).collect::<Vec<_>>());
+        }
+        let digests = KeyDigests { contract: &self.contract, keys };
+        insert_counted(&self.layout, &mut self.store.as_mut_slice(), digests, &mut self.count)
+    }
+
+    /// [`insert_batch`](Self::insert_batch) for digests.
+    pub fn insert_digests(&mut self, digests: &[Digest]) -> Result<u64> {
+        if self.promise.when_full == WhenFull::Refuse {
+            return self.insert_carefully(digests.iter().copied().map(Ok));
+        }
+        insert_counted(&self.layout, &mut self.store.as_mut_slice(), digests, &mut self.count)
+    }
+
+    fn insert_carefully(&mut self, digests: impl IntoIterator<Item = Result<Digest>>) -> Result<u64> {
+        let mut fresh = 0;
+        for digest in digests {
+            fresh += u64::from(self.insert_digest(digest?)?);
+        }
+        Ok(fresh)
+    }
+
+    /// Inserts everything an iterator gives; how many were certainly new.
+    #[doc(alias = "extend")]
+    #[doc(alias = "update")]
+    pub fn insert_all<K: Key>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
+        let mut keys = keys.into_iter();
+        let mut chunk = Vec::with_capacity(CHUNK * 8);
+        let mut fresh = 0;
+        loop {
+            chunk.clear();
+            chunk.extend(keys.by_ref().take(CHUNK * 8));
+            if chunk.is_empty() {
+                return Ok(fresh);
+            }
+            fresh += self.insert_batch(&chunk)?;
+        }
+    }
+
+    /// A full filter that refuses still knows which keys it has.
+    #[cold]
+    fn refuse(&self, digest: Digest) -> Result<bool> {
+        if self.contains_digest(digest) { Ok(false) } else { Err(full(L::KIND, self.promise.capacity)) }
+    }
+
+    /// Forgets everything; the shape, the contract and the promise stay.
+    #[doc(alias = "reset")]
+    pub fn clear(&mut self) {
+        self.store.as_mut_slice().fill(0);
+        self.count.set(0);
+    }
+
+    /// The same filter for many threads at once. Moves; nothing is copied.
+    pub fn into_shared(self) -> Result<Bloom<L, Shared>> {
+        let count = self.len();
+        Ok(Bloom::from_parts(self.layout, self.contract, self.promise, count, Shared::from_owned(self.store)?))
+    }
+
+    pub(crate) fn set_len(&mut self, len: u64) {
+        self.count = len;
+    }
+
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        self.store.as_mut_slice()
+    }
+}
+
+fn insert_counted<L: Layout>(
+    layout: &L,
+    mut words: &mut [u64],
+    digests: impl Digests,
+    count: &mut u64,
+) -> Result<u64> {
+    let mut fresh = 0;
+    let result = layout.insert_all(&mut words, digests, |flags| fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>());
+    *count += fresh;
+    result.map(|()| fresh)
+}
+
+/// Inserting, from many threads.
+impl<L: Layout> Bloom<L, Shared> {
+    /// Inserts a key; true if it was certainly new, false if it may have been there before.
+    ///
+    /// When several threads insert the same new key at once, **at least one** of them is told that it was new, and
+    /// more than one may be: the key's bits are set word by word, and each thread that set one of them saw news. For
+    /// a claim that exactly one thread may win, ask an exact set.
+    #[doc(alias = "put")]
+    #[doc(alias = "add")]
+    #[inline]
+    pub fn insert<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
+        self.insert_digest(self.contract.digest(key)?)
+    }
+
+    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
+    ///
+    /// A filter that refuses when full may go past its capacity by as many keys as threads insert at that moment.
+    #[inline]
+    pub fn insert_digest(&self, digest: Digest) -> Result<bool> {
+        if self.promise.when_full == WhenFull::Refuse && self.is_full() {
+            return if self.contains_digest(digest) { Ok(false) } else { Err(full(L::KIND, self.promise.capacity)) };
+        }
+        let fresh = self.layout.insert(&mut self.store.atomics(), digest);
+        if fresh {
+            self.count.add(1);
+        }
+        Ok(fresh)
+    }
+
+    /// Inserts many keys at once; how many were certainly new.
+    pub fn insert_batch<K: Key>(&self, keys: &[K]) -> Result<u64> {
+        if self.promise.when_full == WhenFull::Refuse {
+            return keys.iter().try_fold(0, |fresh, key| Ok(fresh + u64::from(self.insert(key)?)));
+        }
+        self.insert_counted(KeyDigests { contract: &self.contract, keys })
+    }
+
+    /// [`insert_batch`](Self::insert_batch) for digests.
+    pub fn insert_digests(&self, digests: &[Digest]) -> Result<u64> {
+        if self.promise.when_full == WhenFull::Refuse {
+            return digests.iter().try_fold(0, |fresh, &digest| Ok(fresh + u64::from(self.insert_digest(digest)?)));
+        }
+        self.insert_counted(digests)
+    }
+
+    fn insert_counted(&self, digests: impl Digests) -> Result<u64> {
+        let mut fresh = 0;
+        let result = self.layout.insert_all(&mut self.store.atomics(), digests, |flags| {
+            fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>();
+        });
+        self.count.add(fresh);
+        result.map(|()| fresh)
+    }
+
+    /// Forgets everything; takes the only reference, so that no insert is lost half-way.
+    pub fn clear(&mut self) {
+        self.store.as_mut_slice().fill(0);
+        self.count.set(0);
+    }
+
+    /// The same filter for one owner. Moves; nothing is copied.
+    pub fn into_owned(self) -> Result<Bloom<L, Owned>> {
+        let count = self.len();
+        Ok(Bloom::from_parts(self.layout, self.contract, self.promise, count, self.store.into_owned()?))
+    }
+}
+
+#[cold]
+pub(crate) fn full(kind: Kind, capacity: u64) -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!(
+            "the {kind} filter holds the {capacity} keys it was made for and refuses more; build a larger one, let it \
+             go on at a rising rate, or use a scalable filter"
+        ),
+    )
+}
+
+pub(crate) fn check_lengths(keys: usize, answers: usize) -> Result<()> {
+    if keys == answers {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidParameter,
+        format!("{keys} keys need {keys} answers, and there is room for {answers}; give slices of one length"),
+    ))
+}
+
+impl<L: Layout> Clone for Bloom<L, Owned> {
+    fn clone(&self) -> Self {
+        // The original was allocated, so a refusal here is the same as any failed allocation of a clone.
+        let mut copy = Self::empty(self.layout, self.contract.clone(), self.promise).expect("memory for a clone");
+        copy.store.as_mut_slice().copy_from_slice(self.store.as_slice());
+        copy.count = self.count;
+        copy
+    }
+}
+
+/// Same contract, same shape, same bits. Counts and promises are not compared: they say how the bits came about.
+impl<L: Layout, A: Store, B: Store> PartialEq<Bloom<L, B>> for Bloom<L, A> {
+    fn eq(&self, other: &Bloom<L, B>) -> bool {
+        let (a, b) = (self.store.words(), other.store.words());
+        self.layout == other.layout
+            && self.contract == other.contract
+            && (0..a.count()).all(|at| a.load(at) == b.load(at))
+    }
+}
+
+impl<L: Layout, S: Store> fmt::Debug for Bloom<L, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Bloom")
+            .field("layout", &self.layout)
+            .field("contract", &self.contract)
+            .field("promise", &self.promise)
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,137 @@
+//! What the fixed-size Bloom kinds differ in: where a key's bits go, and what that does to the rate.
+//! Everything else they share is in [`super::Bloom`].
+
+use crate::arch::CHUNK;
+use crate::arch::words::{ReadWords, WriteWords};
+use crate::error::Result;
+use crate::hash::{Contract, Digest};
+use crate::key::Key;
+use crate::kind::Kind;
+use crate::math::estimate::Estimate;
+
+/// The layout of a fixed-size Bloom filter. Sealed: [`super::classic`], [`super::blocked`] and
+/// [`super::partitioned`] are the ones there are.
+pub trait Layout: sealed::Layout {}
+
+pub(crate) mod sealed {
+    use super::*;
+
+    #[allow(private_interfaces, private_bounds)]
+    pub trait Layout: Clone + Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static {
+        const KIND: Kind;
+
+        /// The smallest shape that holds `items` keys at `rate`.
+        fn for_items(items: u64, rate: f64) -> Self;
+        /// The best shape of at most `bits` bits for `items` keys.
+        fn for_bits(bits: u64, items: u64) -> Result<Self>;
+        /// The best shape of at most `bits` bits for a rate, however many keys that holds.
+        fn for_bits_at_rate(bits: u64, rate: f64) -> Result<Self>;
+        /// Exactly this many bits and hashes, or why that is not a shape.
+        fn explicit(bits: u64, hashes: u32) -> Result<Self>;
+
+        /// Bits that probes can reach.
+        fn bits(&self) -> u64;
+        /// Bits that a key sets, if none coincide.
+        fn hashes(&self) -> u32;
+        /// Words that hold the bits.
+        fn words(&self) -> u64;
+        /// How many keys keep the rate at or below this.
+        fn capacity_at(&self, rate: f64) -> u64;
+        /// The exact expected rate with so many distinct keys inserted.
+        fn expected_rate(&self, items: u64) -> f64;
+        /// The rate that the bits as they are will show.
+        fn estimated_rate<W: ReadWords>(&self, words: W) -> f64;
+        /// How many distinct keys leave so many bits set.
+        fn estimate_count(&self, set_bits: u64) -> Estimate;
+
+        fn contains<W: ReadWords>(&self, words: W, digest: Digest) -> bool;
+        fn insert<W: WriteWords>(&self, words: &mut W, digest: Digest) -> bool;
+        fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()>;
+        /// Inserts all; `fresh` is told of each key in order whether it was certainly new.
+        fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: impl FnMut(&[bool]))
+        -> Result<()>;
+        /// Calls `visit` with every word that a lookup of this digest reads.
+        fn each_word(&self, digest: Digest, visit: impl FnMut(usize));
+    }
+}
+
+/// Digests in chunks, from keys or from a slice.
+pub(crate) trait Digests {
+    /// The next chunk; how many were written, 0 at the end.
+    fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize>;
+    /// The same, `hi` halves only: all that a one-line blocked filter reads, and cheaper to hash.
+    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
+}
+
+/// Keys that become digests chunk by chunk.
+pub(crate) struct KeyDigests<'a, K> {
+    pub(crate) contract: &'a Contract,
+    pub(crate) keys: &'a [K],
+}
+
+impl<'a, K> KeyDigests<'a, K> {
+    fn take(&mut self) -> &'a [K] {
+        let (chunk, rest) = self.keys.split_at(self.keys.len().min(CHUNK));
+        self.keys = rest;
+        chunk
+    }
+}
+
+impl<K: Key> Digests for KeyDigests<'_, K> {
+    #[inline]
+    fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
+        let chunk = self.take();
+        self.contract.digest_chunk(chunk, out)?;
+        Ok(chunk.len())
+    }
+    #[inline]
+    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+        let chunk = self.take();
+        self.contract.digest_hi_chunk(chunk, out)?;
+        Ok(chunk.len())
+    }
+}
+
+impl Digests for &[Digest] {
+    #[inline]
+    fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
+        let (chunk, rest) = self.split_at(self.len().min(CHUNK));
+        *self = rest;
+        out[..chunk.len()].copy_from_slice(chunk);
+        Ok(chunk.len())
+    }
+    #[inline]
+    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+        let (chunk, rest) = self.split_at(self.len().min(CHUNK));
+        *self = rest;
+        for (out, digest) in out.iter_mut().zip(chunk) {
+            *out = digest.hi;
+        }
+        Ok(chunk.len())
+    }
+}
+
+/// Runs a two-deep pipeline over chunks: `step(now, next)` works on `now` while it asks memory for `next`.
+///
+/// When `fill` fails, what was filled before is still worked on: the keys before a refused one are in.
+#[inline(always)]
+pub(crate) fn pipeline<T: Copy, const N: usize>(
+    blank: T,
+    mut fill: impl FnMut(&mut [T; N]) -> Result<usize>,
+    mut step: impl FnMut(&[T], &[T]),
+) -> Result<()> {
+    let mut chunks = [[blank; N]; 2];
+    let (mut now, mut next) = (0, 1);
+    let mut waiting = 0;
+    loop {
+        let filled = fill(&mut chunks[next]);
+        let coming = *filled.as_ref().unwrap_or(&0);
+        step(&chunks[now][..waiting], &chunks[next][..coming]);
+        filled?;
+        if coming == 0 {
+            return Ok(());
+        }
+        waiting = coming;
+        (now, next) = (next, now);
+    }
+}

@@ -1,0 +1,581 @@
+//! A chain of stages that grows: for sets whose size nobody knows.
+//!
+//! **When.** The number of keys cannot be guessed within a factor of three. **When not.** It can: one filter with
+//! headroom is smaller and asks one stage instead of many.
+//!
+//! Each stage is a fixed-size filter; when the last one holds what it was made for, a larger one is opened. An absent
+//! key may be taken for present by any stage, so each stage gets a share of the asked rate and all shares together
+//! never exceed it, however long the chain (Almeida et al., "Scalable Bloom Filters", 2007, with another split):
+//! the first 12 stages get equal shares and later ones 0.7 times the one before, each stage 1.75 times as large.
+//! The textbook split (halve the rate, double the size) pays for stages that never come: 2.36 times the bits of a
+//! right-sized filter at 1000 times the first capacity, and 5 times at the worst moment, against 1.6 and 2.9 here.
+//!
+//! ```text
+//!  stage   0    1      2         3               keys  ──▶  only ever into the last
+//!         [##] [####] [#######] [####........]   asked      newest first
+//! ```
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use super::builder::{DEFAULT_RATE, Wish, check_rate, wish_setters};
+use super::filter::{check_lengths, full};
+use super::layout::{Digests, KeyDigests, Layout};
+use super::stage::Stage;
+use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout, Promise, WhenFull};
+use crate::arch::CHUNK;
+use crate::bits::{Owned, Shared, Store};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::{Contract, Digest};
+use crate::key::Key;
+use crate::kind::{Guarantee, Kind};
+use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
+
+/// The most stages of a chain. At growth 1.75 the 64th holds 2^51 times the first.
+pub const MAX_STAGES: usize = 64;
+/// Growth when none is asked for.
+pub const DEFAULT_GROWTH: f64 = 1.75;
+
+/// Digests that a batch works on at a time, through all stages: 4 KB of digests stay in the first-level cache.
+const BATCH: usize = 8 * CHUNK;
+
+/// How a chain grows: what was asked for, and never changes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Growth {
+    /// The kind of the stages.
+    pub(crate) stages: Kind,
+    /// Keys of the first stage.
+    pub(crate) first: u64,
+    /// How much larger each stage is.
+    pub(crate) factor: f64,
+    /// How the rate is shared out.
+    pub(crate) tightening: Tightening,
+}
+
+/// A Bloom filter that grows by stages and keeps its rate over all of them.
+///
+/// ```
+/// use bloomgate::Scalable;
+///
+/// let mut seen = Scalable::builder().keys::<u64>().items(1_000).rate(0.01).build()?;
+/// for key in 0..100_000u64 {
+///     seen.insert(&key)?;
+/// }
+/// assert!(seen.stages() > 1);
+/// assert!(seen.contains(&99_999u64)?);
+/// assert!(seen.expected_rate() <= 0.01);
+/// # Ok::<(), bloomgate::Error>(())
+/// ```
+///
+/// In [`Shared`] form it grows while many threads insert: [`build_shared`](ScalableBuilder::build_shared).
+pub struct Scalable<S: Store = Owned> {
+    contract: Contract,
+    promise: Promise,
+    growth: Growth,
+    /// Filled from the front, never emptied: readers need no lock.
+    chain: Box<[OnceLock<Stage<S>>]>,
+    open: AtomicUsize,
+    /// Held while a stage is being made, so that racing writers make one and not several.
+    growing: Mutex<()>,
+}
+
+impl<S: Store> Scalable<S> {
+    pub(crate) fn from_parts(
+        contract: Contract,
+        promise: Promise,
+        growth: Growth,
+        stages: Vec<Stage<S>>,
+    ) -> Result<Self> {
+        if stages.is_empty() || stages.len() > MAX_STAGES {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!("a chain has 1 to {MAX_STAGES} stages, not {}", stages.len()),
+            ));
+        }
+        let open = AtomicUsize::new(stages.len());
+        let mut chain: Vec<OnceLock<Stage<S>>> = stages.into_iter().map(OnceLock::from).collect();
+        chain.resize_with(MAX_STAGES, OnceLock::new);
+        Ok(Self { contract, promise, growth, chain: chain.into(), open, growing: Mutex::new(()) })
+    }
+
+    /// The open stages, oldest first.
+    pub(crate) fn each_stage(&self) -> impl DoubleEndedIterator<Item = &Stage<S>> {
+        self.chain[..self.open.load(Ordering::Acquire)].iter().filter_map(OnceLock::get)
+    }
+
+    /// Whether a key may have been inserted: false is certain, true is "maybe".
+    #[doc(alias = "mightContain")]
+    pub fn contains<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
+        Ok(self.contains_digest(self.contract.digest(key)?))
+    }
+
+    /// [`contains`](Self::contains) for a digest made elsewhere under the same contract.
+    #[must_use]
+    pub fn contains_digest(&self, digest: Digest) -> bool {
+        // The newest stage is the largest: most keys are there.
+        self.each_stage().rev().any(|stage| stage.contains_digest(digest))
+    }
+
+    /// Asks for many keys at once. `answers[i]` is the answer for `keys[i]`; both must be of one length.
+    pub fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
+        check_lengths(keys.len(), answers.len())?;
+        let mut digests = [Digest::default(); BATCH];
+        for (keys, answers) in keys.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            let digests = fill(KeyDigests { contract: &self.contract, keys }, &mut digests)?;
+            self.contains_digests(digests, answers)?;
+        }
+        Ok(())
+    }
+
+    /// [`contains_batch`](Self::contains_batch) for digests.
+    pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
+        check_lengths(digests.len(), answers.len())?;
+        for (digests, answers) in digests.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
+            answers.fill(false);
+            let mut one_stage = [false; BATCH];
+            let one_stage = &mut one_stage[..digests.len()];
+            for stage in self.each_stage().rev() {
+                stage.contains_digests(digests, one_stage)?;
+                for (answer, &found) in answers.iter_mut().zip(one_stage.iter()) {
+                    *answer |= found;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The stage that is made next, empty.
+    fn next_stage(&self, at: usize) -> Result<Stage<Owned>> {
+        stage(&self.growth, &self.contract, self.promise.rate, at)
+    }
+
+    /// What to do when the last stage is full: open another, refuse, or go on.
+    fn full(&self) -> Error {
+        full(Kind::Scalable, self.len())
+    }
+
+    /// The kind of this filter.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        Kind::Scalable
+    }
+
+    /// The kind of its stages.
+    #[must_use]
+    pub fn stage_kind(&self) -> Kind {
+        self.growth.stages
+    }
+
+    /// What a "no" means: the key was never inserted.
+    #[must_use]
+    pub fn guarantee(&self) -> Guarantee {
+        Kind::Scalable.guarantee()
+    }
+
+    /// How keys become digests.
+    #[must_use]
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    pub(crate) fn promise(&self) -> Promise {
+        self.promise
+    }
+
+    pub(crate) fn growth_rule(&self) -> Growth {
+        self.growth
+    }
+
+    /// How many stages are open.
+    #[must_use]
+    pub fn stages(&self) -> usize {
+        self.each_stage().count()
+    }
+
+    /// How much larger each stage is than the one before.
+    #[doc(alias = "expansion")]
+    #[must_use]
+    pub fn growth(&self) -> f64 {
+        self.growth.factor
+    }
+
+    /// How the rate is shared out over the stages.
+    #[must_use]
+    pub fn tightening(&self) -> Tightening {
+        self.growth.tightening
+    }
+
+    /// Keys that were certainly new when they were inserted.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.each_stage().map(Stage::len).sum()
+    }
+
+    /// Whether nothing was ever inserted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many keys the open stages were made for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.each_stage().map(Stage::capacity).sum()
+    }
+
+    /// How many more keys fit before another stage is opened.
+    #[must_use]
+    pub fn remaining(&self) -> u64 {
+        self.capacity().saturating_sub(self.len())
+    }
+
+    /// Whether the open stages hold what they were made for.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.each_stage().next_back().is_none_or(Stage::is_full)
+    }
+
+    /// What an insert does when the open stages are full.
+    #[must_use]
+    pub fn when_full(&self) -> WhenFull {
+        self.promise.when_full
+    }
+
+    /// The rate that was asked for: kept over the whole chain.
+    #[must_use]
+    pub fn promised_rate(&self) -> f64 {
+        self.promise.rate
+    }
+
+    /// The exact expected rate of the chain with what was inserted so far.
+    #[must_use]
+    pub fn expected_rate(&self) -> f64 {
+        chain_rate(self.each_stage().map(Stage::expected_rate))
+    }
+
+    /// The rate that the bits as they are will show. Reads all bits.
+    #[must_use]
+    pub fn estimated_rate(&self) -> f64 {
+        chain_rate(self.each_stage().map(Stage::estimated_rate))
+    }
+
+    /// The bits of all stages.
+    #[must_use]
+    pub fn bits(&self) -> u64 {
+        self.each_stage().map(Stage::bits).sum()
+    }
+
+    /// The memory of all stages, in bytes.
+    #[must_use]
+    pub fn size_in_bytes(&self) -> u64 {
+        self.each_stage().map(Stage::size_in_bytes).sum()
+    }
+
+    /// How many bits are set. Reads all bits.
+    #[must_use]
+    pub fn set_bits(&self) -> u64 {
+        self.each_stage().map(Stage::set_bits).sum()
+    }
+
+    /// The share of bits that are set, over all stages. Reads all bits.
+    #[must_use]
+    pub fn fill_ratio(&self) -> f64 {
+        self.set_bits() as f64 / self.bits() as f64
+    }
+
+    /// How many different keys the bits speak of, with an interval: the sum over the stages. Reads all bits.
+    #[must_use]
+    pub fn approximate_count(&self) -> crate::math::estimate::Estimate {
+        self.each_stage().map(Stage::approximate_count).fold(Default::default(), |sum, one| sum + one)
+    }
+}
+
+/// An empty stage of a chain.
+fn stage(growth: &Growth, contract: &Contract, rate: f64, at: usize) -> Result<Stage<Owned>> {
+    let capacity = stage_capacity(growth.first, growth.factor, at as u32)
+        .filter(|&capacity| capacity <= super::builder::MAX_ITEMS)
+        .ok_or_else(|| {
+            Error::new(
+                ErrorKind::Full,
+                format!("stage {at} of the chain would be larger than 2^40 keys, the most a filter holds"),
+            )
+        })?;
+    let rate = stage_rate(rate, growth.tightening, at as u32);
+    let promise = Promise { capacity, rate, when_full: WhenFull::GoOn };
+    fn made<L: Layout>(contract: &Contract, promise: Promise) -> Result<Bloom<L, Owned>> {
+        Bloom::empty(L::for_items(promise.capacity, promise.rate), contract.clone(), promise)
+    }
+    match growth.stages {
+        Kind::Blocked => Ok(Stage::Blocked(made::<BlockedLayout>(contract, promise)?)),
+        Kind::Classic => Ok(Stage::Classic(made::<ClassicLayout>(contract, promise)?)),
+        Kind::Partitioned => Ok(Stage::Partitioned(made::<PartitionedLayout>(contract, promise)?)),
+        other => Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!("the stages of a chain are blocked, classic or partitioned, not {other}"),
+        )),
+    }
+}
+
+/// Hashes up to a batch of keys.
+fn fill<'a>(mut from: impl Digests, digests: &'a mut [Digest; BATCH]) -> Result<&'a [Digest]> {
+    let mut count = 0;
+    for chunk in digests.chunks_exact_mut(CHUNK) {
+        let Ok(chunk) = <&mut [Digest; CHUNK]>::try_from(chunk) else { break };
+        match from.next(chunk)? {
+            0 => break,
+            filled => count += filled,
+        }
+    }
+    Ok(&digests[..count])
+}
+
+impl Scalable<Owned> {
+    /// Starts a chain: `.items(n)` is the first stage, `.rate(p)` holds for the whole chain.
+    #[must_use]
+    pub fn builder() -> ScalableBuilder {
+        ScalableBuilder {
+            wish: Wish::new(WhenFull::Grow),
+            growth: DEFAULT_GROWTH,
+            tightening: Tightening::default(),
+            stages: Kind::Blocked,
+        }
+    }
+
+    /// Inserts a key; true if it was certainly new, false if it may have been there before.
+    #[doc(alias = "put")]
+    #[doc(alias = "add")]
+    pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
+        self.insert_digest(self.contract.digest(key)?)
+    }
+
+    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
+    pub fn insert_digest(&mut self, digest: Digest) -> Result<bool> {
+        if self.contains_digest(digest) {
+            return Ok(false);
+        }
+        self.make_room()?.insert_digest(digest)
+    }
+
+    /// The last stage, after another was opened if it was full.
+    fn make_room(&mut self) -> Result<&mut Stage<Owned>> {
+        let mut open = *self.open.get_mut();
+        let is_full = self.chain[open - 1].get().is_none_or(Stage::is_full);
+        if is_full {
+            match self.promise.when_full {
+                WhenFull::Refuse => return Err(self.full()),
+                WhenFull::Grow if open < MAX_STAGES => {
+                    self.chain[open] = OnceLock::from(self.next_stage(open)?);
+                    open += 1;
+                    *self.open.get_mut() = open;
+                }
+                WhenFull::Grow | WhenFull::GoOn => {}
+            }
+        }
+        let full = || full(Kind::Scalable, 0);
+        self.chain[open - 1].get_mut().ok_or_else(full)
+    }
+
+    /// Inserts many keys at once; how many were certainly new.
+    pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
+        let contract = self.contract.clone();
+        let mut digests = [Digest::default(); BATCH];
+        let mut fresh = 0;
+        for keys in keys.chunks(BATCH) {
+            fresh += self.insert_digests(fill(KeyDigests { contract: &contract, keys }, &mut digests)?)?;
+        }
+        Ok(fresh)
+    }
+
+    /// [`insert_batch`](Self::insert_batch) for digests.
+    pub fn insert_digests(&mut self, digests: &[Digest]) -> Result<u64> {
+        let mut fresh = 0;
+        for digests in digests.chunks(BATCH) {
+            let mut found = [false; BATCH];
+            self.contains_digests(digests, &mut found[..digests.len()])?;
+            for (&digest, _) in digests.iter().zip(found).filter(|&(_, found)| !found) {
+                fresh += u64::from(self.make_room()?.insert_digest(digest)?);
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// Inserts everything an iterator gives; how many were certainly new.
+    pub fn insert_all<K: Key>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
+        keys.into_iter().try_fold(0, |fresh, key| Ok(fresh + u64::from(self.insert(&key)?)))
+    }
+
+    /// Forgets everything and goes back to one stage.
+    pub fn clear(&mut self) -> Result<()> {
+        let first = self.next_stage(0)?;
+        *self = Self::from_parts(self.contract.clone(), self.promise, self.growth, vec![first])?;
+        Ok(())
+    }
+
+    /// The same chain for many threads at once. Moves; nothing is copied.
+    pub fn into_shared(self) -> Result<Scalable<Shared>> {
+        let stages = Vec::from(self.chain).into_iter().filter_map(OnceLock::into_inner).map(Stage::into_shared);
+        Scalable::from_parts(self.contract, self.promise, self.growth, stages.collect::<Result<_>>()?)
+    }
+}
+
+impl Scalable<Shared> {
+    /// Inserts a key; true if it was certainly new, false if it may have been there before.
+    ///
+    /// When several threads insert the same new key at once, at least one is told that it was new. If that happens
+    /// while a stage is being opened, the key may come to be in two stages; it is found either way.
+    pub fn insert<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
+        self.insert_digest(self.contract.digest(key)?)
+    }
+
+    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
+    pub fn insert_digest(&self, digest: Digest) -> Result<bool> {
+        if self.contains_digest(digest) {
+            return Ok(false);
+        }
+        self.make_room()?.insert_digest_shared(digest)
+    }
+
+    /// The last stage, after another was opened if it was full. One thread opens it; the others wait, since a stage
+    /// that is full already keeps its rate only if they do.
+    fn make_room(&self) -> Result<&Stage<Shared>> {
+        loop {
+            let open = self.open.load(Ordering::Acquire);
+            let last = self.chain[open - 1].get().ok_or_else(|| self.full())?;
+            if !last.is_full() {
+                return Ok(last);
+            }
+            match self.promise.when_full {
+                WhenFull::Refuse => return Err(self.full()),
+                WhenFull::Grow if open < MAX_STAGES => {
+                    let _one_at_a_time = self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    if self.open.load(Ordering::Acquire) == open {
+                        let stage = self.next_stage(open)?.into_shared()?;
+                        // The slot past the open ones is empty: only the holder of the lock fills it.
+                        let _ = self.chain[open].set(stage);
+                        self.open.store(open + 1, Ordering::Release);
+                    }
+                }
+                WhenFull::Grow | WhenFull::GoOn => return Ok(last),
+            }
+        }
+    }
+
+    /// Inserts many keys at once; how many were certainly new.
+    pub fn insert_batch<K: Key>(&self, keys: &[K]) -> Result<u64> {
+        let mut digests = [Digest::default(); BATCH];
+        let mut fresh = 0;
+        for keys in keys.chunks(BATCH) {
+            fresh += self.insert_digests(fill(KeyDigests { contract: &self.contract, keys }, &mut digests)?)?;
+        }
+        Ok(fresh)
+    }
+
+    /// [`insert_batch`](Self::insert_batch) for digests.
+    pub fn insert_digests(&self, digests: &[Digest]) -> Result<u64> {
+        let mut fresh = 0;
+        for digests in digests.chunks(BATCH) {
+            let mut found = [false; BATCH];
+            self.contains_digests(digests, &mut found[..digests.len()])?;
+            for (&digest, _) in digests.iter().zip(found).filter(|&(_, found)| !found) {
+                fresh += u64::from(self.make_room()?.insert_digest_shared(digest)?);
+            }
+        }
+        Ok(fresh)
+    }
+
+    /// The same chain for one owner. Moves; nothing is copied.
+    pub fn into_owned(self) -> Result<Scalable<Owned>> {
+        let stages = Vec::from(self.chain).into_iter().filter_map(OnceLock::into_inner).map(Stage::into_owned);
+        Scalable::from_parts(self.contract, self.promise, self.growth, stages.collect::<Result<_>>()?)
+    }
+}
+
+impl<S: Store> fmt::Debug for Scalable<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scalable")
+            .field("contract", &self.contract)
+            .field("promise", &self.promise)
+            .field("growth", &self.growth)
+            .field("stages", &self.stages())
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes a [`Scalable`] filter. Setters never refuse; [`build`](ScalableBuilder::build) alone does.
+#[derive(Debug, Clone)]
+pub struct ScalableBuilder {
+    wish: Wish,
+    growth: f64,
+    tightening: Tightening,
+    stages: Kind,
+}
+
+impl ScalableBuilder {
+    wish_setters!();
+
+    /// How much larger each stage is than the one before: 1.75 unless said otherwise; RedisBloom's default is 2.
+    #[doc(alias = "expansion")]
+    #[must_use]
+    pub fn growth(mut self, factor: f64) -> Self {
+        self.growth = factor;
+        self
+    }
+
+    /// How the rate is shared out over the stages.
+    #[must_use]
+    pub fn tightening(mut self, tightening: Tightening) -> Self {
+        self.tightening = tightening;
+        self
+    }
+
+    /// The kind of the stages: blocked unless said otherwise; classic and partitioned are possible.
+    #[must_use]
+    pub fn stages(mut self, kind: Kind) -> Self {
+        self.stages = kind;
+        self
+    }
+
+    /// The chain with its first stage, or why there is none.
+    pub fn build(self) -> Result<Scalable<Owned>> {
+        let first = self.wish.capacity()?.ok_or_else(|| {
+            Error::new(
+                ErrorKind::InvalidParameter,
+                "say how many keys the first stage holds: items(n); the chain grows from there",
+            )
+        })?;
+        let rate = self.wish.checked_rate()?.unwrap_or(DEFAULT_RATE);
+        check_growth(self.growth, self.tightening)?;
+        check_rate(stage_rate(rate, self.tightening, 0))?;
+        let growth = Growth { stages: self.stages, first, factor: self.growth, tightening: self.tightening };
+        let promise = Promise { capacity: first, rate, when_full: self.wish.when_full };
+        let first = stage(&growth, &self.wish.contract, rate, 0)?;
+        Scalable::from_parts(self.wish.contract, promise, growth, vec![first])
+    }
+
+    /// The chain for many threads at once, or why there is none.
+    pub fn build_shared(self) -> Result<Scalable<Shared>> {
+        self.build()?.into_shared()
+    }
+}
+
+/// Whether a chain can grow so.
+pub(crate) fn check_growth(factor: f64, tightening: Tightening) -> Result<()> {
+    if !factor.is_finite() || !(1.0..=32_768.0).contains(&factor) {
+        return Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!("each stage is 1 to 32768 times as large as the one before, not {factor}; 1.75 is the default"),
+        ));
+    }
+    if !tightening.is_valid() {
+        return Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!(
+                "{tightening:?} does not share out a rate: a ratio lies between 0 and 1, both excluded, and a plateau \
+                 has 1 to 64 stages; the default is 12 stages, then 0.7"
+            ),
+        ));
+    }
+    Ok(())
+}
