@@ -3,6 +3,7 @@
 pub mod error;
 pub mod hash;
 pub mod key;
+pub mod math;
 
 pub use error::{Error, ErrorKind, Result};
 pub use hash::{Contract, Digest};
