@@ -81,7 +81,10 @@ impl Args {
 }
 
 fn parse<T: FromStr>(option: &str, text: &str) -> Result<T, Fault> {
-    text.trim().replace('_', "").parse().map_err(|_| Fault(format!("{option} got {text:?}, which is not a number it takes")))
+    text.trim()
+        .replace('_', "")
+        .parse()
+        .map_err(|_| Fault(format!("{option} got {text:?}, which is not a number it takes")))
 }
 
 #[cfg(test)]

@@ -21,6 +21,11 @@ impl Floor {
         Ok(Self { pages: Pages::of_lines(bytes.div_ceil(64))? })
     }
 
+    /// How many bytes the table has.
+    pub fn bytes(&self) -> usize {
+        self.pages.bytes()
+    }
+
     /// Reads `count` random lines; the sum of the words read, so that no read can be left out.
     pub fn read(&self, count: usize, seed: u64) -> u64 {
         let lines = self.pages.lines() as u128;

@@ -42,7 +42,12 @@ pub fn members(n: usize) -> Vec<u64> {
 
 /// The first `n` keys that are never members.
 pub fn absent(n: usize) -> Vec<u64> {
-    (0..n as u64).map(|i| key_of(ABSENT_FROM + i)).collect()
+    absent_from(0, n)
+}
+
+/// The `n` absent keys from number `from` on.
+pub fn absent_from(from: usize, n: usize) -> Vec<u64> {
+    (from as u64..(from + n) as u64).map(|i| key_of(ABSENT_FROM + i)).collect()
 }
 
 /// Text keys of 16 to 40 bytes, one after the other in one piece of memory, as a parsed file would leave them.

@@ -6,7 +6,7 @@
 //! locked instruction per word, which is what this experiment is about.
 
 #[cfg(target_arch = "x86_64")]
-pub use x86::{Eight, Four, Line, SplitTable, run};
+pub use x86::{Four, How, SplitTable, run};
 
 /// `scripts/bench lines` where there is no AVX2 to measure with.
 #[cfg(not(target_arch = "x86_64"))]
@@ -33,9 +33,8 @@ mod x86 {
     const CALL: usize = 4096;
 
     /// Odd constants, one per word; the last four are used by `8x1` alone.
-    const SALTS: [u32; 8] = [
-        0x9E37_79B1, 0x85EB_CA77, 0xC2B2_AE3D, 0x27D4_EB2F, 0x1656_67B1, 0xD3A2_646D, 0xFD70_46C5, 0xB55A_4F09,
-    ];
+    const SALTS: [u32; 8] =
+        [0x9E37_79B1, 0x85EB_CA77, 0xC2B2_AE3D, 0x27D4_EB2F, 0x1656_67B1, 0xD3A2_646D, 0xFD70_46C5, 0xB55A_4F09];
 
     /// XXH3-64 of the eight little-endian bytes of `key` (seed 0), the fixed-length path written out so that a loop
     /// over it becomes four keys per AVX2 instruction.
@@ -603,7 +602,7 @@ mod x86 {
         let mut keys = Vec::with_capacity(CALL);
         for from in (0..probes as u64).step_by(CALL) {
             keys.clear();
-            keys.extend((from..from + CALL as u64).map(|i| keys::key_of((1 << 40) + i)));
+            keys.extend(keys::absent_from(from as usize, CALL));
             table.contains(How::Batch, &keys, &mut answers[..CALL]);
             found += answers[..CALL].iter().filter(|&&answer| answer).count();
         }
