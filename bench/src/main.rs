@@ -1,2 +1,78 @@
-//! Bloomgate beside its peers.
-fn main() {}
+//! Bloomgate beside its peers: one process, the same keys, the thread's CPU time.
+
+mod args;
+mod clock;
+mod floor;
+mod keys;
+mod lines;
+mod memory;
+mod ours;
+mod peers;
+mod race;
+mod sides;
+mod targets;
+
+use args::{Args, Fault};
+
+/// What `--help` prints.
+const HELP: &str = "\
+Bloomgate beside its peers: one process, the same keys, the thread's CPU time, minimum over passes.
+
+scripts/bench peers [options]     our filters beside the peers
+    --n N[,N..]      numbers of keys (20000,1000000)
+    --rate P         false-positive rate asked of everyone (0.01)
+    --keys u64|str   whole numbers, or texts of 16 to 40 bytes (u64)
+    --kind K         our side: blocked, classic, partitioned, counting (blocked)
+    --peer A[,B..]   fastbloom, fastbloom+foldhash, fastbloom-atomic+foldhash, bloomfilter, sbbf-rs-safe, hashset,
+                     floor; or unkeyed, our own batch without a secret (all but the last)
+    --threads T      threads at once; only shared filters take part from 2 on (1)
+    --passes R       passes, of which the best counts (by the number of keys)
+    --keyed          our side hashes with SipHash-1-3 under a secret
+    --json           one JSON object a line and nothing else
+scripts/bench targets [options]   every promised figure, measured and judged
+    --max-n N        leave out what needs more keys (1000000)
+    --rounds R       ratios are the median of R rounds (3)
+    --passes R       passes in a round
+    --only TEXT      only targets whose line contains TEXT
+scripts/bench floor [--mb N[,N..]] [--passes R] [--json]
+                                  random 64-byte reads, 32 in flight: what the memory allows (128,1024)
+scripts/bench lines [--n N[,N..]] [--bits B] [--passes R] [--json]
+                                  the two layouts of a 512-bit line side by side";
+
+/// The processor this runs on, in one line.
+fn machine() -> String {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let line = cpu.lines().find(|line| line.starts_with(name))?;
+        line.split_once(':').map(|(_, value)| value.trim().to_string())
+    };
+    let model = field("model name").unwrap_or_else(|| std::env::consts::ARCH.to_string());
+    let cache = field("cache size").map_or(String::new(), |size| format!(", {size} of cache per core"));
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    format!("CPU: {model}, {cores} cores{cache}")
+}
+
+fn run(mut args: Args) -> Result<(), Fault> {
+    match args.word().as_deref() {
+        Some("peers") => peers::run(&mut args),
+        Some("targets") => targets::run(&mut args),
+        Some("lines") => lines::run(&mut args),
+        Some("floor") => floor::run(&mut args),
+        Some("--help" | "-h" | "help") => {
+            println!("{HELP}");
+            Ok(())
+        }
+        Some(other) => Err(Fault(format!("unknown command {other:?}; see --help"))),
+        None => Err(Fault(format!("no command\n{HELP}"))),
+    }
+}
+
+fn main() -> std::process::ExitCode {
+    match run(Args::new(std::env::args().skip(1).collect())) {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(fault) => {
+            eprintln!("bench: {fault}");
+            std::process::ExitCode::from(2)
+        }
+    }
+}
