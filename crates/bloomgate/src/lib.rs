@@ -1,6 +1,7 @@
 //! Membership filters that keep their promise.
 
 pub mod error;
+pub mod format;
 pub mod hash;
 pub mod key;
 
