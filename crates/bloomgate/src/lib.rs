@@ -4,6 +4,7 @@ pub mod arch;
 pub mod bits;
 pub mod bloom;
 pub mod error;
+pub mod format;
 pub mod hash;
 pub mod key;
 pub mod kind;

@@ -1,0 +1,53 @@
+//! The file: how a filter is written down so that any later Bloomgate, and any other language, reads
+//! it back or says exactly why not.
+//!
+//! ```text
+//!   0        64        64+32n                                          total length
+//!   ┌────────┬─────────┬──────────┬───────┬────────┬───────────┬───────────┬─────────┐
+//!   │ header │ table   │ CONTRACT │ SHAPE │ COUNTS │ SENTINELS │ SUMS      │ PAYLOAD │  …
+//!   └────────┴─────────┴──────────┴───────┴────────┴───────────┴───────────┴─────────┘
+//!   └─ one CRC32C ─────┘ one CRC32C each, zero padding to 64     one CRC32C per 64 KiB
+//! ```
+//!
+//! Everything small comes first (the [`Head`]), the payloads follow: a reader of a stream knows the
+//! whole shape before it allocates a byte for bits, and a reader of a mapped file touches only the
+//! first pages. A layout is fully determined by its contents: the same filter is the same bytes, and
+//! so has the same [`Address`].
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`frame`](Frame) | header and section table |
+//! | [`sections`](SectionType) | the frozen numbers |
+//! | [`fields`](FieldReader) | the tagged fields of contract, shape and counts |
+//! | [`sentinels`] | public strings with the digests they must hash to |
+//! | [`sums`](ChunkSums) | one CRC32C per 64 KiB of payload |
+//! | [`gaps`] | the compression of sparse payloads |
+//! | [`write`](FrameWriter), [`read`](SectionReader) | to any `io::Write`, from any `io::Read` or `&[u8]` |
+//! | [`address`](Address) | the BLAKE3 of the whole |
+//! | [`atomic_file`](write_atomically) | a file that is there whole or not at all |
+//!
+//! The byte diagrams, for readers in other languages, are in `docs/format.md`.
+#![forbid(unsafe_code)]
+
+mod address;
+mod atomic_file;
+mod fields;
+mod frame;
+pub mod gaps;
+mod read;
+mod sections;
+pub mod sentinels;
+mod sniff;
+mod sums;
+#[cfg(test)]
+mod tests;
+mod write;
+
+pub use address::{Address, Addressing};
+pub use atomic_file::write_atomically;
+pub use fields::{FieldReader, FieldWriter, Tag};
+pub use frame::{FORMAT_VERSION, Frame, HEADER_LEN, Header, MAGIC, MAX_SECTIONS, Section};
+pub use read::{Head, Limits, MemoryFile, Payload, SectionReader, Sink};
+pub use sections::{Codec, SectionFlags, SectionType};
+pub use sums::{CHUNK_LEN, ChunkSums, chunk_count};
+pub use write::{FrameWriter, PayloadSource, PreparedFile};
