@@ -48,13 +48,15 @@ pub fn set_simd(on: bool) -> bool {
     on
 }
 
+/// Whether this processor has AVX2.
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-fn processor_has_avx2() -> bool {
+pub(crate) fn processor_has_avx2() -> bool {
     is_x86_feature_detected!("avx2")
 }
 
+/// Whether this processor has AVX2: not to be used here.
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
-fn processor_has_avx2() -> bool {
+pub(crate) fn processor_has_avx2() -> bool {
     false
 }
 

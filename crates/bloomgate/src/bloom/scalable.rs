@@ -6,9 +6,9 @@
 //! Each stage is a fixed-size filter; when the last one holds what it was made for, a larger one is opened. An absent
 //! key may be taken for present by any stage, so each stage gets a share of the asked rate and all shares together
 //! never exceed it, however long the chain (Almeida et al., "Scalable Bloom Filters", 2007, with another split):
-//! the first 12 stages get equal shares and later ones 0.7 times the one before, each stage 1.75 times as large.
+//! the shares of the first 12 stages rise by 1.05 and later ones fall by 0.7, each stage is 1.75 times as large.
 //! The textbook split (halve the rate, double the size) pays for stages that never come: 2.36 times the bits of a
-//! right-sized filter at 1000 times the first capacity, and 5 times at the worst moment, against 1.6 and 2.9 here.
+//! right-sized filter at 1000 times the first capacity, and 5 times at the worst moment, against 1.63 and 2.92 here.
 //!
 //! ```text
 //!  stage   0    1      2         3               keys  ──▶  only ever into the last

@@ -17,6 +17,25 @@ pub struct Estimate {
     pub high: Option<f64>,
 }
 
+/// The width of the intervals that filters report, in standard errors: 95 % of them hold the true number.
+pub const Z: f64 = 1.96;
+
+impl Default for Estimate {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// Keys in two places: the guesses add up, and the intervals' ends with them (wider than need be).
+impl std::ops::Add for Estimate {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        let high = self.high.zip(other.high).map(|(a, b)| a + b);
+        Self { value: self.value + other.value, low: self.low + other.low, high }
+    }
+}
+
 impl Estimate {
     const EMPTY: Self = Self { value: 0.0, low: 0.0, high: Some(0.0) };
 }

@@ -52,6 +52,20 @@ impl Default for Tightening {
     }
 }
 
+impl Tightening {
+    /// Whether the shares can be summed as asked: ratios in `[0, 1)`, a plateau of 1 to 64 stages.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        match self {
+            Self::Plateau { stages, then } => (1..=64).contains(&stages) && (0.0..=0.999).contains(&then),
+            Self::Ramp { stages, rise, then } => {
+                (1..=64).contains(&stages) && (1.0..=4.0).contains(&rise) && (0.0..=0.999).contains(&then)
+            }
+            Self::Geometric(r) => (0.0..=0.999).contains(&r),
+        }
+    }
+}
+
 /// A ratio the shares can be summed with: in `[0, 0.999]`, one half when it is not a number.
 fn ratio(r: f64) -> f64 {
     if r.is_nan() { 0.5 } else { r.clamp(0.0, 0.999) }

@@ -1,11 +1,3 @@
 //! One test binary for the whole library, seen from outside.
 
-mod adversary;
-mod bounds;
-mod concurrent;
-mod counting;
-mod golden_digests;
-mod kinds;
 mod promise;
-mod scalable;
-mod structured_keys;
