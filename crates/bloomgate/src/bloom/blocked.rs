@@ -27,9 +27,9 @@
 //! ```
 
 use super::layout::{self, Digests, Layout, pipeline};
+use crate::arch::CHUNK;
 use crate::arch::blocked::{LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start};
 use crate::arch::words::{ReadWords, WriteWords};
-use crate::arch::CHUNK;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::kind::Kind;
@@ -130,22 +130,36 @@ impl BlockedLayout {
     ) -> Result<()> {
         let lines = self.lines;
         if self.lines_per_key == 1 {
-            return pipeline(0u64, |out| digests.next_hi(out), |now, next| {
+            return pipeline(
+                0u64,
+                |out| digests.next_hi(out),
+                |now, next| {
+                    let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
+                    done.fill(true);
+                    contains_chunk::<PAIRED, W>(words, lines, now, next, done);
+                    answers = rest;
+                },
+            );
+        }
+        pipeline(
+            Digest::default(),
+            |out| digests.next(out),
+            |now, next| {
                 let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
                 done.fill(true);
-                contains_chunk::<PAIRED, W>(words, lines, now, next, done);
+                for line in 0..self.lines_per_key {
+                    let (now_hashes, next_hashes) = (line_hashes(now, line), line_hashes(next, line));
+                    contains_chunk::<PAIRED, W>(
+                        words,
+                        lines,
+                        &now_hashes[..now.len()],
+                        &next_hashes[..next.len()],
+                        done,
+                    );
+                }
                 answers = rest;
-            });
-        }
-        pipeline(Digest::default(), |out| digests.next(out), |now, next| {
-            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-            done.fill(true);
-            for line in 0..self.lines_per_key {
-                let (now_hashes, next_hashes) = (line_hashes(now, line), line_hashes(next, line));
-                contains_chunk::<PAIRED, W>(words, lines, &now_hashes[..now.len()], &next_hashes[..next.len()], done);
-            }
-            answers = rest;
-        })
+            },
+        )
     }
 
     fn insert_all_with<const PAIRED: bool, W: WriteWords, D: Digests>(
@@ -156,26 +170,34 @@ impl BlockedLayout {
     ) -> Result<()> {
         let lines = self.lines;
         if self.lines_per_key == 1 {
-            return pipeline(0u64, |out| digests.next_hi(out), |now, next| {
-                let mut fresh = [false; CHUNK];
-                insert_chunk::<PAIRED, W>(words, lines, now, next, &mut fresh);
-                tell(&fresh[..now.len()]);
-            });
+            return pipeline(
+                0u64,
+                |out| digests.next_hi(out),
+                |now, next| {
+                    let mut fresh = [false; CHUNK];
+                    insert_chunk::<PAIRED, W>(words, lines, now, next, &mut fresh);
+                    tell(&fresh[..now.len()]);
+                },
+            );
         }
-        pipeline(Digest::default(), |out| digests.next(out), |now, next| {
-            let mut fresh = [false; CHUNK];
-            for line in 0..self.lines_per_key {
-                let (now_hashes, next_hashes) = (line_hashes(now, line), line_hashes(next, line));
-                insert_chunk::<PAIRED, W>(
-                    words,
-                    lines,
-                    &now_hashes[..now.len()],
-                    &next_hashes[..next.len()],
-                    &mut fresh,
-                );
-            }
-            tell(&fresh[..now.len()]);
-        })
+        pipeline(
+            Digest::default(),
+            |out| digests.next(out),
+            |now, next| {
+                let mut fresh = [false; CHUNK];
+                for line in 0..self.lines_per_key {
+                    let (now_hashes, next_hashes) = (line_hashes(now, line), line_hashes(next, line));
+                    insert_chunk::<PAIRED, W>(
+                        words,
+                        lines,
+                        &now_hashes[..now.len()],
+                        &next_hashes[..next.len()],
+                        &mut fresh,
+                    );
+                }
+                tell(&fresh[..now.len()]);
+            },
+        )
     }
 }
 
@@ -269,12 +291,20 @@ impl layout::sealed::Layout for BlockedLayout {
 
     #[inline]
     fn contains<W: ReadWords>(&self, words: W, digest: Digest) -> bool {
-        if self.paired { self.contains_with::<true, W>(words, digest) } else { self.contains_with::<false, W>(words, digest) }
+        if self.paired {
+            self.contains_with::<true, W>(words, digest)
+        } else {
+            self.contains_with::<false, W>(words, digest)
+        }
     }
 
     #[inline]
     fn insert<W: WriteWords>(&self, words: &mut W, digest: Digest) -> bool {
-        if self.paired { self.insert_with::<true, W>(words, digest) } else { self.insert_with::<false, W>(words, digest) }
+        if self.paired {
+            self.insert_with::<true, W>(words, digest)
+        } else {
+            self.insert_with::<false, W>(words, digest)
+        }
     }
 
     fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()> {
@@ -285,7 +315,12 @@ impl layout::sealed::Layout for BlockedLayout {
         }
     }
 
-    fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, tell: impl FnMut(&[bool])) -> Result<()> {
+    fn insert_all<W: WriteWords, D: Digests>(
+        &self,
+        words: &mut W,
+        digests: D,
+        tell: impl FnMut(&[bool]),
+    ) -> Result<()> {
         if self.paired {
             self.insert_all_with::<true, W, D>(words, digests, tell)
         } else {

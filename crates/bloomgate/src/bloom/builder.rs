@@ -36,7 +36,10 @@ impl Wish {
         if !self.headroom.is_finite() || !(1.0..=1000.0).contains(&self.headroom) {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
-                format!("headroom is a factor from 1 to 1000 on the number of items, not {}; 1.5 is usual", self.headroom),
+                format!(
+                    "headroom is a factor from 1 to 1000 on the number of items, not {}; 1.5 is usual",
+                    self.headroom
+                ),
             ));
         }
         let Some(items) = self.items else { return Ok(None) };
@@ -224,7 +227,8 @@ impl<L: Layout> Builder<L> {
                 ));
             }
         };
-        let half_full = || ((layout.bits() as f64 * std::f64::consts::LN_2) / f64::from(layout.hashes())).floor() as u64;
+        let half_full =
+            || ((layout.bits() as f64 * std::f64::consts::LN_2) / f64::from(layout.hashes())).floor() as u64;
         let capacity = match (items, rate, self.hashes) {
             (Some(items), ..) => items,
             (None, Some(rate), _) => layout.capacity_at(rate),
@@ -256,4 +260,3 @@ impl<L: Layout> Builder<L> {
         self.build()?.into_shared()
     }
 }
-

@@ -24,9 +24,9 @@
 //! ```
 
 use super::layout::{self, Digests, Layout, pipeline};
+use crate::arch::CHUNK;
 use crate::arch::probes::{self, Whole};
 use crate::arch::words::{ReadWords, WriteWords};
-use crate::arch::CHUNK;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::kind::Kind;
@@ -134,7 +134,12 @@ impl layout::sealed::Layout for ClassicLayout {
         contains_all(self.0, words, digests, answers)
     }
 
-    fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, tell: impl FnMut(&[bool])) -> Result<()> {
+    fn insert_all<W: WriteWords, D: Digests>(
+        &self,
+        words: &mut W,
+        digests: D,
+        tell: impl FnMut(&[bool]),
+    ) -> Result<()> {
         insert_all(self.0, words, digests, tell)
     }
 
@@ -150,11 +155,15 @@ pub(crate) fn contains_all<S: probes::Spread, W: ReadWords, D: Digests>(
     mut digests: D,
     mut answers: &mut [bool],
 ) -> Result<()> {
-    pipeline(Digest::default(), |out| digests.next(out), |now, next| {
-        let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-        probes::contains_chunk(spread, words, now, next, done);
-        answers = rest;
-    })
+    pipeline(
+        Digest::default(),
+        |out| digests.next(out),
+        |now, next| {
+            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
+            probes::contains_chunk(spread, words, now, next, done);
+            answers = rest;
+        },
+    )
 }
 
 /// Batched inserts over any spread of single bits.
@@ -164,9 +173,13 @@ pub(crate) fn insert_all<S: probes::Spread, W: WriteWords, D: Digests>(
     mut digests: D,
     mut tell: impl FnMut(&[bool]),
 ) -> Result<()> {
-    pipeline(Digest::default(), |out| digests.next(out), |now, next| {
-        let mut fresh = [false; CHUNK];
-        probes::insert_chunk(spread, words, now, next, &mut fresh);
-        tell(&fresh[..now.len()]);
-    })
+    pipeline(
+        Digest::default(),
+        |out| digests.next(out),
+        |now, next| {
+            let mut fresh = [false; CHUNK];
+            probes::insert_chunk(spread, words, now, next, &mut fresh);
+            tell(&fresh[..now.len()]);
+        },
+    )
 }

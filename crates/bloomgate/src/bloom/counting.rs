@@ -232,19 +232,23 @@ impl Counting {
     fn insert_all_digests(&mut self, mut digests: impl Digests) -> Result<u64> {
         let mut fresh = 0;
         let mut refused = None;
-        pipeline(Digest::default(), |out| digests.next(out), |now, next| {
-            for j in 0..now.len().max(next.len()) {
-                if let Some(&digest) = next.get(j) {
-                    self.fetch(digest);
-                }
-                if let (Some(&digest), None) = (now.get(j), &refused) {
-                    match self.insert_digest(digest) {
-                        Ok(new) => fresh += u64::from(new),
-                        Err(error) => refused = Some(error),
+        pipeline(
+            Digest::default(),
+            |out| digests.next(out),
+            |now, next| {
+                for j in 0..now.len().max(next.len()) {
+                    if let Some(&digest) = next.get(j) {
+                        self.fetch(digest);
+                    }
+                    if let (Some(&digest), None) = (now.get(j), &refused) {
+                        match self.insert_digest(digest) {
+                            Ok(new) => fresh += u64::from(new),
+                            Err(error) => refused = Some(error),
+                        }
                     }
                 }
-            }
-        })?;
+            },
+        )?;
         refused.map_or(Ok(fresh), Err)
     }
 
@@ -318,18 +322,22 @@ impl Counting {
     }
 
     fn contains_all_digests(&self, mut digests: impl Digests, mut answers: &mut [bool]) -> Result<()> {
-        pipeline(Digest::default(), |out| digests.next(out), |now, next| {
-            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-            for j in 0..now.len().max(next.len()) {
-                if let Some(&digest) = next.get(j) {
-                    self.fetch(digest);
+        pipeline(
+            Digest::default(),
+            |out| digests.next(out),
+            |now, next| {
+                let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
+                for j in 0..now.len().max(next.len()) {
+                    if let Some(&digest) = next.get(j) {
+                        self.fetch(digest);
+                    }
+                    if let Some(&digest) = now.get(j) {
+                        done[j] = self.contains_digest(digest);
+                    }
                 }
-                if let Some(&digest) = now.get(j) {
-                    done[j] = self.contains_digest(digest);
-                }
-            }
-            answers = rest;
-        })
+                answers = rest;
+            },
+        )
     }
 
     /// How often a key was inserted (less removals): never too low, unless a counter stuck; sometimes too high.

@@ -359,14 +359,10 @@ impl<L: Layout> Bloom<L, Owned> {
     }
 }
 
-fn insert_counted<L: Layout>(
-    layout: &L,
-    mut words: &mut [u64],
-    digests: impl Digests,
-    count: &mut u64,
-) -> Result<u64> {
+fn insert_counted<L: Layout>(layout: &L, mut words: &mut [u64], digests: impl Digests, count: &mut u64) -> Result<u64> {
     let mut fresh = 0;
-    let result = layout.insert_all(&mut words, digests, |flags| fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>());
+    let result =
+        layout.insert_all(&mut words, digests, |flags| fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>());
     *count += fresh;
     result.map(|()| fresh)
 }

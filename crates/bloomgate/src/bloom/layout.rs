@@ -48,8 +48,12 @@ pub(crate) mod sealed {
         fn insert<W: WriteWords>(&self, words: &mut W, digest: Digest) -> bool;
         fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()>;
         /// Inserts all; `fresh` is told of each key in order whether it was certainly new.
-        fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: impl FnMut(&[bool]))
-        -> Result<()>;
+        fn insert_all<W: WriteWords, D: Digests>(
+            &self,
+            words: &mut W,
+            digests: D,
+            fresh: impl FnMut(&[bool]),
+        ) -> Result<()>;
         /// Calls `visit` with every word that a lookup of this digest reads.
         fn each_word(&self, digest: Digest, visit: impl FnMut(usize));
     }

@@ -132,7 +132,12 @@ impl layout::sealed::Layout for PartitionedLayout {
         contains_all(self.0, words, digests, answers)
     }
 
-    fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, tell: impl FnMut(&[bool])) -> Result<()> {
+    fn insert_all<W: WriteWords, D: Digests>(
+        &self,
+        words: &mut W,
+        digests: D,
+        tell: impl FnMut(&[bool]),
+    ) -> Result<()> {
         insert_all(self.0, words, digests, tell)
     }
 
