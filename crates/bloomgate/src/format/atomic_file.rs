@@ -19,7 +19,9 @@ pub fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Re
     let (mut temporary, file) = Temporary::create_beside(path)?;
     if let Ok(existing) = fs::metadata(path) {
         let kept = file.set_permissions(existing.permissions());
-        kept.map_err(|e| Error::io(format!("giving {} the permissions of {}", temporary.0.display(), path.display()), e))?;
+        kept.map_err(|e| {
+            Error::io(format!("giving {} the permissions of {}", temporary.0.display(), path.display()), e)
+        })?;
     }
     let mut out = BufWriter::with_capacity(64 * 1024, file);
     let value = write(&mut out)?;

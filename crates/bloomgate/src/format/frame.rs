@@ -169,7 +169,8 @@ impl Section {
     /// Checks what the entry says about itself.
     fn check(&self, number: usize, entry: &[u8; ENTRY_LEN]) -> Result<()> {
         let unknown = |what: String| {
-            let message = format!("section {number} ({self}): {what}; this reader is version {FORMAT_VERSION}: update Bloomgate");
+            let message =
+                format!("section {number} ({self}): {what}; this reader is version {FORMAT_VERSION}: update Bloomgate");
             Err(Error::new(ErrorKind::Version, message))
         };
         if self.flags.unknown() != 0 {

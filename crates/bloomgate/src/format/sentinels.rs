@@ -80,7 +80,8 @@ pub fn write(texts: &[&str], mut digest: impl FnMut(Form, &[u8]) -> Result<[u8; 
 /// digest, or a text that the reader's encoding refuses, is [`Contract`](ErrorKind::Contract).
 pub fn verify(body: &[u8], mut digest: impl FnMut(Form, &[u8]) -> Result<[u8; 16]>) -> Result<u16> {
     let section = SectionType::SENTINELS;
-    let short = |at: usize| corrupt(format!("{section}, byte {at}: goes past the end of the section at {}", body.len()));
+    let short =
+        |at: usize| corrupt(format!("{section}, byte {at}: goes past the end of the section at {}", body.len()));
     let (count, mut rest) = body.split_first_chunk::<2>().ok_or_else(|| short(0))?;
     let count = u16::from_le_bytes(*count);
     if usize::from(count) < LENGTHS.len() {

@@ -16,7 +16,10 @@ const SIGNATURES: &[(&[u8], &str)] = &[
     (b"SQLite format 3\0", "an SQLite database"),
     // The ways a text-mode copy mangles our magic: CR LF made LF, LF made CR LF, the high bit cut off.
     (b"\x89BGF\n", "a Bloomgate file damaged by a text-mode copy (line ends changed): copy it again in binary mode"),
-    (b"\x89BGF\r\r\n", "a Bloomgate file damaged by a text-mode copy (line ends changed): copy it again in binary mode"),
+    (
+        b"\x89BGF\r\r\n",
+        "a Bloomgate file damaged by a text-mode copy (line ends changed): copy it again in binary mode",
+    ),
     (b"\x09BGF", "a Bloomgate file damaged by a 7-bit copy (high bits lost): copy it again in binary mode"),
 ];
 
