@@ -90,7 +90,7 @@ fn hostile_streams_are_refused() {
     refused(record(16, 15, 2, 1, &[0xff; 15]), ErrorKind::Corrupt, "past the end of its chunk");
     assert_eq!(record(2, 1, 4, 1, &[0b1_1110]).unwrap(), [0, 0x80]);
     refused(record(2, 1, 4, 2, &[0b1_1110]), ErrorKind::Corrupt, "past the end of its chunk");
-    refused(record(2, 1, 4, 1, &[0b1_0000_1]), ErrorKind::Corrupt, "past the end of its chunk");
+    refused(record(2, 1, 4, 1, &[0b10_0001]), ErrorKind::Corrupt, "past the end of its chunk");
     refused(record(2, 1, 4, 1, &[0b11_1110]), ErrorKind::Corrupt, "not zero");
     refused(record(3, 2, 4, 1, &[0b1_1110, 0]), ErrorKind::Corrupt, "bytes after the last gap");
     refused(record(1, 1, 255, 2, &[1]), ErrorKind::Corrupt, "set bits");

@@ -12,7 +12,7 @@ struct Slow<R>(R, u32);
 impl<R: Read> Read for Slow<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         self.1 += 1;
-        if self.1 % 3 == 0 {
+        if self.1.is_multiple_of(3) {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let end = buf.len().min(1);
