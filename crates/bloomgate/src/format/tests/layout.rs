@@ -79,8 +79,7 @@ fn unknown_sections_are_refused_when_critical_and_passed_when_not() {
     refused(with(&[(SHAPE, &[7, 0])]), ErrorKind::Version, "section 0 (type 7 of part 0): a critical section");
     refused(with(&[(SHAPE, &[0, 0])]), ErrorKind::Version, "type 0");
     refused(with(&[(SHAPE, &[0, 0x80]), (SHAPE + 2, &[0, 0])]), ErrorKind::Version, "private type 0x8000");
-    // Not critical, of a later version: verified, not kept, and the rest is read. (Part 0, type 7 stands after
-    // the sums: swap the two entries' numbers by moving the sums' part.)
+    // Not critical, of a later version: verified, not kept, and the rest is read.
     let bits = &[5u64][..];
     let mut file = Vec::new();
     let mut writer = FrameWriter::new();
