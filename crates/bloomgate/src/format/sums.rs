@@ -1,6 +1,6 @@
 //! Chunk sums: one CRC32C per 64 KiB of stored payload, so that a mapped file is checked where it is touched.
 //!
-//! 64 KiB costs one part in 16,384 of the size (64 MiB for a 1 TiB filter) and about 5 µs to check with
+//! 64 KiB costs one part in 16,384 of the size (64 MiB for a 1 TiB filter) and about 6 µs to check with
 //! the CRC instruction, less than the read that brings the chunk in. CRC32C finds every error of one
 //! burst up to 32 bits and, at this length, every one of up to three flipped bits.
 
