@@ -1,5 +1,6 @@
 //! Membership filters that keep their promise.
 
+pub mod any;
 pub mod arch;
 pub mod bits;
 pub mod bloom;
@@ -10,6 +11,7 @@ pub mod key;
 pub mod kind;
 pub mod math;
 
+pub use any::AnyFilter;
 pub use bits::{HugePages, Owned, Shared};
 pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable, WhenFull};
 pub use error::{Error, ErrorKind, Result};

@@ -31,7 +31,8 @@ use super::layout::{Digests, KeyDigests, pipeline};
 use super::{Blocked, BlockedLayout, Promise, WhenFull};
 use crate::arch::blocked::{LANES, LINE_WORDS, line_start, marks};
 use crate::arch::prefetch;
-use crate::bits::{HugePages, Owned};
+use crate::arch::words::ReadWords;
+use crate::bits::{HugePages, Owned, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
@@ -92,13 +93,13 @@ const MOST_CELLS: usize = 64;
 /// assert!(!sessions.remove(&7u64)?);  // certainly absent: nothing changed
 /// # Ok::<(), bloomgate::Error>(())
 /// ```
-pub struct Counting {
+pub struct Counting<S: Store = Owned> {
     layout: BlockedLayout,
     width: CounterBits,
     contract: Contract,
     promise: Promise,
     count: u64,
-    store: Owned,
+    store: S,
 }
 
 /// A key's counters: where each is, without repeats.
@@ -113,34 +114,17 @@ impl Cells {
     }
 }
 
-impl Counting {
-    /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with `rate`.
-    #[must_use]
-    pub fn builder() -> CountingBuilder {
-        CountingBuilder { wish: Wish::new(WhenFull::GoOn), width: CounterBits::Four }
-    }
-
+/// Asking, in any place.
+impl<S: Store> Counting<S> {
     pub(crate) fn from_parts(
         layout: BlockedLayout,
         width: CounterBits,
         contract: Contract,
         promise: Promise,
         count: u64,
-        store: Owned,
+        store: S,
     ) -> Self {
         Self { layout, width, contract, promise, count, store }
-    }
-
-    pub(crate) fn empty(
-        layout: BlockedLayout,
-        width: CounterBits,
-        contract: Contract,
-        promise: Promise,
-    ) -> Result<Self> {
-        let words = Self::words_of(&layout, width).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidParameter, "so many counters do not fit any memory; ask for fewer items")
-        })?;
-        Ok(Self::from_parts(layout, width, contract, promise, 0, Owned::zeroed(words)?))
     }
 
     /// The words that the counters of this layout fill.
@@ -184,72 +168,7 @@ impl Counting {
 
     #[inline(always)]
     fn read(&self, (word, shift): (usize, u32)) -> u64 {
-        (self.store.as_slice()[word] >> shift) & self.width.top()
-    }
-
-    /// Inserts a key; true if it was certainly new.
-    ///
-    /// A key inserted twice must be removed twice.
-    #[doc(alias = "put")]
-    #[doc(alias = "add")]
-    pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
-        self.insert_digest(self.contract.digest(key)?)
-    }
-
-    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
-    pub fn insert_digest(&mut self, digest: Digest) -> Result<bool> {
-        if self.promise.when_full == WhenFull::Refuse && self.is_full() {
-            return Err(full(Kind::Counting, self.promise.capacity));
-        }
-        Ok(self.raise(digest))
-    }
-
-    fn raise(&mut self, digest: Digest) -> bool {
-        let cells = self.cells(digest);
-        let top = self.width.top();
-        let mut fresh = false;
-        let words = self.store.as_mut_slice();
-        for &(word, shift) in cells.as_slice() {
-            let value = (words[word] >> shift) & top;
-            fresh |= value == 0;
-            words[word] += u64::from(value != top) << shift;
-        }
-        self.count += 1;
-        fresh
-    }
-
-    /// Inserts many keys at once; how many were certainly new.
-    pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
-        let contract = self.contract.clone();
-        self.insert_all_digests(KeyDigests { contract: &contract, keys })
-    }
-
-    /// [`insert_batch`](Self::insert_batch) for digests.
-    pub fn insert_digests(&mut self, digests: &[Digest]) -> Result<u64> {
-        self.insert_all_digests(digests)
-    }
-
-    fn insert_all_digests(&mut self, mut digests: impl Digests) -> Result<u64> {
-        let mut fresh = 0;
-        let mut refused = None;
-        pipeline(
-            Digest::default(),
-            |out| digests.next(out),
-            |now, next| {
-                for j in 0..now.len().max(next.len()) {
-                    if let Some(&digest) = next.get(j) {
-                        self.fetch(digest);
-                    }
-                    if let (Some(&digest), None) = (now.get(j), &refused) {
-                        match self.insert_digest(digest) {
-                            Ok(new) => fresh += u64::from(new),
-                            Err(error) => refused = Some(error),
-                        }
-                    }
-                }
-            },
-        )?;
-        refused.map_or(Ok(fresh), Err)
+        (self.store.words().load(word) >> shift) & self.width.top()
     }
 
     /// Asks memory for the two lines that a key's counters lie in (per line of the plain filter).
@@ -261,40 +180,9 @@ impl Counting {
             let start = self.line_at(hash);
             let of = marks::<true>(hash);
             for lane in (0..LANES).step_by(2) {
-                prefetch(self.store.as_slice(), start + SLOT[of[lane].0] * width);
+                prefetch(self.store.words(), start + SLOT[of[lane].0] * width);
             }
         }
-    }
-
-    /// Inserts everything an iterator gives; how many were certainly new.
-    pub fn insert_all<K: Key>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
-        keys.into_iter().try_fold(0, |fresh, key| Ok(fresh + u64::from(self.insert(&key)?)))
-    }
-
-    /// Removes a key that was inserted; false if it was certainly absent, and then nothing changed.
-    ///
-    /// **Only remove what you inserted.** A key that was never inserted but seems to be there (a false positive)
-    /// cannot be told from one that was, and removing it takes counts from others: a wrong "no" later. That is the
-    /// contract of every filter with removal; ask your source of truth first if you are not sure.
-    #[doc(alias = "delete")]
-    pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
-        Ok(self.remove_digest(self.contract.digest(key)?))
-    }
-
-    /// [`remove`](Self::remove) for a digest made elsewhere under the same contract.
-    pub fn remove_digest(&mut self, digest: Digest) -> bool {
-        let cells = self.cells(digest);
-        if cells.as_slice().iter().any(|&cell| self.read(cell) == 0) {
-            return false;
-        }
-        let top = self.width.top();
-        let words = self.store.as_mut_slice();
-        for &(word, shift) in cells.as_slice() {
-            let value = (words[word] >> shift) & top;
-            words[word] -= u64::from(value != top) << shift;
-        }
-        self.count = self.count.saturating_sub(1);
-        true
     }
 
     /// Whether a key may be there: false is certain, true is "maybe".
@@ -306,7 +194,11 @@ impl Counting {
     /// [`contains`](Self::contains) for a digest made elsewhere under the same contract.
     #[must_use]
     pub fn contains_digest(&self, digest: Digest) -> bool {
-        self.cells(digest).as_slice().iter().all(|&cell| self.read(cell) != 0)
+        let cells = self.cells(digest);
+        if S::CHECKED && !self.store.admitted() && !cells.as_slice().iter().all(|&(word, _)| self.store.admit(word)) {
+            return true;
+        }
+        cells.as_slice().iter().all(|&cell| self.read(cell) != 0)
     }
 
     /// Asks for many keys at once. `answers[i]` is the answer for `keys[i]`; both must be of one length.
@@ -353,26 +245,20 @@ impl Counting {
     pub fn to_plain(&self) -> Result<Blocked> {
         let mut plain = Blocked::empty(self.layout, self.contract.clone(), self.promise)?;
         let width = self.width.bits();
-        let cells = self.store.as_slice();
+        let cells = self.store.words();
         for (line, bits) in plain.words_mut().chunks_exact_mut(LINE_WORDS).enumerate() {
             let start = line * LINE_WORDS * width as usize;
             for (word, bits) in bits.iter_mut().enumerate() {
                 let slot = start + SLOT[word] * width as usize;
                 for bit in 0..64 {
                     let offset = bit * width;
-                    let value = (cells[slot + (offset / 64) as usize] >> (offset % 64)) & self.width.top();
+                    let value = (cells.load(slot + (offset / 64) as usize) >> (offset % 64)) & self.width.top();
                     *bits |= u64::from(value != 0) << bit;
                 }
             }
         }
         plain.set_len(self.count);
         Ok(plain)
-    }
-
-    /// Forgets everything; the shape, the contract and the promise stay.
-    pub fn clear(&mut self) {
-        self.store.as_mut_slice().fill(0);
-        self.count = 0;
     }
 
     /// The kind of this filter.
@@ -403,8 +289,8 @@ impl Counting {
         self.promise
     }
 
-    pub(crate) fn words(&self) -> &[u64] {
-        self.store.as_slice()
+    pub(crate) fn store(&self) -> &S {
+        &self.store
     }
 
     /// How wide the counters are.
@@ -416,13 +302,13 @@ impl Counting {
     /// The memory of the counters, in bytes.
     #[must_use]
     pub fn size_in_bytes(&self) -> u64 {
-        self.store.as_slice().len() as u64 * 8
+        self.store.words().count() as u64 * 8
     }
 
     /// Whether the memory is on huge pages.
     #[must_use]
     pub fn huge_pages(&self) -> HugePages {
-        crate::bits::sealed::Sealed::huge_pages(&self.store)
+        self.store.huge_pages()
     }
 
     /// Keys inserted less keys removed; a key inserted twice counts twice.
@@ -491,8 +377,9 @@ impl Counting {
         // A one at the lowest bit of every counter.
         let ones = u64::MAX / self.width.top();
         let mut set = 0;
-        for &word in self.store.as_slice() {
-            let mut folded = word;
+        let words = self.store.words();
+        for at in 0..words.count() {
+            let mut folded = words.load(at);
             let mut reach = 1;
             while reach < width {
                 folded |= folded >> reach;
@@ -516,7 +403,130 @@ impl Counting {
     }
 }
 
-impl fmt::Debug for Counting {
+/// Building, inserting and removing, alone.
+impl Counting<Owned> {
+    /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with `rate`.
+    #[must_use]
+    pub fn builder() -> CountingBuilder {
+        CountingBuilder { wish: Wish::new(WhenFull::GoOn), width: CounterBits::Four }
+    }
+
+    pub(crate) fn empty(
+        layout: BlockedLayout,
+        width: CounterBits,
+        contract: Contract,
+        promise: Promise,
+    ) -> Result<Self> {
+        let words = Self::words_of(&layout, width).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidParameter, "so many counters do not fit any memory; ask for fewer items")
+        })?;
+        Ok(Self::from_parts(layout, width, contract, promise, 0, Owned::zeroed(words)?))
+    }
+
+    /// Inserts a key; true if it was certainly new.
+    ///
+    /// A key inserted twice must be removed twice.
+    #[doc(alias = "put")]
+    #[doc(alias = "add")]
+    pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
+        self.insert_digest(self.contract.digest(key)?)
+    }
+
+    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
+    pub fn insert_digest(&mut self, digest: Digest) -> Result<bool> {
+        if self.promise.when_full == WhenFull::Refuse && self.is_full() {
+            return Err(full(Kind::Counting, self.promise.capacity));
+        }
+        Ok(self.raise(digest))
+    }
+
+    fn raise(&mut self, digest: Digest) -> bool {
+        let cells = self.cells(digest);
+        let top = self.width.top();
+        let mut fresh = false;
+        let words = self.store.as_mut_slice();
+        for &(word, shift) in cells.as_slice() {
+            let value = (words[word] >> shift) & top;
+            fresh |= value == 0;
+            words[word] += u64::from(value != top) << shift;
+        }
+        self.count += 1;
+        fresh
+    }
+
+    /// Inserts many keys at once; how many were certainly new.
+    pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
+        let contract = self.contract.clone();
+        self.insert_all_digests(KeyDigests { contract: &contract, keys })
+    }
+
+    /// [`insert_batch`](Self::insert_batch) for digests.
+    pub fn insert_digests(&mut self, digests: &[Digest]) -> Result<u64> {
+        self.insert_all_digests(digests)
+    }
+
+    fn insert_all_digests(&mut self, mut digests: impl Digests) -> Result<u64> {
+        let mut fresh = 0;
+        let mut refused = None;
+        pipeline(
+            Digest::default(),
+            |out| digests.next(out),
+            |now, next| {
+                for j in 0..now.len().max(next.len()) {
+                    if let Some(&digest) = next.get(j) {
+                        self.fetch(digest);
+                    }
+                    if let (Some(&digest), None) = (now.get(j), &refused) {
+                        match self.insert_digest(digest) {
+                            Ok(new) => fresh += u64::from(new),
+                            Err(error) => refused = Some(error),
+                        }
+                    }
+                }
+            },
+        )?;
+        refused.map_or(Ok(fresh), Err)
+    }
+
+    /// Inserts everything an iterator gives; how many were certainly new.
+    pub fn insert_all<K: Key>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
+        keys.into_iter().try_fold(0, |fresh, key| Ok(fresh + u64::from(self.insert(&key)?)))
+    }
+
+    /// Removes a key that was inserted; false if it was certainly absent, and then nothing changed.
+    ///
+    /// **Only remove what you inserted.** A key that was never inserted but seems to be there (a false positive)
+    /// cannot be told from one that was, and removing it takes counts from others: a wrong "no" later. That is the
+    /// contract of every filter with removal; ask your source of truth first if you are not sure.
+    #[doc(alias = "delete")]
+    pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
+        Ok(self.remove_digest(self.contract.digest(key)?))
+    }
+
+    /// [`remove`](Self::remove) for a digest made elsewhere under the same contract.
+    pub fn remove_digest(&mut self, digest: Digest) -> bool {
+        let cells = self.cells(digest);
+        if cells.as_slice().iter().any(|&cell| self.read(cell) == 0) {
+            return false;
+        }
+        let top = self.width.top();
+        let words = self.store.as_mut_slice();
+        for &(word, shift) in cells.as_slice() {
+            let value = (words[word] >> shift) & top;
+            words[word] -= u64::from(value != top) << shift;
+        }
+        self.count = self.count.saturating_sub(1);
+        true
+    }
+
+    /// Forgets everything; the shape, the contract and the promise stay.
+    pub fn clear(&mut self) {
+        self.store.as_mut_slice().fill(0);
+        self.count = 0;
+    }
+}
+
+impl<S: Store> fmt::Debug for Counting<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counting")
             .field("layout", &self.layout)
@@ -529,12 +539,13 @@ impl fmt::Debug for Counting {
 }
 
 /// Same contract, same shape, same counters.
-impl PartialEq for Counting {
-    fn eq(&self, other: &Self) -> bool {
+impl<A: Store, B: Store> PartialEq<Counting<B>> for Counting<A> {
+    fn eq(&self, other: &Counting<B>) -> bool {
+        let (a, b) = (self.store.words(), other.store.words());
         self.layout == other.layout
             && self.width == other.width
             && self.contract == other.contract
-            && self.words() == other.words()
+            && (0..a.count()).all(|at| a.load(at) == b.load(at))
     }
 }
 
