@@ -1,5 +1,6 @@
 //! Membership filters that keep their promise.
 
+pub mod advice;
 pub mod error;
 pub mod hash;
 pub mod key;
