@@ -1,5 +1,6 @@
 //! Membership filters that keep their promise.
 
+pub mod advice;
 pub mod any;
 pub mod arch;
 pub mod bits;

@@ -7,7 +7,7 @@
 //!
 //! Keys fall on lines unevenly, and full lines lie more often than empty ones rest (Putze, Sanders, Singler 2007): the
 //! rate is a mixture over the load of a line, and a filter sized by the classic formula breaks its promise (1 % becomes
-//! 1.19 %). With `j` keys in a line an absent key passes with probability `f(j)^4`,
+//! 1.29 %). With `j` keys in a line an absent key passes with probability `f(j)^4`,
 //!
 //! ```text
 //! f(j) = 1/64 (1 - A^j) + 63/64 (1 - 2 A^j + B^j)      A = (1 + (63/64)²)/2    B = (1 + (62/64)²)/2

@@ -20,7 +20,8 @@ pub const GROWTH: f64 = 1.75;
 /// No stage is asked for less than this rate: below it a stage would only pay for a promise that a 64-bit hash cannot keep.
 ///
 /// The shares then no longer add up to the promise for ever: each stage at the floor adds up to 1e-15. A chain runs out
-/// of 64-bit capacities after 80 stages at growth 1.75, so the excess is at most 8e-14: 1e-5 of a promise of 1e-8.
+/// of 64-bit capacities after 80 stages at growth 1.75, so the excess is at most 8e-14: 1e-5 of a promise of 1e-8. (A
+/// promise near the floor itself, or a growth near 1 with thousands of stages, is for the caller to refuse.)
 pub const LOWEST_STAGE_RATE: f64 = 1e-15;
 
 /// How the promised rate is shared out over the stages.
