@@ -239,12 +239,23 @@ mod avx2 {
         _mm256_testc_si256(_mm256_castpd_si256(chosen), bits) == 0
     }
 
-    /// Four locked ORs: a locked read-modify-write costs 3.6-4.5 ns a word here, which is why two bits share one.
-    /// Looking first and writing only what is missing is slower (45.9 against 29 ns: mispredicted branches).
+    /// Four locked ORs, unless a look shows that all bits are there: a locked read-modify-write costs 3.6-4.5 ns a
+    /// word, which is why two bits share one. On new keys the look costs nothing that shows (10.7 against 10.8 ns at
+    /// 20 k keys, 13.0 against 13.0 at 1 M); on keys already there it saves all four. What is said to be new comes
+    /// from the ORs alone, so of several threads with one new key at least one hears it.
+    ///
+    /// # Safety
+    /// The words must hold a line, aligned to 32 bytes, at `start`.
     #[target_feature(enable = "avx2")]
     #[inline]
-    fn insert_shared<const PAIRED: bool, W: WriteWords>(words: &mut W, start: usize, hash: u64) -> bool {
+    unsafe fn insert_shared<const PAIRED: bool, W: WriteWords>(words: &mut W, start: usize, hash: u64) -> bool {
         let (bits, choice) = pattern::<PAIRED>(hash);
+        // SAFETY: passed on to the caller.
+        let (low, high) = unsafe { load_line::<true>(words.read().as_ptr().add(start)) };
+        let chosen = _mm256_blendv_pd(_mm256_castsi256_pd(low), _mm256_castsi256_pd(high), choice);
+        if _mm256_testc_si256(_mm256_castpd_si256(chosen), bits) != 0 {
+            return false;
+        }
         let halves = _mm256_movemask_pd(choice) as usize;
         let mut lanes = [0u64; LANES];
         // SAFETY: `lanes` is 32 bytes, and the store does not ask for alignment.
@@ -274,7 +285,8 @@ mod avx2 {
     pub(super) unsafe fn insert_one<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u64, hash: u64) -> bool {
         let start = line_start(hash, lines);
         if W::SHARED {
-            insert_shared::<PAIRED, W>(words, start, hash)
+            // SAFETY: `start` is below `lines` lines, which the caller promises to be there, and aligned.
+            unsafe { insert_shared::<PAIRED, W>(words, start, hash) }
         } else {
             // SAFETY: `start` is below `lines` lines, which the caller promises to be there; `&mut` makes us alone.
             unsafe { insert_alone::<PAIRED>(words.as_mut_ptr().add(start), hash) }
