@@ -96,11 +96,12 @@ pub(crate) fn insert<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u6
     insert_scalar::<PAIRED, W>(words, lines, hash)
 }
 
-/// Probes `now` (`answers[i]` becomes false where a bit is missing) while asking memory for the lines of `next`.
+/// Probes `now` while asking memory for the lines of `next`: `answers[i]` says whether all bits of `now[i]` are set, or,
+/// with `MORE`, becomes false where one is missing (a key's second line and those after it).
 ///
 /// One loop that probes an old key and prefetches a new one beats "prefetch all, then probe all" at every size.
 #[inline]
-pub(crate) fn contains_chunk<const PAIRED: bool, W: ReadWords>(
+pub(crate) fn contains_chunk<const PAIRED: bool, const MORE: bool, W: ReadWords>(
     words: W,
     lines: u64,
     now: &[u64],
@@ -112,14 +113,14 @@ pub(crate) fn contains_chunk<const PAIRED: bool, W: ReadWords>(
     if super::avx2() {
         check(words, lines);
         // SAFETY: AVX2 is there, and `check` has seen that every line below `lines` lies inside the words.
-        return unsafe { avx2::contains_chunk::<PAIRED, W>(words, lines, now, next, answers) };
+        return unsafe { avx2::contains_chunk::<PAIRED, MORE, W>(words, lines, now, next, answers) };
     }
     for j in 0..now.len().max(next.len()) {
         if let Some(&hash) = next.get(j) {
             prefetch(words, line_start(hash, lines));
         }
         if let Some(&hash) = now.get(j) {
-            answers[j] &= contains_scalar::<PAIRED, W>(words, lines, hash);
+            answers[j] = (!MORE || answers[j]) & contains_scalar::<PAIRED, W>(words, lines, hash);
         }
     }
 }
@@ -296,7 +297,7 @@ mod avx2 {
     /// # Safety
     /// The words must hold `lines` lines, aligned to 32 bytes if shared.
     #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn contains_chunk<const PAIRED: bool, W: ReadWords>(
+    pub(super) unsafe fn contains_chunk<const PAIRED: bool, const MORE: bool, W: ReadWords>(
         words: W,
         lines: u64,
         now: &[u64],
@@ -308,7 +309,8 @@ mod avx2 {
             for j in 0..CHUNK {
                 prefetch(words, line_start(next[j], lines));
                 // SAFETY: passed on to the caller.
-                answers[j] &= unsafe { contains_one::<PAIRED, W>(words, lines, now[j]) };
+                let all = unsafe { contains_one::<PAIRED, W>(words, lines, now[j]) };
+                answers[j] = (!MORE || answers[j]) & all;
             }
             return;
         }
@@ -317,7 +319,8 @@ mod avx2 {
         }
         for (&hash, answer) in now.iter().zip(answers) {
             // SAFETY: passed on to the caller.
-            *answer &= unsafe { contains_one::<PAIRED, W>(words, lines, hash) };
+            let all = unsafe { contains_one::<PAIRED, W>(words, lines, hash) };
+            *answer = (!MORE || *answer) & all;
         }
     }
 
@@ -387,7 +390,7 @@ mod tests {
             assert_eq!(by_scalar, by_chunk);
             let asked = hashes(CHUNK, chunk[0]);
             let mut answers = [true; CHUNK];
-            contains_chunk::<PAIRED, _>(by_chunk.as_slice(), lines, &asked, &asked, &mut answers);
+            contains_chunk::<PAIRED, false, _>(by_chunk.as_slice(), lines, &asked, &asked, &mut answers);
             for (&hash, answer) in asked.iter().zip(answers) {
                 let expected = contains_scalar::<PAIRED, _>(by_scalar.as_slice(), lines, hash);
                 assert_eq!(contains::<PAIRED, _>(by_one.as_slice(), lines, hash), expected);

@@ -135,8 +135,7 @@ impl BlockedLayout {
                 |out| digests.next_hi(out),
                 |now, next| {
                     let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-                    done.fill(true);
-                    contains_chunk::<PAIRED, W>(words, lines, now, next, done);
+                    contains_chunk::<PAIRED, false, W>(words, lines, now, next, done);
                     answers = rest;
                 },
             );
@@ -149,7 +148,7 @@ impl BlockedLayout {
                 done.fill(true);
                 for line in 0..self.lines_per_key {
                     let (now_hashes, next_hashes) = (line_hashes(now, line), line_hashes(next, line));
-                    contains_chunk::<PAIRED, W>(
+                    contains_chunk::<PAIRED, true, W>(
                         words,
                         lines,
                         &now_hashes[..now.len()],
