@@ -63,6 +63,13 @@ pub trait Key {
         None
     }
 
+    /// The canonical bytes, for keys that are those bytes already: lets a batch hash them side by side
+    /// where they lie.
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Appends the canonical bytes to `out`: how tuples and batches put many keys in one buffer.
     #[inline]
     fn append(&self, out: &mut Vec<u8>) {
@@ -77,6 +84,10 @@ impl Key for [u8] {
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self
     }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self)
+    }
 }
 
 impl<const N: usize> Key for [u8; N] {
@@ -84,6 +95,10 @@ impl<const N: usize> Key for [u8; N] {
     #[inline]
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self
+    }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 
@@ -93,6 +108,10 @@ impl Key for Vec<u8> {
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self
     }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self)
+    }
 }
 
 impl Key for str {
@@ -100,6 +119,10 @@ impl Key for str {
     #[inline]
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self.as_bytes()
+    }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
     }
     #[inline]
     fn text(&self) -> Option<&str> {
@@ -114,6 +137,10 @@ impl Key for String {
         self.as_bytes()
     }
     #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
+    }
+    #[inline]
     fn text(&self) -> Option<&str> {
         Some(self)
     }
@@ -124,6 +151,10 @@ impl Key for Uuid {
     #[inline]
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         &self.0
+    }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(&self.0)
     }
 }
 
@@ -174,6 +205,10 @@ macro_rules! pointer_keys {
                 (**self).text()
             }
             #[inline]
+            fn as_canonical(&self) -> Option<&[u8]> {
+                (**self).as_canonical()
+            }
+            #[inline]
             fn append(&self, out: &mut Vec<u8>) {
                 (**self).append(out)
             }
@@ -199,6 +234,11 @@ mod tests {
         let mut appended = vec![0xaa];
         key.append(&mut appended);
         assert_eq!(appended[1..], canonical);
+        if let Some(same) = key.as_canonical() {
+            assert_eq!(same, canonical);
+        }
+        let lies = matches!(K::ENCODING, Encoding::Bytes | Encoding::Text | Encoding::Uuid);
+        assert_eq!(key.as_canonical().is_some(), lies);
         if let Some(word) = key.word() {
             assert_eq!(word.to_le_bytes(), canonical[..]);
         }

