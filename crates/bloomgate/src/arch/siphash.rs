@@ -5,6 +5,9 @@
 //! 1-3 is the default, 2-4 the one with the published margin. The 128-bit form is that of the authors'
 //! reference code.
 //!
+//! `E` rounds come after the `lo` half is out and make the `hi` half: `E = D` is the whole digest; `E = 0` is for who
+//! needs `lo` alone, and leaves nothing of use in `hi`.
+//!
 //! One key is a chain of dependent additions that leaves most of the processor idle. The AVX2 form runs
 //! eight keys as two interleaved vectors of four. Keys of different length share a group: they are
 //! sorted by their number of blocks first, and a lane that has ended keeps its state while the longest
@@ -69,12 +72,12 @@ fn absorb<const C: usize>(v: &mut [u64; 4], block: u64) {
 }
 
 #[inline]
-fn finish<const D: usize>(mut v: [u64; 4]) -> Digest {
+fn finish<const D: usize, const E: usize>(mut v: [u64; 4]) -> Digest {
     v[2] ^= 0xee;
     rounds::<D>(&mut v);
     let lo = v[0] ^ v[1] ^ v[2] ^ v[3];
     v[1] ^= 0xdd;
-    rounds::<D>(&mut v);
+    rounds::<E>(&mut v);
     Digest { lo, hi: v[0] ^ v[1] ^ v[2] ^ v[3] }
 }
 
@@ -92,52 +95,56 @@ fn last_block(bytes: &[u8]) -> u64 {
 
 /// The digest of the eight little-endian bytes of `word`.
 #[inline]
-pub(crate) fn word<const C: usize, const D: usize>(key: SipKey, word: u64) -> Digest {
+pub(crate) fn word<const C: usize, const D: usize, const E: usize>(key: SipKey, word: u64) -> Digest {
     let mut v = start(key);
     absorb::<C>(&mut v, word);
     absorb::<C>(&mut v, 8 << 56);
-    finish::<D>(v)
+    finish::<D, E>(v)
 }
 
 /// The digest of a byte string.
 #[inline]
-pub(crate) fn string<const C: usize, const D: usize>(key: SipKey, bytes: &[u8]) -> Digest {
+pub(crate) fn string<const C: usize, const D: usize, const E: usize>(key: SipKey, bytes: &[u8]) -> Digest {
     let mut v = start(key);
     for block in bytes.as_chunks::<8>().0 {
         absorb::<C>(&mut v, u64::from_le_bytes(*block));
     }
     absorb::<C>(&mut v, last_block(bytes));
-    finish::<D>(v)
+    finish::<D, E>(v)
 }
 
 /// The digests of as many words as `out` has room for.
 #[inline]
-pub(crate) fn words<const C: usize, const D: usize>(key: SipKey, words: &[u64], out: &mut [Digest]) {
+pub(crate) fn words<const C: usize, const D: usize, const E: usize>(key: SipKey, words: &[u64], out: &mut [Digest]) {
     #[cfg(target_arch = "x86_64")]
     if super::avx2() {
         // SAFETY: `avx2()` is true only where the processor has AVX2.
-        return unsafe { avx2::words::<C, D>(key, words, out) };
+        return unsafe { avx2::words::<C, D, E>(key, words, out) };
     }
-    words_scalar::<C, D>(key, words, out);
+    words_scalar::<C, D, E>(key, words, out);
 }
 
 #[inline]
-fn words_scalar<const C: usize, const D: usize>(key: SipKey, words: &[u64], out: &mut [Digest]) {
+fn words_scalar<const C: usize, const D: usize, const E: usize>(key: SipKey, words: &[u64], out: &mut [Digest]) {
     for (&w, out) in words.iter().zip(out) {
-        *out = word::<C, D>(key, w);
+        *out = word::<C, D, E>(key, w);
     }
 }
 
 /// The digests of up to [`STRINGS`] byte strings; strings beyond that are left alone.
 #[inline]
-pub(crate) fn strings<const C: usize, const D: usize>(key: SipKey, strings: &[&[u8]], out: &mut [Digest; STRINGS]) {
+pub(crate) fn strings<const C: usize, const D: usize, const E: usize>(
+    key: SipKey,
+    strings: &[&[u8]],
+    out: &mut [Digest; STRINGS],
+) {
     #[cfg(target_arch = "x86_64")]
     if super::avx2() {
         // SAFETY: `avx2()` is true only where the processor has AVX2.
-        return unsafe { avx2::strings::<C, D>(key, strings, out) };
+        return unsafe { avx2::strings::<C, D, E>(key, strings, out) };
     }
     for (bytes, out) in strings.iter().zip(out) {
-        *out = string::<C, D>(key, bytes);
+        *out = string::<C, D, E>(key, bytes);
     }
 }
 
@@ -249,7 +256,7 @@ mod avx2 {
     /// # Safety
     /// The processor has AVX2.
     #[inline(always)]
-    unsafe fn finish<const D: usize>(mut state: State, out: &mut [Digest; 8]) {
+    unsafe fn finish<const D: usize, const E: usize>(mut state: State, out: &mut [Digest; 8]) {
         let out: *mut __m256i = out.as_mut_ptr().cast();
         // SAFETY: the processor has AVX2, as the caller says; `out` points to 128 writable bytes, for
         // `Digest` is two `u64` in C layout, and the stores need no alignment.
@@ -262,7 +269,7 @@ mod avx2 {
             for v in &mut state {
                 v[1] = _mm256_xor_si256(v[1], _mm256_set1_epi64x(0xdd));
             }
-            rounds::<D>(&mut state);
+            rounds::<E>(&mut state);
             for half in 0..2 {
                 let (lo, hi) = (lows[half], sum(&state[half]));
                 // Lanes 0 and 2 beside each other, then 1 and 3; the permutation puts them in order.
@@ -283,7 +290,11 @@ mod avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn words<const C: usize, const D: usize>(key: SipKey, words: &[u64], out: &mut [Digest]) {
+    pub(super) fn words<const C: usize, const D: usize, const E: usize>(
+        key: SipKey,
+        words: &[u64],
+        out: &mut [Digest],
+    ) {
         let count = words.len().min(out.len());
         let (groups, rest) = words[..count].as_chunks::<8>();
         let (outs, outs_rest) = out[..count].as_chunks_mut::<8>();
@@ -293,22 +304,26 @@ mod avx2 {
                 let mut state = begin(key);
                 absorb::<C>(&mut state, lanes(*group));
                 absorb::<C>(&mut state, lanes([8 << 56; 8]));
-                finish::<D>(state, out);
+                finish::<D, E>(state, out);
             }
         }
         if rest.len() < WORTH {
-            return words_scalar::<C, D>(key, rest, outs_rest);
+            return words_scalar::<C, D, E>(key, rest, outs_rest);
         }
         // A whole group through this same function: one copy of the rounds is enough.
         let mut group = [0; 8];
         let mut digests = [Digest::default(); 8];
         group[..rest.len()].copy_from_slice(rest);
-        self::words::<C, D>(key, &group, &mut digests);
+        self::words::<C, D, E>(key, &group, &mut digests);
         outs_rest.copy_from_slice(&digests[..rest.len()]);
     }
 
     #[target_feature(enable = "avx2")]
-    pub(super) fn strings<const C: usize, const D: usize>(key: SipKey, strings: &[&[u8]], out: &mut [Digest; STRINGS]) {
+    pub(super) fn strings<const C: usize, const D: usize, const E: usize>(
+        key: SipKey,
+        strings: &[&[u8]],
+        out: &mut [Digest; STRINGS],
+    ) {
         let strings = &strings[..strings.len().min(STRINGS)];
         // A counting sort by full blocks: how many of each, where each begins, then each to its place.
         let mut begins = [0u8; LONG + 1];
@@ -329,29 +344,29 @@ mod avx2 {
         let (short, alone) = order[..strings.len()].split_at(long);
         for group in short.chunks(8) {
             if group.len() < WORTH {
-                hash_alone::<C, D>(key, strings, group, out);
+                hash_alone::<C, D, E>(key, strings, group, out);
             } else {
-                hash_group::<C, D>(key, strings, group, out);
+                hash_group::<C, D, E>(key, strings, group, out);
             }
         }
-        hash_alone::<C, D>(key, strings, alone, out);
+        hash_alone::<C, D, E>(key, strings, alone, out);
     }
 
-    fn hash_alone<const C: usize, const D: usize>(
+    fn hash_alone<const C: usize, const D: usize, const E: usize>(
         key: SipKey,
         strings: &[&[u8]],
         order: &[u8],
         out: &mut [Digest; STRINGS],
     ) {
         for &at in order {
-            out[usize::from(at)] = string::<C, D>(key, strings[usize::from(at)]);
+            out[usize::from(at)] = string::<C, D, E>(key, strings[usize::from(at)]);
         }
     }
 
     /// Up to eight strings, in order of their full blocks; lanes without a string repeat the last.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn hash_group<const C: usize, const D: usize>(
+    fn hash_group<const C: usize, const D: usize, const E: usize>(
         key: SipKey,
         strings: &[&[u8]],
         group: &[u8],
@@ -394,7 +409,7 @@ mod avx2 {
                     keep_ended(&mut state, &before, lanes(live));
                 }
             }
-            finish::<D>(state, &mut digests);
+            finish::<D, E>(state, &mut digests);
         }
         for (&at, digest) in group.iter().zip(digests) {
             out[usize::from(at)] = digest;
@@ -437,24 +452,27 @@ mod tests {
     }
 
     /// All doors to a batch of strings: as dispatched, and AVX2 itself where the processor has it.
-    fn every_door<const C: usize, const D: usize>(key: SipKey, keys: &[&[u8]]) -> Vec<[Digest; STRINGS]> {
+    fn every_door<const C: usize, const D: usize, const E: usize>(
+        key: SipKey,
+        keys: &[&[u8]],
+    ) -> Vec<[Digest; STRINGS]> {
         let mut doors = vec![[Digest::default(); STRINGS]];
-        strings::<C, D>(key, keys, &mut doors[0]);
+        strings::<C, D, E>(key, keys, &mut doors[0]);
         #[cfg(target_arch = "x86_64")]
         if crate::arch::processor_has_avx2() {
             doors.push([Digest::default(); STRINGS]);
             // SAFETY: the processor has AVX2.
-            unsafe { avx2::strings::<C, D>(key, keys, &mut doors[1]) };
+            unsafe { avx2::strings::<C, D, E>(key, keys, &mut doors[1]) };
         }
         doors
     }
 
-    fn equals_reference<const C: usize, const D: usize>() {
+    fn equals_reference<const C: usize, const D: usize, const E: usize>() {
         let bytes = noise(400, 1);
         for key in [KEY, SipKey { k0: 0, k1: 0 }, SipKey { k0: u64::MAX, k1: u64::MAX }] {
             let expected: Vec<Digest> = (0..400).map(|len| reference::<C>(key, &bytes[..len])).collect();
             for (len, expected) in expected.iter().enumerate() {
-                assert_eq!(string::<C, D>(key, &bytes[..len]), *expected, "{len}");
+                assert_eq!(string::<C, D, E>(key, &bytes[..len]), *expected, "{len}");
             }
             // Every length alone, in a group of one length, and among its neighbours.
             for len in 0..400 {
@@ -462,7 +480,7 @@ mod tests {
                     for step in [0, 1, 3] {
                         let lens: Vec<usize> = (0..count).map(|i| (len + i * step * 7) % 400).collect();
                         let keys: Vec<&[u8]> = lens.iter().map(|&len| &bytes[..len]).collect();
-                        for got in every_door::<C, D>(key, &keys) {
+                        for got in every_door::<C, D, E>(key, &keys) {
                             for (at, &len) in lens.iter().enumerate() {
                                 assert_eq!(got[at], expected[len], "length {len} at {at} of {count}");
                             }
@@ -493,24 +511,24 @@ mod tests {
             (1, "da87c1d86b99af44347659119b22fc45"),
             (8, "3b62a9ba6258f5610f83e264f31497b4"),
         ] {
-            assert_eq!(format!("{:?}", string::<2, 4>(KEY, &input[..len])), format!("Digest({hex})"));
+            assert_eq!(format!("{:?}", string::<2, 4, 4>(KEY, &input[..len])), format!("Digest({hex})"));
         }
     }
 
-    fn words_equal_strings<const C: usize, const D: usize>() {
+    fn words_equal_strings<const C: usize, const D: usize, const E: usize>() {
         let keys: Vec<u64> = noise(8 * 999, 7).as_chunks::<8>().0.iter().map(|c| u64::from_le_bytes(*c)).collect();
         let expected: Vec<Digest> = keys.iter().map(|key| reference::<C>(KEY, &key.to_le_bytes())).collect();
         for len in (0..70).chain([999]) {
             let mut got = vec![Digest::default(); len];
-            words::<C, D>(KEY, &keys[..len], &mut got);
+            words::<C, D, E>(KEY, &keys[..len], &mut got);
             assert_eq!(got, expected[..len]);
-            words_scalar::<C, D>(KEY, &keys[..len], &mut got);
+            words_scalar::<C, D, E>(KEY, &keys[..len], &mut got);
             assert_eq!(got, expected[..len]);
             #[cfg(target_arch = "x86_64")]
             if crate::arch::processor_has_avx2() {
                 got.fill(Digest::default());
                 // SAFETY: the processor has AVX2.
-                unsafe { avx2::words::<C, D>(KEY, &keys[..len], &mut got) };
+                unsafe { avx2::words::<C, D, E>(KEY, &keys[..len], &mut got) };
                 assert_eq!(got, expected[..len]);
             }
         }
@@ -518,15 +536,15 @@ mod tests {
 
     #[test]
     fn words_are_strings_of_eight_bytes() {
-        words_equal_strings::<1, 3>();
-        words_equal_strings::<2, 4>();
+        words_equal_strings::<1, 3, 3>();
+        words_equal_strings::<2, 4, 4>();
     }
 
     #[test]
     fn only_the_first_32_strings_are_hashed() {
         let many = vec![&b"key"[..]; 40];
         for got in every_door::<1, 3>(KEY, &many) {
-            assert!(got.iter().all(|digest| *digest == string::<1, 3>(KEY, b"key")));
+            assert!(got.iter().all(|digest| *digest == string::<1, 3, 3>(KEY, b"key")));
         }
     }
 }

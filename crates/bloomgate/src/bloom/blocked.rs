@@ -94,11 +94,13 @@ impl BlockedLayout {
     }
 
     /// The hash for the `line`-th line of a key: its line from the high bits, its marks from the low 32.
+    ///
+    /// The first line takes `lo`, which SipHash has ready three rounds of eight before `hi`.
     #[inline(always)]
     pub(crate) fn line_hash(digest: Digest, line: u32) -> u64 {
         match line {
-            0 => digest.hi,
-            1 => digest.lo,
+            0 => digest.lo,
+            1 => digest.hi,
             _ => {
                 let mixed = digest.hi.wrapping_add(digest.lo.wrapping_mul(u64::from(2 * line + 1)));
                 let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -132,7 +134,7 @@ impl BlockedLayout {
         if self.lines_per_key == 1 {
             return pipeline(
                 0u64,
-                |out| digests.next_hi(out),
+                |out| digests.next_lo(out),
                 |now, next| {
                     let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
                     contains_chunk::<PAIRED, false, W>(words, lines, now, next, done);
@@ -171,7 +173,7 @@ impl BlockedLayout {
         if self.lines_per_key == 1 {
             return pipeline(
                 0u64,
-                |out| digests.next_hi(out),
+                |out| digests.next_lo(out),
                 |now, next| {
                     let mut fresh = [false; CHUNK];
                     insert_chunk::<PAIRED, W>(words, lines, now, next, &mut fresh);

@@ -63,8 +63,8 @@ pub(crate) mod sealed {
 pub(crate) trait Digests {
     /// The next chunk; how many were written, 0 at the end.
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize>;
-    /// The same, `hi` halves only: all that a one-line blocked filter reads, and cheaper to hash.
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
+    /// The same, `lo` halves only: all that a one-line blocked filter reads, and cheaper to hash.
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
 }
 
 /// Keys that become digests chunk by chunk.
@@ -89,9 +89,9 @@ impl<K: Key> Digests for KeyDigests<'_, K> {
         Ok(chunk.len())
     }
     #[inline]
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
         let chunk = self.take();
-        self.contract.digest_hi_chunk(chunk, out)?;
+        self.contract.digest_lo_chunk(chunk, out)?;
         Ok(chunk.len())
     }
 }
@@ -105,11 +105,11 @@ impl Digests for &[Digest] {
         Ok(chunk.len())
     }
     #[inline]
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
         let (chunk, rest) = self.split_at(self.len().min(CHUNK));
         *self = rest;
         for (out, digest) in out.iter_mut().zip(chunk) {
-            *out = digest.hi;
+            *out = digest.lo;
         }
         Ok(chunk.len())
     }

@@ -17,24 +17,13 @@ impl Contract {
     /// The digests of up to [`CHUNK`] keys; on a refusal what `out` holds is not to be used.
     #[inline]
     pub(crate) fn digest_chunk<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
-        debug_assert!(keys.len() <= CHUNK);
-        if self.encoding.accepts(K::ENCODING) {
-            self.refuse_given()?;
-            if K::ENCODING.is_word() {
-                let mut words = [0; CHUNK];
-                if let Some(words) = gather(keys, &mut words) {
-                    self.hash_words(words, out);
-                    return Ok(());
-                }
-            }
-        }
-        self.digest_strings(keys, out)
+        self.digest_parts::<K, true>(keys, out)
     }
 
-    /// The `hi` halves of the digests of up to [`CHUNK`] keys: all that a filter of one cache line a
+    /// The `lo` halves of the digests of up to [`CHUNK`] keys: all that a filter of one cache line a
     /// key needs, and cheaper to make.
     #[inline]
-    pub(crate) fn digest_hi_chunk<K: Key>(&self, keys: &[K], out: &mut [u64; CHUNK]) -> Result<()> {
+    pub(crate) fn digest_lo_chunk<K: Key>(&self, keys: &[K], out: &mut [u64; CHUNK]) -> Result<()> {
         debug_assert!(keys.len() <= CHUNK);
         if K::ENCODING.is_word()
             && self.encoding.accepts(K::ENCODING)
@@ -42,31 +31,50 @@ impl Contract {
         {
             let mut words = [0; CHUNK];
             if let Some(words) = gather(keys, &mut words) {
-                xxh3::words_hi(seed, words, out);
+                xxh3::words_lo(seed, words, out);
                 return Ok(());
             }
         }
         let mut digests = [Digest::default(); CHUNK];
-        self.digest_chunk(keys, &mut digests)?;
+        self.digest_parts::<K, false>(keys, &mut digests)?;
         for (out, digest) in out.iter_mut().zip(&digests).take(keys.len()) {
-            *out = digest.hi;
+            *out = digest.lo;
         }
         Ok(())
     }
 
+    /// The digests of up to [`CHUNK`] keys; unless `WHOLE`, only their `lo` halves may be used.
+    #[inline]
+    fn digest_parts<K: Key, const WHOLE: bool>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
+        debug_assert!(keys.len() <= CHUNK);
+        if self.encoding.accepts(K::ENCODING) {
+            self.refuse_given()?;
+            if K::ENCODING.is_word() {
+                let mut words = [0; CHUNK];
+                if let Some(words) = gather(keys, &mut words) {
+                    self.hash_words::<WHOLE>(words, out);
+                    return Ok(());
+                }
+            }
+        }
+        self.digest_strings::<K, WHOLE>(keys, out)
+    }
+
     /// The digests of canonical forms of eight bytes.
     #[inline]
-    fn hash_words(&self, words: &[u64], out: &mut [Digest; CHUNK]) {
+    fn hash_words<const WHOLE: bool>(&self, words: &[u64], out: &mut [Digest; CHUNK]) {
         match &self.hasher {
             Hasher::Xxh3 { seed } => xxh3::words(*seed, words, out),
-            Hasher::SipHash13(keyed) => siphash::words::<1, 3>(keyed.sip(), words, out),
-            Hasher::SipHash24(keyed) => siphash::words::<2, 4>(keyed.sip(), words, out),
+            Hasher::SipHash13(keyed) if WHOLE => siphash::words::<1, 3, 3>(keyed.sip(), words, out),
+            Hasher::SipHash13(keyed) => siphash::words::<1, 3, 0>(keyed.sip(), words, out),
+            Hasher::SipHash24(keyed) if WHOLE => siphash::words::<2, 4, 4>(keyed.sip(), words, out),
+            Hasher::SipHash24(keyed) => siphash::words::<2, 4, 0>(keyed.sip(), words, out),
             _ => words.iter().zip(out).for_each(|(&word, out)| *out = self.hash_word(word)),
         }
     }
 
     /// The digests of keys that are not words, or of text that has to be parsed.
-    fn digest_strings<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
+    fn digest_strings<K: Key, const WHOLE: bool>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
         let mut scratch = Vec::new();
         if !self.encoding.accepts(K::ENCODING) {
             for (key, out) in keys.iter().zip(out) {
@@ -86,7 +94,7 @@ impl Contract {
             key.as_canonical().map(|canonical| *string = self.encoding.prefix(canonical)).is_some()
         });
         if lie_ready {
-            self.hash_lanes(&strings[..keys.len()], out);
+            self.hash_lanes::<WHOLE>(&strings[..keys.len()], out);
             return Ok(());
         }
         let mut built = Vec::with_capacity(CHUNK * 32);
@@ -101,15 +109,17 @@ impl Contract {
             *string = &built[start..end];
             start = end;
         }
-        self.hash_lanes(&strings[..keys.len()], out);
+        self.hash_lanes::<WHOLE>(&strings[..keys.len()], out);
         Ok(())
     }
 
     /// SipHash of canonical forms side by side.
-    fn hash_lanes(&self, strings: &[&[u8]], out: &mut [Digest; CHUNK]) {
+    fn hash_lanes<const WHOLE: bool>(&self, strings: &[&[u8]], out: &mut [Digest; CHUNK]) {
         match &self.hasher {
-            Hasher::SipHash24(keyed) => siphash::strings::<2, 4>(keyed.sip(), strings, out),
-            Hasher::SipHash13(keyed) => siphash::strings::<1, 3>(keyed.sip(), strings, out),
+            Hasher::SipHash13(keyed) if WHOLE => siphash::strings::<1, 3, 3>(keyed.sip(), strings, out),
+            Hasher::SipHash13(keyed) => siphash::strings::<1, 3, 0>(keyed.sip(), strings, out),
+            Hasher::SipHash24(keyed) if WHOLE => siphash::strings::<2, 4, 4>(keyed.sip(), strings, out),
+            Hasher::SipHash24(keyed) => siphash::strings::<2, 4, 0>(keyed.sip(), strings, out),
             _ => strings.iter().zip(out).for_each(|(string, out)| *out = self.digest_bytes(string)),
         }
     }
