@@ -89,16 +89,16 @@ fn bits_for(rate: f64) -> f64 {
     high * 1.002
 }
 
-impl StandIn {
-    fn each<K: Subject>(&self, mode: Mode, keys: &[K], answers: &mut [bool], act: impl Fn(How, &[u64], &mut [bool])) {
-        let mut hashes = [0u64; 4096];
-        for (keys, answers) in keys.chunks(4096).zip(answers.chunks_mut(4096)) {
-            let hashes = &mut hashes[..keys.len()];
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = key.cheap_hash();
-            }
-            act(if mode == Mode::Batch { How::Hashed } else { How::Single }, hashes, answers);
+/// Hands the hashes of `keys` to `act`, 4096 at a time.
+fn each<K: Subject>(mode: Mode, keys: &[K], answers: &mut [bool], mut act: impl FnMut(How, &[u64], &mut [bool])) {
+    let mut hashes = [0u64; 4096];
+    let how = if mode == Mode::Batch { How::Hashed } else { How::Single };
+    for (keys, answers) in keys.chunks(4096).zip(answers.chunks_mut(4096)) {
+        let hashes = &mut hashes[..keys.len()];
+        for (hash, key) in hashes.iter_mut().zip(keys) {
+            *hash = key.cheap_hash();
         }
+        act(how, hashes, answers);
     }
 }
 
@@ -108,11 +108,13 @@ impl<K: Subject> Side<K> for StandIn {
     }
 
     fn insert(&mut self, mode: Mode, keys: &[K]) -> usize {
-        self.insert_shared(mode, keys)
+        let mut answers = vec![false; keys.len()];
+        each(mode, keys, &mut answers, |how, hashes, answers| self.table.insert(how, hashes, answers));
+        answers.iter().map(|&answer| usize::from(answer)).sum()
     }
 
     fn contains(&self, mode: Mode, keys: &[K], answers: &mut [bool]) {
-        self.each(mode, keys, answers, |how, hashes, answers| self.table.contains_shared(how, hashes, answers));
+        each(mode, keys, answers, |how, hashes, answers| self.table.contains_shared(how, hashes, answers));
     }
 
     fn bytes(&self) -> usize {
@@ -127,7 +129,7 @@ impl<K: Subject> Side<K> for StandIn {
 impl<K: Subject> Shared<K> for StandIn {
     fn insert_shared(&self, mode: Mode, keys: &[K]) -> usize {
         let mut answers = vec![false; keys.len()];
-        self.each(mode, keys, &mut answers, |how, hashes, answers| self.table.insert_shared(how, hashes, answers));
+        each(mode, keys, &mut answers, |how, hashes, answers| self.table.insert_shared(how, hashes, answers));
         answers.iter().map(|&answer| usize::from(answer)).sum()
     }
 }
