@@ -57,6 +57,16 @@ pub trait Key {
         None
     }
 
+    /// Keys that lie in memory as their words: hashed where they are, without a copy.
+    #[inline]
+    fn words(keys: &[Self]) -> Option<&[u64]>
+    where
+        Self: Sized,
+    {
+        let _ = keys;
+        None
+    }
+
     /// The key as text, for keys that are text: lets a filter of integers parse `"42"` or refuse it.
     #[inline]
     fn text(&self) -> Option<&str> {
@@ -160,7 +170,7 @@ impl Key for Uuid {
 
 /// Integers, all in the width of their encoding; a signed one is sign-extended first.
 macro_rules! integer_keys {
-    ($encoding:ident, $wide:ty, $word:expr, $($narrow:ty)*) => {$(
+    ($encoding:ident, $wide:ty, $word:expr, $words:expr, $($narrow:ty)*) => {$(
         impl Key for $narrow {
             const ENCODING: Encoding = Encoding::$encoding;
             #[inline]
@@ -175,6 +185,11 @@ macro_rules! integer_keys {
                 word(*self as $wide)
             }
             #[inline]
+            fn words(keys: &[Self]) -> Option<&[u64]> {
+                let words: fn(&[$narrow]) -> Option<&[u64]> = $words;
+                words(keys)
+            }
+            #[inline]
             fn append(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&(*self as $wide).to_le_bytes());
             }
@@ -182,10 +197,11 @@ macro_rules! integer_keys {
     )*};
 }
 
-integer_keys!(Unsigned, u64, |wide| Some(wide), u8 u16 u32 u64 usize);
-integer_keys!(Signed, i64, |wide| Some(wide as u64), i8 i16 i32 i64 isize);
-integer_keys!(Unsigned128, u128, |_| None, u128);
-integer_keys!(Signed128, i128, |_| None, i128);
+integer_keys!(Unsigned, u64, |wide| Some(wide), |keys| Some(keys), u64);
+integer_keys!(Unsigned, u64, |wide| Some(wide), |_| None, u8 u16 u32 usize);
+integer_keys!(Signed, i64, |wide| Some(wide as u64), |_| None, i8 i16 i32 i64 isize);
+integer_keys!(Unsigned128, u128, |_| None, |_| None, u128);
+integer_keys!(Signed128, i128, |_| None, |_| None, i128);
 
 /// A pointer to a key is that key.
 macro_rules! pointer_keys {

@@ -103,7 +103,7 @@ pub(crate) fn contains<S: Spread, W: ReadWords>(spread: S, words: W, digest: Dig
 }
 
 /// Sets all bits of a key; true if any was not set before.
-#[inline]
+#[inline(always)]
 pub(crate) fn insert<S: Spread, W: WriteWords>(spread: S, words: &mut W, digest: Digest) -> bool {
     let mut walk = Walk::new(digest);
     let mut fresh = 0;
@@ -119,7 +119,12 @@ pub(crate) fn insert<S: Spread, W: WriteWords>(spread: S, words: &mut W, digest:
 /// four absent keys of a half-full filter end here, without a branch each.
 const FIRST: u32 = 2;
 
+/// Words up to which an array is taken to be in the second-level cache (256 KB), where a prefetch costs more than it
+/// brings: the plain loop over all probes is then the fastest, without a branch to mispredict.
+const IN_CACHE: usize = 1 << 15;
+
 /// Probes `now` while asking memory for the first probes of `next`.
+#[inline(always)]
 pub(crate) fn contains_chunk<S: Spread, W: ReadWords>(
     spread: S,
     words: W,
@@ -128,6 +133,14 @@ pub(crate) fn contains_chunk<S: Spread, W: ReadWords>(
     answers: &mut [bool],
 ) {
     assert!(now.len() <= answers.len() && now.len() <= CHUNK && next.len() <= CHUNK);
+    if words.count() <= IN_CACHE {
+        for (&digest, answer) in now.iter().zip(answers) {
+            let mut all = true;
+            each_bit(spread, digest, |bit| all &= is_set(words, bit));
+            *answer = all;
+        }
+        return;
+    }
     let first = FIRST.min(spread.hashes());
     for &digest in next {
         let mut walk = Walk::new(digest);
@@ -164,6 +177,7 @@ pub(crate) fn contains_chunk<S: Spread, W: ReadWords>(
 }
 
 /// Inserts `now` while asking memory for all probes of `next`.
+#[inline(always)]
 pub(crate) fn insert_chunk<S: Spread, W: WriteWords>(
     spread: S,
     words: &mut W,
@@ -172,6 +186,12 @@ pub(crate) fn insert_chunk<S: Spread, W: WriteWords>(
     fresh: &mut [bool],
 ) {
     assert!(now.len() <= fresh.len() && now.len() <= CHUNK && next.len() <= CHUNK);
+    if words.read().count() <= IN_CACHE {
+        for (&digest, fresh) in now.iter().zip(fresh) {
+            *fresh = insert(spread, words, digest);
+        }
+        return;
+    }
     for j in 0..now.len().max(next.len()) {
         if let Some(&digest) = next.get(j) {
             each_bit(spread, digest, |bit| prefetch(words.read(), (bit >> 6) as usize));

@@ -124,6 +124,25 @@ pub(crate) fn words<const C: usize, const D: usize, const E: usize>(key: SipKey,
     words_scalar::<C, D, E>(key, words, out);
 }
 
+/// The `lo` halves of the digests of as many words as `out` has room for.
+#[inline(always)]
+pub(crate) fn words_lo<const C: usize, const D: usize>(key: SipKey, words: &[u64], out: &mut [u64]) {
+    let count = words.len().min(out.len());
+    #[cfg(target_arch = "x86_64")]
+    if super::avx2() {
+        // SAFETY: `avx2()` is true only where the processor has AVX2.
+        return unsafe { avx2::words_lo::<C, D>(key, &words[..count], &mut out[..count]) };
+    }
+    words_lo_scalar::<C, D>(key, &words[..count], out);
+}
+
+#[inline]
+fn words_lo_scalar<const C: usize, const D: usize>(key: SipKey, words: &[u64], out: &mut [u64]) {
+    for (&w, out) in words.iter().zip(out) {
+        *out = word::<C, D, 0>(key, w).lo;
+    }
+}
+
 #[inline]
 fn words_scalar<const C: usize, const D: usize, const E: usize>(key: SipKey, words: &[u64], out: &mut [Digest]) {
     for (&w, out) in words.iter().zip(out) {
@@ -289,7 +308,42 @@ mod avx2 {
         unsafe { _mm256_xor_si256(_mm256_xor_si256(v[0], v[1]), _mm256_xor_si256(v[2], v[3])) }
     }
 
-    #[target_feature(enable = "avx2")]
+    /// Eight words that lie side by side.
+    ///
+    /// # Safety
+    /// The processor has AVX2.
+    #[inline(always)]
+    unsafe fn load(group: &[u64; 8]) -> [__m256i; 2] {
+        let from: *const __m256i = group.as_ptr().cast();
+        // SAFETY: the processor has AVX2, as the caller says; `group` is 64 readable bytes, and the loads need no
+        // alignment.
+        unsafe { [_mm256_loadu_si256(from), _mm256_loadu_si256(from.add(1))] }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) fn words_lo<const C: usize, const D: usize>(key: SipKey, words: &[u64], out: &mut [u64]) {
+        let (groups, rest) = words.as_chunks::<8>();
+        let (outs, outs_rest) = out.as_chunks_mut::<8>();
+        for (group, out) in groups.iter().zip(outs) {
+            let out: *mut __m256i = out.as_mut_ptr().cast();
+            // SAFETY: this function has AVX2; `out` is 64 writable bytes, and the stores need no alignment.
+            unsafe {
+                let mut state = begin(key);
+                absorb::<C>(&mut state, load(group));
+                absorb::<C>(&mut state, lanes([8 << 56; 8]));
+                for v in &mut state {
+                    v[2] = _mm256_xor_si256(v[2], _mm256_set1_epi64x(0xee));
+                }
+                rounds::<D>(&mut state);
+                _mm256_storeu_si256(out, sum(&state[0]));
+                _mm256_storeu_si256(out.add(1), sum(&state[1]));
+            }
+        }
+        super::words_lo_scalar::<C, D>(key, rest, outs_rest);
+    }
+
+    #[target_feature(enable = "avx2,bmi2")]
     pub(super) fn words<const C: usize, const D: usize, const E: usize>(
         key: SipKey,
         words: &[u64],
@@ -302,7 +356,7 @@ mod avx2 {
             // SAFETY: this function has AVX2.
             unsafe {
                 let mut state = begin(key);
-                absorb::<C>(&mut state, lanes(*group));
+                absorb::<C>(&mut state, load(group));
                 absorb::<C>(&mut state, lanes([8 << 56; 8]));
                 finish::<D, E>(state, out);
             }
@@ -318,7 +372,7 @@ mod avx2 {
         outs_rest.copy_from_slice(&digests[..rest.len()]);
     }
 
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     pub(super) fn strings<const C: usize, const D: usize, const E: usize>(
         key: SipKey,
         strings: &[&[u8]],
@@ -365,7 +419,7 @@ mod avx2 {
 
     /// Up to eight strings, in order of their full blocks; lanes without a string repeat the last.
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     fn hash_group<const C: usize, const D: usize, const E: usize>(
         key: SipKey,
         strings: &[&[u8]],
@@ -521,6 +575,9 @@ mod tests {
         for len in (0..70).chain([999]) {
             let mut got = vec![Digest::default(); len];
             words::<C, D, E>(KEY, &keys[..len], &mut got);
+            let mut lows = vec![7; len];
+            words_lo::<C, D>(KEY, &keys[..len], &mut lows);
+            assert!(lows.iter().zip(&got).all(|(lo, digest)| *lo == digest.lo));
             assert_eq!(got, expected[..len]);
             words_scalar::<C, D, E>(KEY, &keys[..len], &mut got);
             assert_eq!(got, expected[..len]);

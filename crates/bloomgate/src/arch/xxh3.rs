@@ -65,7 +65,7 @@ pub(crate) fn word(seed: u64, word: u64) -> Digest {
 }
 
 /// The digests of as many words as `out` has room for.
-#[inline]
+#[inline(always)]
 pub(crate) fn words(seed: u64, words: &[u64], out: &mut [Digest]) {
     #[cfg(target_arch = "x86_64")]
     if super::avx2() {
@@ -76,7 +76,7 @@ pub(crate) fn words(seed: u64, words: &[u64], out: &mut [Digest]) {
 }
 
 /// The `lo` halves of the digests of as many words as `out` has room for.
-#[inline]
+#[inline(always)]
 pub(crate) fn words_lo(seed: u64, words: &[u64], out: &mut [u64]) {
     #[cfg(target_arch = "x86_64")]
     if super::avx2() {
@@ -112,7 +112,7 @@ mod avx2 {
 
     /// The low 64 bits of `x * by`.
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     fn multiply_low(x: __m256i, by: u64) -> __m256i {
         let (low, high) = (_mm256_set1_epi64x(by as i64), _mm256_set1_epi64x((by >> 32) as i64));
         let cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(x, 32), low), _mm256_mul_epu32(x, high));
@@ -121,7 +121,7 @@ mod avx2 {
 
     /// As the scalar `fold`.
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     fn fold(flip: __m256i, word: __m256i) -> (__m256i, __m256i) {
         let (low, high) = (_mm256_set1_epi64x(FOLD as i64), _mm256_set1_epi64x((FOLD >> 32) as i64));
         let half = _mm256_set1_epi64x(0xffff_ffff);
@@ -141,7 +141,7 @@ mod avx2 {
     }
 
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     fn finish_low(low: __m256i, high: __m256i) -> __m256i {
         let low = _mm256_xor_si256(low, _mm256_srli_epi64(high, 3));
         let low = multiply_low(_mm256_xor_si256(low, _mm256_srli_epi64(low, 35)), LOW);
@@ -149,13 +149,13 @@ mod avx2 {
     }
 
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     fn finish_high(high: __m256i) -> __m256i {
         let high = multiply_low(_mm256_xor_si256(high, _mm256_srli_epi64(high, 37)), HIGH);
         _mm256_xor_si256(high, _mm256_srli_epi64(high, 32))
     }
 
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     pub(super) fn words(flip: u64, words: &[u64], out: &mut [Digest]) {
         let count = words.len().min(out.len());
         let (keys, keys_rest) = words[..count].as_chunks::<4>();
@@ -181,7 +181,8 @@ mod avx2 {
         super::words_scalar(flip, keys_rest, digests_rest);
     }
 
-    #[target_feature(enable = "avx2")]
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
     pub(super) fn words_lo(flip: u64, words: &[u64], out: &mut [u64]) {
         let count = words.len().min(out.len());
         let (keys, keys_rest) = words[..count].as_chunks::<4>();

@@ -74,6 +74,7 @@ pub(crate) struct KeyDigests<'a, K> {
 }
 
 impl<'a, K> KeyDigests<'a, K> {
+    #[inline(always)]
     fn take(&mut self) -> &'a [K] {
         let (chunk, rest) = self.keys.split_at(self.keys.len().min(CHUNK));
         self.keys = rest;
@@ -82,13 +83,13 @@ impl<'a, K> KeyDigests<'a, K> {
 }
 
 impl<K: Key> Digests for KeyDigests<'_, K> {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
         let chunk = self.take();
         self.contract.digest_chunk(chunk, out)?;
         Ok(chunk.len())
     }
-    #[inline]
+    #[inline(always)]
     fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
         let chunk = self.take();
         self.contract.digest_lo_chunk(chunk, out)?;
@@ -97,14 +98,14 @@ impl<K: Key> Digests for KeyDigests<'_, K> {
 }
 
 impl Digests for &[Digest] {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
         let (chunk, rest) = self.split_at(self.len().min(CHUNK));
         *self = rest;
         out[..chunk.len()].copy_from_slice(chunk);
         Ok(chunk.len())
     }
-    #[inline]
+    #[inline(always)]
     fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
         let (chunk, rest) = self.split_at(self.len().min(CHUNK));
         *self = rest;

@@ -15,24 +15,28 @@ const _: () = assert!(CHUNK == siphash::STRINGS);
 
 impl Contract {
     /// The digests of up to [`CHUNK`] keys; on a refusal what `out` holds is not to be used.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn digest_chunk<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
         self.digest_parts::<K, true>(keys, out)
     }
 
     /// The `lo` halves of the digests of up to [`CHUNK`] keys: all that a filter of one cache line a
     /// key needs, and cheaper to make.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn digest_lo_chunk<K: Key>(&self, keys: &[K], out: &mut [u64; CHUNK]) -> Result<()> {
         debug_assert!(keys.len() <= CHUNK);
-        if K::ENCODING.is_word()
-            && self.encoding.accepts(K::ENCODING)
-            && let Hasher::Xxh3 { seed } = self.hasher
-        {
+        if K::ENCODING.is_word() && self.encoding.accepts(K::ENCODING) {
             let mut words = [0; CHUNK];
-            if let Some(words) = gather(keys, &mut words) {
-                xxh3::words_lo(seed, words, out);
-                return Ok(());
+            match (&self.hasher, gather(keys, &mut words)) {
+                (Hasher::Xxh3 { seed }, Some(words)) => {
+                    xxh3::words_lo(*seed, words, out);
+                    return Ok(());
+                }
+                (Hasher::SipHash13(keyed), Some(words)) => {
+                    siphash::words_lo::<1, 3>(keyed.sip(), words, out);
+                    return Ok(());
+                }
+                _ => {}
             }
         }
         let mut digests = [Digest::default(); CHUNK];
@@ -126,8 +130,11 @@ impl Contract {
 }
 
 /// The words of the keys, unless one of them has none.
-#[inline]
-fn gather<'a, K: Key>(keys: &[K], words: &'a mut [u64; CHUNK]) -> Option<&'a [u64]> {
+#[inline(always)]
+fn gather<'a, K: Key>(keys: &'a [K], words: &'a mut [u64; CHUNK]) -> Option<&'a [u64]> {
+    if let Some(words) = K::words(keys) {
+        return Some(words);
+    }
     for (key, word) in keys.iter().zip(words.iter_mut()) {
         *word = key.word()?;
     }
