@@ -1,3 +1,5 @@
 //! One test binary for the whole library, seen from outside.
 
+mod keys;
+mod kinds;
 mod promise;
