@@ -1,5 +1,11 @@
 //! One test binary for the whole library, seen from outside.
 
+mod adversary;
+mod bounds;
+mod concurrent;
+mod counting;
 mod keys;
 mod kinds;
 mod promise;
+mod scalable;
+mod structured_keys;
