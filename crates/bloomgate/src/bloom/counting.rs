@@ -194,11 +194,28 @@ impl<S: Store> Counting<S> {
     /// [`contains`](Self::contains) for a digest made elsewhere under the same contract.
     #[must_use]
     pub fn contains_digest(&self, digest: Digest) -> bool {
-        let cells = self.cells(digest);
-        if S::CHECKED && !self.store.admitted() && !cells.as_slice().iter().all(|&(word, _)| self.store.admit(word)) {
+        if S::CHECKED && !self.store.admitted() && !self.every_cell(digest, |(word, _)| self.store.admit(word)) {
             return true;
         }
-        cells.as_slice().iter().all(|&cell| self.read(cell) != 0)
+        self.every_cell(digest, |cell| self.read(cell) != 0)
+    }
+
+    /// Whether something holds for every counter of a key; stops at the first for which it does not. Repeats are met
+    /// twice, which is nothing to a reader and saves him the list of [`cells`](Self::cells).
+    #[inline]
+    fn every_cell(&self, digest: Digest, mut holds: impl FnMut((usize, u32)) -> bool) -> bool {
+        let width = self.width.bits();
+        (0..self.layout.lines_per_key()).all(|line| {
+            let hash = BlockedLayout::line_hash(digest, line);
+            let start = self.line_at(hash);
+            marks::<true>(hash).into_iter().all(|(word, a, b)| {
+                let slot = start + SLOT[word] * width as usize;
+                [a, b].into_iter().all(|bit| {
+                    let offset = bit * width;
+                    holds((slot + (offset / 64) as usize, offset % 64))
+                })
+            })
+        })
     }
 
     /// Asks for many keys at once. `answers[i]` is the answer for `keys[i]`; both must be of one length.
@@ -609,21 +626,8 @@ impl CountingBuilder {
                 }
                 (layout, items)
             }
-            (None, Some(bits)) => {
-                let (layout, capacity) = self.largest(bits, rate)?;
-                if capacity == 0 {
-                    return Err(Error::new(
-                        ErrorKind::LimitExceeded,
-                        format!(
-                            "{} bytes of {}-bit counters hold no key at a rate of {rate}: ask for a higher rate or more \
-                             memory",
-                            self.wish.bits.unwrap_or(0) / 8,
-                            self.width.bits()
-                        ),
-                    ));
-                }
-                (layout, capacity)
-            }
+            // One line holds a key at the least rate there is: the capacity is never 0.
+            (None, Some(bits)) => self.largest(bits, rate)?,
             (None, None) => {
                 return Err(Error::new(
                     ErrorKind::InvalidParameter,
