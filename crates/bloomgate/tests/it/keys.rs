@@ -1,7 +1,5 @@
 //! Keys for the tests: fixed randomness, and the families of structured keys that weak hashes stumble over.
 
-use bloomgate::Digest;
-
 /// SplitMix64 (Steele, Lea, Flood 2014), always from a fixed seed.
 pub struct Dice(pub u64);
 
@@ -31,12 +29,6 @@ pub fn scattered(stream: u64, from: u64, count: u64) -> Vec<u64> {
 
 /// The numbers of keys that are never inserted, in the same stream.
 pub const ABSENT: u64 = 1 << 43;
-
-/// Digests without keys, for tests that are about bits and not about hashing.
-pub fn dice_digests(seed: u64, count: usize) -> Vec<Digest> {
-    let mut dice = Dice(seed);
-    (0..count).map(|_| Digest::new(dice.roll(), dice.roll())).collect()
-}
 
 /// One way to write the number `i` as the bytes of a key.
 #[derive(Clone, Copy)]
