@@ -586,6 +586,13 @@ impl CountingBuilder {
         self
     }
 
+    /// The layout of so many plain bits for a rate, and how many keys it holds at it.
+    fn largest(&self, plain_bits: u64, rate: f64) -> Result<(BlockedLayout, u64)> {
+        let per_key = crate::math::blocked::lines_for(rate);
+        let layout = BlockedLayout::new(plain_bits / super::blocked::LINE_BITS, per_key, true)?;
+        Ok((layout, layout.capacity_at(rate)))
+    }
+
     /// The filter, or why there is none.
     pub fn build(self) -> Result<Counting> {
         let items = self.wish.capacity()?;
@@ -600,12 +607,13 @@ impl CountingBuilder {
         let (layout, capacity) = match (items, plain_bits) {
             (Some(items), limit) => {
                 let layout = BlockedLayout::sized(items, rate, true);
-                if limit.is_some_and(|limit| layout.bits() > limit) {
+                if let Some(limit) = limit.filter(|&limit| layout.bits() > limit) {
+                    let best = self.largest(limit, rate).map_or(0, |(_, capacity)| capacity);
                     return Err(Error::new(
                         ErrorKind::LimitExceeded,
                         format!(
-                            "{items} items at a rate of {rate} need {} bytes of {}-bit counters, {} are allowed; ask for \
-                             fewer items, a higher rate or more memory",
+                            "{items} items at a rate of {rate} need {} bytes of {}-bit counters, {} are allowed; they \
+                             hold {best} items at that rate: ask for fewer items, a higher rate or more memory",
                             layout.words() * 8 * u64::from(self.width.bits()),
                             self.width.bits(),
                             self.wish.bits.unwrap_or(0) / 8
@@ -614,11 +622,8 @@ impl CountingBuilder {
                 }
                 (layout, items)
             }
-            (None, Some(bits)) => {
-                let per_key = crate::math::blocked::lines_for(rate);
-                let layout = BlockedLayout::new(bits / super::blocked::LINE_BITS, per_key, true)?;
-                (layout, layout.capacity_at(rate).max(1))
-            }
+            // One line holds a key at the least rate there is: the capacity is never 0.
+            (None, Some(bits)) => self.largest(bits, rate)?,
             (None, None) => {
                 return Err(Error::new(
                     ErrorKind::InvalidParameter,

@@ -27,6 +27,15 @@ use crate::math::estimate::Estimate;
 /// # Ok::<(), bloomgate::Error>(())
 /// ```
 ///
+/// There is no `remove`: a bit may be that of several keys, and clearing it would make a "no" wrong. For keys that go
+/// again there is [`Counting`](super::Counting).
+///
+/// ```compile_fail,E0599
+/// # use bloomgate::Blocked;
+/// # let mut seen = Blocked::builder().items(1_000_000).rate(0.01).build().unwrap();
+/// seen.remove("https://example.org/");
+/// ```
+///
 /// Places: [`Owned`] (one writer, `&mut self`), [`Shared`] (many writers, `&self`; the same bits and the same file).
 pub struct Bloom<L: Layout, S: Store = Owned> {
     layout: L,

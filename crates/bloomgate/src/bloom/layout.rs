@@ -3,7 +3,7 @@
 
 use crate::arch::CHUNK;
 use crate::arch::words::{ReadWords, WriteWords};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -73,27 +73,53 @@ pub(crate) struct KeyDigests<'a, K> {
     pub(crate) keys: &'a [K],
 }
 
-impl<'a, K> KeyDigests<'a, K> {
+impl<'a, K: Key> KeyDigests<'a, K> {
     #[inline(always)]
     fn take(&mut self) -> &'a [K] {
         let (chunk, rest) = self.keys.split_at(self.keys.len().min(CHUNK));
         self.keys = rest;
         chunk
     }
+
+    /// A key of the chunk was refused: the keys before it become a chunk of their own, and the next call refuses. So
+    /// they are worked on as if they had come one by one.
+    #[cold]
+    fn before_refused(&self, chunk: &[K], refused: Error, mut put: impl FnMut(usize, Digest)) -> Result<usize> {
+        let mut good = 0;
+        while let Some(Ok(digest)) = chunk.get(good).map(|key| self.contract.digest(key)) {
+            put(good, digest);
+            good += 1;
+        }
+        if good == 0 { Err(refused) } else { Ok(good) }
+    }
 }
 
 impl<K: Key> Digests for KeyDigests<'_, K> {
     #[inline(always)]
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
+        let keys = self.keys;
         let chunk = self.take();
-        self.contract.digest_chunk(chunk, out)?;
-        Ok(chunk.len())
+        match self.contract.digest_chunk(chunk, out) {
+            Ok(()) => Ok(chunk.len()),
+            Err(refused) => {
+                let good = self.before_refused(chunk, refused, |at, digest| out[at] = digest)?;
+                self.keys = &keys[good..];
+                Ok(good)
+            }
+        }
     }
     #[inline(always)]
     fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+        let keys = self.keys;
         let chunk = self.take();
-        self.contract.digest_lo_chunk(chunk, out)?;
-        Ok(chunk.len())
+        match self.contract.digest_lo_chunk(chunk, out) {
+            Ok(()) => Ok(chunk.len()),
+            Err(refused) => {
+                let good = self.before_refused(chunk, refused, |at, digest| out[at] = digest.lo)?;
+                self.keys = &keys[good..];
+                Ok(good)
+            }
+        }
     }
 }
 

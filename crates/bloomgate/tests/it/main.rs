@@ -1,4 +1,12 @@
 //! One test binary for the whole library, seen from outside.
 
+mod adversary;
+mod bounds;
+mod concurrent;
+mod counting;
 mod golden_digests;
+mod keys;
+mod kinds;
 mod promise;
+mod scalable;
+mod structured_keys;
