@@ -5,8 +5,9 @@ use crate::error::Result;
 use crate::math::scalable::{GROWTH, Tightening, chain_rate, stage_capacity, stage_rate};
 use crate::math::{blocked, classic, partitioned};
 
-/// Lanes of the blocked line choose their words one by one.
-const PAIRED: bool = false;
+/// Lanes of a blocked line choose their words one by one; those of a counting filter in pairs.
+const FREE: bool = false;
+const PAIRED: bool = true;
 /// Bits of a counter in the counting filter as it comes.
 const COUNTER_BITS: u64 = 4;
 /// The most points of a curve.
@@ -32,22 +33,22 @@ impl Shape {
     /// stage for `items` keys and grows by 1.75.
     #[must_use]
     pub fn of(kind: KindName, items: u64, rate: f64) -> Option<Self> {
-        let blocked_bits = |rate| {
-            let (blocks, lines) = blocked::size_for(items, rate, PAIRED);
+        let blocked_bits = |rate, paired| {
+            let (blocks, lines) = blocked::size_for(items, rate, paired);
             (blocks.saturating_mul(blocked::LINE_BITS), lines)
         };
         let (bits, probes) = match kind {
-            KindName::Blocked => blocked_bits(rate),
+            KindName::Blocked => blocked_bits(rate, FREE),
             KindName::Classic => classic::size_for(items, rate),
             KindName::Partitioned => {
                 let (slice, k) = partitioned::size_for(items, rate);
                 (slice.saturating_mul(u64::from(k)), k)
             }
             KindName::Counting => {
-                let (bits, lines) = blocked_bits(rate);
+                let (bits, lines) = blocked_bits(rate, PAIRED);
                 (bits.saturating_mul(COUNTER_BITS), lines)
             }
-            KindName::Scalable => blocked_bits(stage_rate(rate, Tightening::default(), 0)),
+            KindName::Scalable => blocked_bits(stage_rate(rate, Tightening::default(), 0), FREE),
             _ => return None,
         };
         Some(Self { kind, bits, probes, first: if kind == KindName::Scalable { items } else { 0 } })
@@ -67,7 +68,7 @@ impl Shape {
             KindName::Partitioned => partitioned::rate(self.bits / u64::from(self.probes.max(1)), self.probes, n),
             KindName::Counting => blocked::rate(self.bits / blocked::LINE_BITS / COUNTER_BITS, self.probes, PAIRED, n),
             KindName::Scalable => chain_at(self.first, n, promised),
-            _ => blocked::rate(self.bits / blocked::LINE_BITS, self.probes, PAIRED, n),
+            _ => blocked::rate(self.bits / blocked::LINE_BITS, self.probes, FREE, n),
         }
     }
 }
@@ -79,8 +80,8 @@ fn chain_at(first: u64, n: u64, promised: f64) -> f64 {
     for stage in 0.. {
         let Some(capacity) = stage_capacity(first.max(1), GROWTH, stage) else { break };
         let share = stage_rate(promised, Tightening::default(), stage);
-        let (blocks, lines) = blocked::size_for(capacity, share, PAIRED);
-        rates.push(blocked::rate(blocks, lines, PAIRED, left.min(capacity)));
+        let (blocks, lines) = blocked::size_for(capacity, share, FREE);
+        rates.push(blocked::rate(blocks, lines, FREE, left.min(capacity)));
         if left <= capacity {
             break;
         }
@@ -174,7 +175,7 @@ pub fn sweep_memory(kind: KindName, items: u64, from: f64, to: f64, points: u32)
     let rate_in = |bits: u64| match kind {
         KindName::Classic => Some(classic::rate_for(bits, items)),
         KindName::Partitioned => Some(partitioned::rate_for(bits, items)),
-        KindName::Blocked => Some(blocked::rate_for(bits / blocked::LINE_BITS, items, PAIRED).1),
+        KindName::Blocked => Some(blocked::rate_for(bits / blocked::LINE_BITS, items, FREE).1),
         _ => None,
     };
     steps(from, to, points)

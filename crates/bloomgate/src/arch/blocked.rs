@@ -69,7 +69,7 @@ fn insert_scalar<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u64, h
 #[inline(always)]
 fn check<W: ReadWords>(words: W, lines: u64) {
     assert!(lines <= (words.count() / LINE_WORDS) as u64);
-    assert!(!W::SHARED || words.as_ptr().addr() % 32 == 0);
+    assert!(!W::SHARED || words.as_ptr().addr().is_multiple_of(32));
 }
 
 /// Whether all bits of `hash` are set.
@@ -179,6 +179,8 @@ fn board(lines: u64, now: &Flight, next: &mut Flight, room: usize) {
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+// The loops go over several arrays in step, by one index.
+#[allow(clippy::needless_range_loop)]
 mod avx2 {
     use super::super::words::{ReadWords, WriteWords};
     use super::super::{CHUNK, prefetch};

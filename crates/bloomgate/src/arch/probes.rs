@@ -254,13 +254,15 @@ pub(crate) fn insert_chunk<S: Spread, W: WriteWords>(
         }
         return;
     }
-    for j in 0..now.len().max(next.len()) {
-        if let Some(&digest) = next.get(j) {
-            each_bit(spread, digest, |bit| prefetch(words.read(), (bit >> 6) as usize));
+    let mut coming = next.iter();
+    for (&digest, fresh) in now.iter().zip(fresh) {
+        if let Some(&next) = coming.next() {
+            each_bit(spread, next, |bit| prefetch(words.read(), (bit >> 6) as usize));
         }
-        if let Some(&digest) = now.get(j) {
-            fresh[j] = insert(spread, words, digest);
-        }
+        *fresh = insert(spread, words, digest);
+    }
+    for &next in coming {
+        each_bit(spread, next, |bit| prefetch(words.read(), (bit >> 6) as usize));
     }
 }
 

@@ -249,7 +249,7 @@ impl layout::sealed::Layout for BlockedLayout {
     }
 
     fn explicit(bits: u64, hashes: u32) -> Result<Self> {
-        if bits % LINE_BITS != 0 || hashes % LINE_HASHES != 0 {
+        if !bits.is_multiple_of(LINE_BITS) || !hashes.is_multiple_of(LINE_HASHES) {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
                 format!(

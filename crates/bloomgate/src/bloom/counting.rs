@@ -228,14 +228,12 @@ impl<S: Store> Counting<S> {
             |out| digests.next(out),
             |now, next| {
                 let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-                for j in 0..now.len().max(next.len()) {
-                    if let Some(&digest) = next.get(j) {
-                        self.fetch(digest);
-                    }
-                    if let Some(&digest) = now.get(j) {
-                        done[j] = self.contains_digest(digest);
-                    }
+                let mut coming = next.iter();
+                for (&digest, answer) in now.iter().zip(done) {
+                    coming.next().into_iter().for_each(|&next| self.fetch(next));
+                    *answer = self.contains_digest(digest);
                 }
+                coming.for_each(|&next| self.fetch(next));
                 answers = rest;
             },
         )
