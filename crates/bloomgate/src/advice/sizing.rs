@@ -254,7 +254,10 @@ mod tests {
         let of = |kind| *rows.iter().find(|row| row.kind == kind).unwrap();
         assert!((of(KindName::Classic).bits_per_key - 9.593).abs() < 0.001);
         assert!((of(KindName::Blocked).bits_per_key - 10.114).abs() < 0.002);
-        assert_eq!(of(KindName::Counting).bits, 4 * of(KindName::Blocked).bits);
+        let counting = crate::Counting::builder().items(10_000_000).rate(0.01).build().unwrap();
+        assert_eq!(of(KindName::Counting).bytes, counting.size_in_bytes(), "planned as it is built");
+        let blocked = crate::Blocked::builder().items(10_000_000).rate(0.01).build().unwrap();
+        assert_eq!(of(KindName::Blocked).bytes, blocked.size_in_bytes(), "planned as it is built");
     }
 
     #[test]
