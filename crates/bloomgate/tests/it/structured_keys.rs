@@ -230,10 +230,11 @@ fn two_seeds_multiply_their_rates() {
             for (filter, answers) in [&a, &b, &same].into_iter().zip(&mut answers) {
                 filter.contains_batch(&keys, answers).unwrap();
             }
-            for i in 0..50_000 {
-                both += u64::from(answers[0][i] && answers[1][i]);
-                twice += u64::from(answers[0][i] && answers[2][i]);
-                one += u64::from(answers[0][i]);
+            let [of_a, of_b, of_same] = &answers;
+            for ((&in_a, &in_b), &in_same) in of_a.iter().zip(of_b).zip(of_same) {
+                both += u64::from(in_a && in_b);
+                twice += u64::from(in_a && in_same);
+                one += u64::from(in_a);
             }
         }
         let expected = a.estimated_rate() * b.estimated_rate();
