@@ -3,8 +3,10 @@
 //! Everything else sees `Side`.
 
 use crate::args::Fault;
-use crate::lines::{Four, How, SplitTable};
 use crate::sides::{Mode, Shared, Side, Subject};
+use bloomgate::bits::Shared as Threads;
+use bloomgate::bloom::{Bloom, Layout};
+use bloomgate::{Blocked, Classic, Contract, Counting, Encoding, Partitioned, Scalable, Secret};
 
 /// The kinds of filter that can be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +19,8 @@ pub enum Kind {
     Partitioned,
     /// Counters for bits.
     Counting,
+    /// A chain that grows; sized right from the start here.
+    Scalable,
 }
 
 impl Kind {
@@ -27,9 +31,10 @@ impl Kind {
             "classic" => Kind::Classic,
             "partitioned" => Kind::Partitioned,
             "counting" => Kind::Counting,
+            "scalable" => Kind::Scalable,
             _ => {
                 return Err(Fault(format!(
-                    "no kind is called {name:?}; there are blocked, classic, partitioned and counting"
+                    "no kind is called {name:?}; there are blocked, classic, partitioned, counting and scalable"
                 )));
             }
         })
@@ -42,6 +47,7 @@ impl Kind {
             Kind::Classic => "classic",
             Kind::Partitioned => "partitioned",
             Kind::Counting => "counting",
+            Kind::Scalable => "scalable",
         }
     }
 }
@@ -55,79 +61,123 @@ pub struct Form {
     pub keyed: bool,
 }
 
+/// The contract of our side for these keys.
+fn contract(encoding: Encoding, keyed: bool) -> Contract {
+    let contract = if keyed { Contract::keyed(&Secret::from_bytes([7; 32])) } else { Contract::xxh3() };
+    contract.with_encoding(encoding)
+}
+
 /// Our filter of `kind` for `n` keys at `rate`.
 pub fn build<'a, K: Subject + 'a>(kind: Kind, n: usize, rate: f64, form: Form) -> Result<Box<dyn Side<K> + 'a>, Fault> {
-    if kind != Kind::Blocked || form.keyed {
-        return Err(Fault(format!("{} filters, keyed: {}, are not plugged in yet", kind.name(), form.keyed)));
-    }
-    // Stand-in: the line of the layout experiment.
-    let bits = bits_for(rate);
-    Ok(Box::new(StandIn { table: SplitTable::new(n, bits)?, shared: form.shared }))
-}
-
-/// A stand-in for the library.
-struct StandIn {
-    table: SplitTable<Four>,
-    shared: bool,
-}
-
-fn bits_for(rate: f64) -> f64 {
-    let rate_at = |bits: f64| {
-        let load = 512.0 / bits;
-        let (mut chance, mut sum) = ((-load).exp(), 0.0);
-        for keys in 1..600 {
-            chance *= load / f64::from(keys);
-            sum += chance * (1.0 - (63.0f64 / 64.0).powi(keys)).powi(8);
-        }
-        sum
-    };
-    let (mut low, mut high) = (1.0f64, 200.0f64);
-    for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if rate_at(middle) > rate { low = middle } else { high = middle }
-    }
-    high * 1.002
-}
-
-impl StandIn {
-    fn each<K: Subject>(&self, mode: Mode, keys: &[K], answers: &mut [bool], act: impl Fn(How, &[u64], &mut [bool])) {
-        let mut hashes = [0u64; 4096];
-        for (keys, answers) in keys.chunks(4096).zip(answers.chunks_mut(4096)) {
-            let hashes = &mut hashes[..keys.len()];
-            for (hash, key) in hashes.iter_mut().zip(keys) {
-                *hash = key.cheap_hash();
+    let contract = contract(K::ENCODING, form.keyed);
+    let n = n as u64;
+    macro_rules! fixed {
+        ($kind:ident) => {{
+            let builder = $kind::builder().contract(contract).items(n).rate(rate);
+            if form.shared {
+                Ok(Box::new(builder.build_shared()?) as Box<dyn Side<K> + 'a>)
+            } else {
+                Ok(Box::new(builder.build()?) as Box<dyn Side<K> + 'a>)
             }
-            act(if mode == Mode::Batch { How::Hashed } else { How::Single }, hashes, answers);
+        }};
+    }
+    match kind {
+        Kind::Blocked => fixed!(Blocked),
+        Kind::Classic => fixed!(Classic),
+        Kind::Partitioned => fixed!(Partitioned),
+        Kind::Scalable => fixed!(Scalable),
+        Kind::Counting if form.shared => Err(Fault("counting filters have no shared form".to_string())),
+        Kind::Counting => {
+            Ok(Box::new(Counting::builder().contract(contract).items(n).rate(rate).build()?) as Box<dyn Side<K> + 'a>)
         }
     }
 }
 
-impl<K: Subject> Side<K> for StandIn {
+impl From<bloomgate::Error> for Fault {
+    fn from(error: bloomgate::Error) -> Self {
+        Fault(error.to_string())
+    }
+}
+
+/// The keys are of the filter's own type and it never refuses: an error here is a fault of the race.
+fn sure<T>(result: bloomgate::Result<T>) -> T {
+    result.unwrap_or_else(|error| panic!("our side refused: {error}"))
+}
+
+/// One filter type as a side; what follows its name are further methods of the trait.
+macro_rules! side {
+    ([$($generics:tt)*] $filter:ty { $($more:tt)* }) => {
+        impl<K: Subject, $($generics)*> Side<K> for $filter {
+            fn insert(&mut self, mode: Mode, keys: &[K]) -> usize {
+                match mode {
+                    Mode::Single => keys.iter().map(|key| usize::from(sure(<$filter>::insert(self, key)))).sum(),
+                    Mode::Batch => sure(self.insert_batch(keys)) as usize,
+                }
+            }
+
+            fn contains(&self, mode: Mode, keys: &[K], answers: &mut [bool]) {
+                match mode {
+                    Mode::Single => {
+                        for (key, answer) in keys.iter().zip(answers) {
+                            *answer = sure(<$filter>::contains(self, key));
+                        }
+                    }
+                    Mode::Batch => sure(self.contains_batch(keys, answers)),
+                }
+            }
+
+            fn bytes(&self) -> usize {
+                self.size_in_bytes() as usize
+            }
+
+            $($more)*
+        }
+    };
+}
+
+/// The same for several threads.
+macro_rules! shared_side {
+    ([$($generics:tt)*] $filter:ty { $($more:tt)* }) => {
+        side!([$($generics)*] $filter {
+            $($more)*
+            fn shared(&self) -> Option<&dyn Shared<K>> {
+                Some(self)
+            }
+        });
+
+        impl<K: Subject, $($generics)*> Shared<K> for $filter {
+            fn insert_shared(&self, mode: Mode, keys: &[K]) -> usize {
+                match mode {
+                    Mode::Single => keys.iter().map(|key| usize::from(sure(<$filter>::insert(self, key)))).sum(),
+                    Mode::Batch => sure(self.insert_batch(keys)) as usize,
+                }
+            }
+        }
+    };
+}
+
+side!([L: Layout] Bloom<L> {
     fn clear(&mut self) {
-        self.table.clear();
+        Bloom::<L>::clear(self);
     }
-
-    fn insert(&mut self, mode: Mode, keys: &[K]) -> usize {
-        self.insert_shared(mode, keys)
+});
+side!([] Counting {
+    fn clear(&mut self) {
+        Counting::clear(self);
     }
-
-    fn contains(&self, mode: Mode, keys: &[K], answers: &mut [bool]) {
-        self.each(mode, keys, answers, |how, hashes, answers| self.table.contains_shared(how, hashes, answers));
+});
+side!([] Scalable {
+    fn clear(&mut self) {
+        sure(Scalable::<bloomgate::Owned>::clear(self));
     }
-
-    fn bytes(&self) -> usize {
-        self.table.bytes()
+});
+shared_side!([L: Layout] Bloom<L, Threads> {
+    fn clear(&mut self) {
+        Bloom::<L, Threads>::clear(self);
     }
-
-    fn shared(&self) -> Option<&dyn Shared<K>> {
-        self.shared.then_some(self as &dyn Shared<K>)
+});
+shared_side!([] Scalable<Threads> {
+    fn clear(&mut self) {
+        sure(Scalable::<Threads>::clear(self));
     }
-}
-
-impl<K: Subject> Shared<K> for StandIn {
-    fn insert_shared(&self, mode: Mode, keys: &[K]) -> usize {
-        let mut answers = vec![false; keys.len()];
-        self.each(mode, keys, &mut answers, |how, hashes, answers| self.table.insert_shared(how, hashes, answers));
-        answers.iter().map(|&answer| usize::from(answer)).sum()
-    }
-}
+});

@@ -1,8 +1,76 @@
 //! Membership filters that keep their promise.
+//!
+//! A filter answers one question about a set: is this key **certainly absent**, or **maybe there**? Two sentences rule
+//! this library:
+//!
+//! - **A "no" is never wrong.** Whatever could make it wrong (another hash, another key type, a truncated or damaged
+//!   file) is detected, and then there is an error or a "maybe".
+//! - **A "maybe" costs what was promised.** Ask for 1 % false positives and measure 1 %, at 10 keys and at 10 billion.
+//!
+//! ```
+//! use bloomgate::Blocked;
+//!
+//! let mut seen = Blocked::builder().items(1_000_000).rate(0.01).build()?;
+//! seen.insert("https://example.org/")?;
+//! assert!(seen.contains("https://example.org/")?);   // maybe there
+//! assert!(!seen.contains("https://example.com/")?);  // certainly not
+//!
+//! let urls = ["https://example.org/a", "https://example.org/b"];
+//! let mut answers = [false; 2];
+//! seen.contains_batch(&urls, &mut answers)?;          // many at once: several times faster
+//! # Ok::<(), bloomgate::Error>(())
+//! ```
+//!
+//! # Which filter?
+//!
+//! | you have | take | bits per key at 1 % |
+//! |---|---|---|
+//! | a set whose size you know | [`Blocked`]: one cache line per key, the default | 10.1 |
+//! | the same, and bits matter more than time | [`Classic`] | 9.6 |
+//! | a need for one bit in each of k slices | [`Partitioned`] | 9.6 |
+//! | keys that go again | [`Counting`] | 41 |
+//! | no idea how many keys there will be | [`Scalable`] | 16 to 29 |
+//! | many threads that insert | the same kinds by `build_shared()` ([`Shared`]) | the same |
+//! | fewer than 10,000 keys | a `HashSet` | |
+//! | dense integers | a bitmap | |
+//! | a need to count distinct keys, or to list them | HyperLogLog; a sorted file | |
+//!
+//! [`advice::advise`] asks the questions and does the arithmetic.
+//!
+//! # Keys
+//!
+//! A filter is made for one type of key ([`Encoding`]): bytes and text unless `.keys::<u64>()` or another is said. The
+//! type, the hash and its seed are the filter's [`Contract`]; it travels with the filter, and a key of another type is
+//! refused, not hashed some other way. For keys that strangers choose, hash under a [`Secret`]:
+//! `.secret(&Secret::generate()?)`.
+//!
+//! # Coming from
+//!
+//! | Guava | RedisBloom | pybloom / rbloom | fastbloom | here |
+//! |---|---|---|---|---|
+//! | `create(funnel, n, fpp)` | `BF.RESERVE k fpp n` | `Bloom(n, fpp)` | `with_false_pos(p).expected_items(n)` | `builder().items(n).rate(p).build()` |
+//! | `put` | `BF.ADD` | `add` | `insert` | [`insert`](Bloom::insert): true means certainly new |
+//! | `mightContain` | `BF.EXISTS` | `in` | `contains` | [`contains`](Bloom::contains) |
+//! | | `BF.MADD`, `BF.MEXISTS` | `update` | `insert_all` | [`insert_batch`](Bloom::insert_batch), [`contains_batch`](Bloom::contains_batch) |
+//! | | | | `insert_hash`, `contains_hash` | [`insert_digest`](Bloom::insert_digest), [`contains_digest`](Bloom::contains_digest) |
+//! | `approximateElementCount` | `BF.CARD` | `approx_items` | | [`approximate_count`](Bloom::approximate_count), [`len`](Bloom::len) |
+//! | `expectedFpp` | | | | [`expected_rate`](Bloom::expected_rate), [`estimated_rate`](Bloom::estimated_rate) |
+//! | | `EXPANSION 2` | | | [`Scalable`] with `.growth(2.0)` |
+//! | | `NONSCALING` | | | `.when_full(WhenFull::Refuse)` |
+//! | | | | `AtomicBloomFilter` | `build_shared()` |
+//! | `writeTo`, `readFrom` | `BF.SCANDUMP` | `save`, `load` | | [`save`](Bloom::save), [`open`](Bloom::open), [`map`](Bloom::map) |
+//!
+//! # Speed
+//!
+//! Lookups and inserts by the batch ask memory for one key while they work on another, and a key of a blocked filter
+//! needs one line of it; AVX2 is found at run time, and the portable path gives the same bits and the same answers
+//! (`BLOOMGATE_SIMD=off` keeps to it). `scripts/bench peers` shows the figures on your machine.
+
+#![deny(rustdoc::broken_intra_doc_links)]
 
 pub mod advice;
 pub mod any;
-pub mod arch;
+mod arch;
 pub mod bits;
 pub mod bloom;
 pub mod error;
@@ -13,9 +81,12 @@ pub mod kind;
 pub mod math;
 
 pub use any::AnyFilter;
+pub use arch::path as simd_path;
+#[doc(hidden)]
+pub use arch::set_simd;
 pub use bits::{HugePages, Owned, Shared};
 pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable, WhenFull};
 pub use error::{Error, ErrorKind, Result};
-pub use hash::{Contract, Digest, Secret};
-pub use key::{Encoding, Key};
+pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};
+pub use key::{Encoding, Key, Uuid};
 pub use kind::{Guarantee, Kind};

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::layout::{Digests, KeyDigests, Layout};
 use super::{Builder, Promise, WhenFull};
-use crate::arch::CHUNK;
-use crate::arch::words::ReadWords;
+use crate::arch::words::{ReadWords, WriteWords};
+use crate::arch::{CHUNK, Job, dispatch};
 use crate::bits::counter::Count;
 use crate::bits::{HugePages, Owned, Shared, Store};
 use crate::error::{Error, ErrorKind, Result};
@@ -103,7 +103,7 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     }
 
     fn contains_all(&self, digests: impl Digests, answers: &mut [bool]) -> Result<()> {
-        self.layout.contains_all(self.store.words(), digests, answers)
+        dispatch(ContainsAll { layout: self.layout, words: self.store.words(), digests, answers })
     }
 
     /// Whether every word that this digest reads may be believed.
@@ -261,6 +261,41 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     }
 }
 
+/// A batch of lookups, compiled for this processor.
+struct ContainsAll<'a, L, W, D> {
+    layout: L,
+    words: W,
+    digests: D,
+    answers: &'a mut [bool],
+}
+
+impl<L: Layout, W: ReadWords, D: Digests> Job for ContainsAll<'_, L, W, D> {
+    type Output = Result<()>;
+    #[inline(always)]
+    fn run(self) -> Result<()> {
+        self.layout.contains_all(self.words, self.digests, self.answers)
+    }
+}
+
+/// A batch of inserts, compiled for this processor; how many keys were certainly new.
+struct InsertAll<L, W, D> {
+    layout: L,
+    words: W,
+    digests: D,
+}
+
+impl<L: Layout, W: WriteWords, D: Digests> Job for InsertAll<L, W, D> {
+    type Output = (u64, Result<()>);
+    #[inline(always)]
+    fn run(mut self) -> (u64, Result<()>) {
+        let mut fresh = 0;
+        let result = self.layout.insert_all(&mut self.words, self.digests, |flags| {
+            fresh += flags.iter().map(|&flag| u64::from(flag)).sum::<u64>();
+        });
+        (fresh, result)
+    }
+}
+
 /// Building and inserting, alone.
 impl<L: Layout> Bloom<L, Owned> {
     /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with either, or `.bits(m).hashes(k)`.
@@ -304,7 +339,7 @@ impl<L: Layout> Bloom<L, Owned> {
             return self.insert_carefully(keys.iter().map(|key| self.contract.digest(key)).collect::<Vec<_>>());
         }
         let digests = KeyDigests { contract: &self.contract, keys };
-        insert_counted(&self.layout, &mut self.store.as_mut_slice(), digests, &mut self.count)
+        insert_counted(&self.layout, self.store.as_mut_slice(), digests, &mut self.count)
     }
 
     /// [`insert_batch`](Self::insert_batch) for digests.
@@ -312,7 +347,7 @@ impl<L: Layout> Bloom<L, Owned> {
         if self.promise.when_full == WhenFull::Refuse {
             return self.insert_carefully(digests.iter().copied().map(Ok));
         }
-        insert_counted(&self.layout, &mut self.store.as_mut_slice(), digests, &mut self.count)
+        insert_counted(&self.layout, self.store.as_mut_slice(), digests, &mut self.count)
     }
 
     fn insert_carefully(&mut self, digests: impl IntoIterator<Item = Result<Digest>>) -> Result<u64> {
@@ -368,10 +403,8 @@ impl<L: Layout> Bloom<L, Owned> {
     }
 }
 
-fn insert_counted<L: Layout>(layout: &L, mut words: &mut [u64], digests: impl Digests, count: &mut u64) -> Result<u64> {
-    let mut fresh = 0;
-    let result =
-        layout.insert_all(&mut words, digests, |flags| fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>());
+fn insert_counted<L: Layout>(layout: &L, words: &mut [u64], digests: impl Digests, count: &mut u64) -> Result<u64> {
+    let (fresh, result) = dispatch(InsertAll { layout: *layout, words, digests });
     *count += fresh;
     result.map(|()| fresh)
 }
@@ -422,10 +455,7 @@ impl<L: Layout> Bloom<L, Shared> {
     }
 
     fn insert_counted(&self, digests: impl Digests) -> Result<u64> {
-        let mut fresh = 0;
-        let result = self.layout.insert_all(&mut self.store.atomics(), digests, |flags| {
-            fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>();
-        });
+        let (fresh, result) = dispatch(InsertAll { layout: self.layout, words: self.store.atomics(), digests });
         self.count.add(fresh);
         result.map(|()| fresh)
     }

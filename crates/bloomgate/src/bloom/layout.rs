@@ -63,8 +63,8 @@ pub(crate) mod sealed {
 pub(crate) trait Digests {
     /// The next chunk; how many were written, 0 at the end.
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize>;
-    /// The same, `hi` halves only: all that a one-line blocked filter reads, and cheaper to hash.
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
+    /// The same, `lo` halves only: all that a one-line blocked filter reads, and cheaper to hash.
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
 }
 
 /// Keys that become digests chunk by chunk.
@@ -74,7 +74,7 @@ pub(crate) struct KeyDigests<'a, K> {
 }
 
 impl<'a, K: Key> KeyDigests<'a, K> {
-    #[inline]
+    #[inline(always)]
     fn take(&mut self) -> &'a [K] {
         let (chunk, rest) = self.keys.split_at(self.keys.len().min(CHUNK));
         self.keys = rest;
@@ -95,7 +95,7 @@ impl<'a, K: Key> KeyDigests<'a, K> {
 }
 
 impl<K: Key> Digests for KeyDigests<'_, K> {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
         let keys = self.keys;
         let chunk = self.take();
@@ -108,14 +108,14 @@ impl<K: Key> Digests for KeyDigests<'_, K> {
             }
         }
     }
-    #[inline]
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+    #[inline(always)]
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
         let keys = self.keys;
         let chunk = self.take();
-        match self.contract.digest_hi_chunk(chunk, out) {
+        match self.contract.digest_lo_chunk(chunk, out) {
             Ok(()) => Ok(chunk.len()),
             Err(refused) => {
-                let good = self.before_refused(chunk, refused, |at, digest| out[at] = digest.hi)?;
+                let good = self.before_refused(chunk, refused, |at, digest| out[at] = digest.lo)?;
                 self.keys = &keys[good..];
                 Ok(good)
             }
@@ -124,19 +124,19 @@ impl<K: Key> Digests for KeyDigests<'_, K> {
 }
 
 impl Digests for &[Digest] {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
         let (chunk, rest) = self.split_at(self.len().min(CHUNK));
         *self = rest;
         out[..chunk.len()].copy_from_slice(chunk);
         Ok(chunk.len())
     }
-    #[inline]
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+    #[inline(always)]
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
         let (chunk, rest) = self.split_at(self.len().min(CHUNK));
         *self = rest;
         for (out, digest) in out.iter_mut().zip(chunk) {
-            *out = digest.hi;
+            *out = digest.lo;
         }
         Ok(chunk.len())
     }

@@ -512,6 +512,13 @@ impl Scalable<Shared> {
         Ok(fresh)
     }
 
+    /// Forgets everything and goes back to one stage; takes the only reference.
+    pub fn clear(&mut self) -> Result<()> {
+        let first = self.next_stage(0)?.into_shared()?;
+        *self = Self::from_parts(self.contract.clone(), self.promise, self.growth, vec![first])?;
+        Ok(())
+    }
+
     /// The same chain for one owner. Moves; nothing is copied.
     pub fn into_owned(self) -> Result<Scalable<Owned>> {
         let stages = Vec::from(self.chain).into_iter().filter_map(OnceLock::into_inner).map(Stage::into_owned);

@@ -53,9 +53,10 @@ fn keys_that_set_the_most_bits() -> Vec<u64> {
 /// Where the published layout of a classic filter puts a digest's bits.
 fn bits_of(digest: Digest, bits: u64, hashes: u32) -> impl Iterator<Item = u64> {
     let mut x = digest.hi;
+    let stride = (digest.lo ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd134_2543_de82_ef95) | 1;
     (0..hashes).map(move |_| {
         let bit = ((u128::from(x) * u128::from(bits)) >> 64) as u64;
-        x = x.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(digest.lo | 1);
+        x = x.wrapping_add(stride).rotate_left(27);
         bit
     })
 }
@@ -109,7 +110,7 @@ fn crowded_lines_harm_only_an_unkeyed_filter() {
     let open = contract(false);
     // One line in sixteen, by the public rule: the high half of hash times lines.
     let crowded = |key: &u64| {
-        let line = ((u128::from(open.digest(key).unwrap().hi) * u128::from(lines)) >> 64) as u64;
+        let line = ((u128::from(open.digest(key).unwrap().lo) * u128::from(lines)) >> 64) as u64;
         line < lines / 16
     };
     let chosen: Vec<u64> = scattered(6, 0, 20 * ITEMS).into_iter().filter(crowded).take(ITEMS as usize).collect();

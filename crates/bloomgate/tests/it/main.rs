@@ -4,6 +4,7 @@ mod adversary;
 mod bounds;
 mod concurrent;
 mod counting;
+mod golden_digests;
 mod keys;
 mod kinds;
 mod promise;
