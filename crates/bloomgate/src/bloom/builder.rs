@@ -240,14 +240,15 @@ impl<L: Layout> Builder<L> {
         }
         .max(1);
         let sized_by_rate = wish.bits.is_none() || (self.hashes.is_none() && items.is_none());
-        let rate = match rate {
-            Some(rate) => rate,
-            None if sized_by_rate => DEFAULT_RATE,
+        let rate = match rate.or(sized_by_rate.then_some(DEFAULT_RATE)) {
+            Some(rate) => {
+                if wish.bits.is_some() {
+                    self.check_kept(&layout, capacity, rate)?;
+                }
+                rate
+            }
             None => layout.expected_rate(capacity),
         };
-        if wish.bits.is_some() {
-            self.check_kept(&layout, capacity, rate)?;
-        }
         Ok((layout, Promise { capacity, rate, when_full: wish.when_full }))
     }
 

@@ -588,7 +588,7 @@ fn any_filter_answers_as_the_filter_inside() {
     ];
     for mut any in filters {
         let keys = scattered(14, 0, items);
-        assert_eq!(any.insert(&keys[0]).unwrap(), true);
+        assert!(any.insert(&keys[0]).unwrap());
         any.insert_batch(&keys[1..]).unwrap();
         let mut answers = vec![false; keys.len()];
         any.contains_batch(&keys, &mut answers).unwrap();
