@@ -1,3 +1,4 @@
 //! One test binary for the whole library, seen from outside.
 
+mod file;
 mod promise;
