@@ -1,4 +1,6 @@
 //! One test binary for the whole library, seen from outside.
 
 mod file;
+mod file_damage;
+mod golden;
 mod promise;
