@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     fn region(words: usize) -> (Region, Vec<u32>) {
-        let bytes: Vec<u8> = (0..words * 8).map(|i| (i * 31 >> 3) as u8).collect();
+        let bytes: Vec<u8> = (0..words * 8).map(|i| ((i * 31) >> 3) as u8).collect();
         (Region::of_bytes(&bytes).unwrap(), bytes.chunks(CHUNK_BYTES).map(crc32c::crc32c).collect())
     }
 

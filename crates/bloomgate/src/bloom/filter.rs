@@ -98,7 +98,7 @@ impl<L: Layout, S: Store> Bloom<L, S> {
                 count => &chunk[..count],
             };
             let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-            if now.iter().fold(true, |all, &digest| self.admit(digest) && all) {
+            if now.iter().all(|&digest| self.admit(digest)) {
                 self.layout.contains_all(self.store.words(), now, done)?;
             } else {
                 now.iter().zip(done).for_each(|(&digest, answer)| *answer = self.contains_digest(digest));

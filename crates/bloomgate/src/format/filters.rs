@@ -1,6 +1,4 @@
 //! The doors: save, open, read and map, on every kind of filter and on [`AnyFilter`].
-//!
-//! The bytes of a filter are its file, wherever they go: there is no other serialised form, and no `serde`.
 
 use std::io::{Read, Write};
 use std::path::Path;

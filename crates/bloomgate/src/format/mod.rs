@@ -32,6 +32,27 @@
 //! | [`address`](Address) | the BLAKE3 of the whole |
 //! | [`atomic_file`](write_atomically) | a file that is there whole or not at all |
 //!
+//! The bytes of a filter are its file, wherever they go: there is no other serialised form, and no `serde`, which could not
+//! say which version, hash and key type its bytes were made with.
+//!
+//! ```
+//! use bloomgate::{AnyFilter, Blocked, format};
+//!
+//! # let folder = std::env::temp_dir().join(format!("bloomgate-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let path = folder.join("seen.bloom");
+//! let mut seen = Blocked::builder().items(1_000).rate(0.01).build()?;
+//! seen.insert("https://example.org/")?;
+//! let address = seen.save(&path)?;                      // whole or not at all
+//!
+//! let loaded = Blocked::open(&path)?;                   // verified, in memory
+//! let mapped = AnyFilter::map(&path)?;                  // any kind, queried in place
+//! assert!(loaded.contains("https://example.org/")? && mapped.contains("https://example.org/")?);
+//! assert_eq!(format::inspect(&path)?.address, address); // without any secret
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! The byte diagrams, for readers in other languages, are in `docs/format.md`.
 #![forbid(unsafe_code)]
 

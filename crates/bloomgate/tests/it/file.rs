@@ -433,3 +433,20 @@ fn a_description_says_what_the_filter_says() {
         }
     }
 }
+
+/// The example of `docs/format.md`, byte for byte.
+#[test]
+fn the_documented_shape_is_what_is_written() {
+    let filter = Classic::builder().bits(958_528).hashes(7).items(100_000).rate(0.01).build().unwrap();
+    let bytes = filter.to_bytes().unwrap();
+    let file = format::MemoryFile::open(&bytes, Limits::default()).unwrap();
+    let shape = file.head().body(format::SectionType::SHAPE, 0).unwrap();
+    let page = include_str!("../../../../docs/format.md");
+    let example = page.split("A whole SHAPE").nth(1).unwrap().split("###").next().unwrap();
+    let lines = example.lines().filter_map(|line| line.strip_prefix("        "));
+    let written: Vec<u8> = lines
+        .flat_map(|line| line.get(2..52).unwrap_or_default().split_whitespace())
+        .map(|digits| u8::from_str_radix(digits, 16).unwrap())
+        .collect();
+    assert_eq!(written, shape);
+}
