@@ -8,6 +8,7 @@ mod lines;
 mod memory;
 mod ours;
 mod peers;
+mod promise;
 mod race;
 mod sides;
 mod targets;
@@ -34,6 +35,8 @@ scripts/bench targets [options]   every promised figure, measured and judged
     --rounds R       ratios are the median of R rounds (3)
     --passes R       passes in a round
     --only TEXT      only targets whose line contains TEXT
+scripts/bench promise [--n N[,N..]] [--rate P[,P..]] [--kind K[,K..]] [--probes M] [--json]
+                                  zero lost keys and the rate that was asked, at any size
 scripts/bench floor [--mb N[,N..]] [--passes R] [--json]
                                   random 64-byte reads, 32 in flight: what the memory allows (128,1024)
 scripts/bench lines [--n N[,N..]] [--bits B] [--passes R] [--json]
@@ -55,6 +58,7 @@ fn machine() -> String {
 fn run(mut args: Args) -> Result<(), Fault> {
     match args.word().as_deref() {
         Some("peers") => peers::run(&mut args),
+        Some("promise") => promise::run(&mut args),
         Some("targets") => targets::run(&mut args),
         Some("lines") => lines::run(&mut args),
         Some("floor") => floor::run(&mut args),

@@ -292,7 +292,7 @@ fn beside_floor(megabytes: usize, choice: &Choice, tally: &mut Tally) -> Result<
 }
 
 fn bits_at(rate: f64, limit: f64, choice: &Choice, tally: &mut Tally) -> Result<(), Fault> {
-    let (n, probes) = (1_000_000usize, ((400.0 / rate) as usize).clamp(10_000_000, 400_000_000));
+    let (n, probes) = (1_000_000usize, ((2000.0 / rate) as usize).clamp(100_000_000, 2_000_000_000));
     let what = format!("bits, blocked, {n} u64, {rate:e} asked");
     if let Some(why) = choice.skips(&what, n) {
         tally.leave_out(&what, &why);

@@ -57,9 +57,26 @@ pub trait Key {
         None
     }
 
+    /// Keys that lie in memory as their words: hashed where they are, without a copy.
+    #[inline]
+    fn words(keys: &[Self]) -> Option<&[u64]>
+    where
+        Self: Sized,
+    {
+        let _ = keys;
+        None
+    }
+
     /// The key as text, for keys that are text: lets a filter of integers parse `"42"` or refuse it.
     #[inline]
     fn text(&self) -> Option<&str> {
+        None
+    }
+
+    /// The canonical bytes, for keys that are those bytes already: lets a batch hash them side by side
+    /// where they lie.
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
         None
     }
 
@@ -77,6 +94,10 @@ impl Key for [u8] {
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self
     }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self)
+    }
 }
 
 impl<const N: usize> Key for [u8; N] {
@@ -84,6 +105,10 @@ impl<const N: usize> Key for [u8; N] {
     #[inline]
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self
+    }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self)
     }
 }
 
@@ -93,6 +118,10 @@ impl Key for Vec<u8> {
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self
     }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self)
+    }
 }
 
 impl Key for str {
@@ -100,6 +129,10 @@ impl Key for str {
     #[inline]
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         self.as_bytes()
+    }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
     }
     #[inline]
     fn text(&self) -> Option<&str> {
@@ -114,6 +147,10 @@ impl Key for String {
         self.as_bytes()
     }
     #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(self.as_bytes())
+    }
+    #[inline]
     fn text(&self) -> Option<&str> {
         Some(self)
     }
@@ -125,11 +162,15 @@ impl Key for Uuid {
     fn canonical<'a>(&'a self, _: &'a mut Vec<u8>) -> &'a [u8] {
         &self.0
     }
+    #[inline]
+    fn as_canonical(&self) -> Option<&[u8]> {
+        Some(&self.0)
+    }
 }
 
 /// Integers, all in the width of their encoding; a signed one is sign-extended first.
 macro_rules! integer_keys {
-    ($encoding:ident, $wide:ty, $word:expr, $($narrow:ty)*) => {$(
+    ($encoding:ident, $wide:ty, $word:expr, $words:expr, $($narrow:ty)*) => {$(
         impl Key for $narrow {
             const ENCODING: Encoding = Encoding::$encoding;
             #[inline]
@@ -144,6 +185,11 @@ macro_rules! integer_keys {
                 word(*self as $wide)
             }
             #[inline]
+            fn words(keys: &[Self]) -> Option<&[u64]> {
+                let words: fn(&[$narrow]) -> Option<&[u64]> = $words;
+                words(keys)
+            }
+            #[inline]
             fn append(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&(*self as $wide).to_le_bytes());
             }
@@ -151,10 +197,11 @@ macro_rules! integer_keys {
     )*};
 }
 
-integer_keys!(Unsigned, u64, |wide| Some(wide), u8 u16 u32 u64 usize);
-integer_keys!(Signed, i64, |wide| Some(wide as u64), i8 i16 i32 i64 isize);
-integer_keys!(Unsigned128, u128, |_| None, u128);
-integer_keys!(Signed128, i128, |_| None, i128);
+integer_keys!(Unsigned, u64, |wide| Some(wide), |keys| Some(keys), u64);
+integer_keys!(Unsigned, u64, |wide| Some(wide), |_| None, u8 u16 u32 usize);
+integer_keys!(Signed, i64, |wide| Some(wide as u64), |_| None, i8 i16 i32 i64 isize);
+integer_keys!(Unsigned128, u128, |_| None, |_| None, u128);
+integer_keys!(Signed128, i128, |_| None, |_| None, i128);
 
 /// A pointer to a key is that key.
 macro_rules! pointer_keys {
@@ -172,6 +219,10 @@ macro_rules! pointer_keys {
             #[inline]
             fn text(&self) -> Option<&str> {
                 (**self).text()
+            }
+            #[inline]
+            fn as_canonical(&self) -> Option<&[u8]> {
+                (**self).as_canonical()
             }
             #[inline]
             fn append(&self, out: &mut Vec<u8>) {
@@ -199,6 +250,11 @@ mod tests {
         let mut appended = vec![0xaa];
         key.append(&mut appended);
         assert_eq!(appended[1..], canonical);
+        if let Some(same) = key.as_canonical() {
+            assert_eq!(same, canonical);
+        }
+        let lies = matches!(K::ENCODING, Encoding::Bytes | Encoding::Text | Encoding::Uuid);
+        assert_eq!(key.as_canonical().is_some(), lies);
         if let Some(word) = key.word() {
             assert_eq!(word.to_le_bytes(), canonical[..]);
         }

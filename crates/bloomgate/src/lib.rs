@@ -70,7 +70,7 @@
 
 pub mod advice;
 pub mod any;
-pub mod arch;
+mod arch;
 pub mod bits;
 pub mod bloom;
 pub mod error;
@@ -81,10 +81,13 @@ pub mod kind;
 pub mod math;
 
 pub use any::AnyFilter;
+pub use arch::path as simd_path;
+#[doc(hidden)]
+pub use arch::set_simd;
 pub use bits::{HugePages, Mapped, Owned, Shared};
 pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable, WhenFull};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{Address, OpenOptions, SaveOptions};
-pub use hash::{Contract, Digest, Secret};
-pub use key::{Encoding, Key};
+pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};
+pub use key::{Encoding, Key, Uuid};
 pub use kind::{Guarantee, Kind};

@@ -96,71 +96,98 @@ pub(crate) fn insert<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u6
     insert_scalar::<PAIRED, W>(words, lines, hash)
 }
 
-/// Probes `now` while asking memory for the lines of `next`: `answers[i]` says whether all bits of `now[i]` are set, or,
-/// with `MORE`, becomes false where one is missing (a key's second line and those after it).
-///
-/// One loop that probes an old key and prefetches a new one beats "prefetch all, then probe all" at every size.
-#[inline]
-pub(crate) fn contains_chunk<const PAIRED: bool, const MORE: bool, W: ReadWords>(
-    words: W,
+/// A chunk of keys on its way through the pipe: hashed, and where their lines begin.
+pub(crate) struct Flight {
+    /// The hashes; the first [`len`](Self::len) of them count.
+    pub(crate) hashes: [u64; CHUNK],
+    /// How many keys there are.
+    pub(crate) len: usize,
+    /// Where each line begins: filled when the lines are asked for, read when they are probed.
+    starts: [usize; CHUNK],
+    /// The number of lines that `starts` was made for.
     lines: u64,
-    now: &[u64],
-    next: &[u64],
-    answers: &mut [bool],
-) {
-    assert!(now.len() <= answers.len() && now.len() <= CHUNK && next.len() <= CHUNK);
-    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if super::avx2() {
-        check(words, lines);
-        // SAFETY: AVX2 is there, and `check` has seen that every line below `lines` lies inside the words.
-        return unsafe { avx2::contains_chunk::<PAIRED, MORE, W>(words, lines, now, next, answers) };
-    }
-    for j in 0..now.len().max(next.len()) {
-        if let Some(&hash) = next.get(j) {
-            prefetch(words, line_start(hash, lines));
-        }
-        if let Some(&hash) = now.get(j) {
-            answers[j] = (!MORE || answers[j]) & contains_scalar::<PAIRED, W>(words, lines, hash);
+}
+
+impl Flight {
+    pub(crate) const EMPTY: Flight = Flight { hashes: [0; CHUNK], len: 0, starts: [0; CHUNK], lines: 0 };
+
+    /// Notes where the lines begin and asks memory for them.
+    #[inline(always)]
+    fn depart<W: ReadWords>(&mut self, words: W, lines: u64) {
+        for j in 0..self.len {
+            self.starts[j] = line_start(self.hashes[j], lines);
+            prefetch(words, self.starts[j]);
         }
     }
 }
 
-/// Inserts `now` (`fresh[i]` becomes true where a bit was missing) while asking memory for the lines of `next`.
-#[inline]
-pub(crate) fn insert_chunk<const PAIRED: bool, W: WriteWords>(
+/// Probes `now` while asking memory for the lines of `next`: `answers[i]` says whether all bits of the i-th key are set,
+/// or, with `MORE`, becomes false where one is missing (a key's second line and those after it).
+///
+/// One loop that probes an old key and prefetches a new one beats "prefetch all, then probe all" at every size.
+#[inline(always)]
+pub(crate) fn contains_chunk<const PAIRED: bool, const MORE: bool, W: ReadWords>(
+    words: W,
+    lines: u64,
+    now: &Flight,
+    next: &mut Flight,
+    answers: &mut [bool],
+) {
+    board(lines, now, next, answers.len());
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if super::avx2() {
+        check(words, lines);
+        // SAFETY: AVX2 and BMI2 are there, `check` has seen that every line below `lines` lies inside the words, and
+        // `board` that `now` was made for as many lines.
+        return unsafe { avx2::contains_chunk::<PAIRED, MORE, W>(words, lines, now, next, answers) };
+    }
+    next.depart(words, lines);
+    for (&hash, answer) in now.hashes[..now.len].iter().zip(answers) {
+        *answer = (!MORE || *answer) & contains_scalar::<PAIRED, W>(words, lines, hash);
+    }
+}
+
+/// Inserts `now` while asking memory for the lines of `next`: `fresh[i]` says whether a bit of the i-th key was missing,
+/// or, with `MORE`, becomes true where one was.
+#[inline(always)]
+pub(crate) fn insert_chunk<const PAIRED: bool, const MORE: bool, W: WriteWords>(
     words: &mut W,
     lines: u64,
-    now: &[u64],
-    next: &[u64],
+    now: &Flight,
+    next: &mut Flight,
     fresh: &mut [bool],
 ) {
-    assert!(now.len() <= fresh.len() && now.len() <= CHUNK && next.len() <= CHUNK);
+    board(lines, now, next, fresh.len());
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if super::avx2() {
         check(words.read(), lines);
-        // SAFETY: AVX2 is there, and `check` has seen that every line below `lines` lies inside the words.
-        return unsafe { avx2::insert_chunk::<PAIRED, W>(words, lines, now, next, fresh) };
+        // SAFETY: as in `contains_chunk`.
+        return unsafe { avx2::insert_chunk::<PAIRED, MORE, W>(words, lines, now, next, fresh) };
     }
-    for j in 0..now.len().max(next.len()) {
-        if let Some(&hash) = next.get(j) {
-            prefetch(words.read(), line_start(hash, lines));
-        }
-        if let Some(&hash) = now.get(j) {
-            fresh[j] |= insert_scalar::<PAIRED, W>(words, lines, hash);
-        }
+    next.depart(words.read(), lines);
+    for (&hash, fresh) in now.hashes[..now.len].iter().zip(fresh) {
+        *fresh = (MORE && *fresh) | insert_scalar::<PAIRED, W>(words, lines, hash);
     }
+}
+
+/// What both ends of the pipe rely on: there is room for the answers, and `now` has its lines where it thinks.
+#[inline(always)]
+fn board(lines: u64, now: &Flight, next: &mut Flight, room: usize) {
+    assert!(now.len <= CHUNK && now.len <= room && next.len <= CHUNK);
+    assert!(now.len == 0 || now.lines == lines);
+    next.lines = lines;
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 mod avx2 {
     use super::super::words::{ReadWords, WriteWords};
     use super::super::{CHUNK, prefetch};
-    use super::{LANES, SALTS, line_start};
+    use super::{Flight, LANES, SALTS, line_start};
     use std::arch::asm;
     use std::arch::x86_64::*;
 
     /// The two bits of each lane, and a vector whose lanes' top bits choose the half.
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     #[inline]
     fn pattern<const PAIRED: bool>(hash: u64) -> (__m256i, __m256d) {
         let salts = _mm256_set_epi64x(SALTS[3] as i64, SALTS[2] as i64, SALTS[1] as i64, SALTS[0] as i64);
@@ -183,7 +210,7 @@ mod avx2 {
     ///
     /// # Safety
     /// `line` must point to 64 readable bytes; aligned to 32 if `SHARED`.
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     #[inline]
     unsafe fn load_line<const SHARED: bool>(line: *const u64) -> (__m256i, __m256i) {
         if SHARED {
@@ -209,7 +236,7 @@ mod avx2 {
 
     /// # Safety
     /// As `load_line`.
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     #[inline]
     unsafe fn contains<const PAIRED: bool, const SHARED: bool>(line: *const u64, hash: u64) -> bool {
         let (bits, choice) = pattern::<PAIRED>(hash);
@@ -221,7 +248,7 @@ mod avx2 {
 
     /// # Safety
     /// `line` must point to 64 bytes that we alone may write.
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     #[inline]
     unsafe fn insert_alone<const PAIRED: bool>(line: *mut u64, hash: u64) -> bool {
         let (bits, choice) = pattern::<PAIRED>(hash);
@@ -247,7 +274,7 @@ mod avx2 {
     ///
     /// # Safety
     /// The words must hold a line, aligned to 32 bytes, at `start`.
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     #[inline]
     unsafe fn insert_shared<const PAIRED: bool, W: WriteWords>(words: &mut W, start: usize, hash: u64) -> bool {
         let (bits, choice) = pattern::<PAIRED>(hash);
@@ -270,85 +297,105 @@ mod avx2 {
     }
 
     /// # Safety
-    /// The words must hold `lines` lines, aligned to 32 bytes if shared.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn contains_one<const PAIRED: bool, W: ReadWords>(words: W, lines: u64, hash: u64) -> bool {
-        // SAFETY: `line_start` is below `lines` lines, which the caller promises to be there.
+    /// A line must begin at word `start`, aligned to 32 bytes if shared.
+    #[target_feature(enable = "avx2,bmi2")]
+    #[inline]
+    unsafe fn contains_at<const PAIRED: bool, W: ReadWords>(words: W, start: usize, hash: u64) -> bool {
+        // SAFETY: passed on to the caller.
         unsafe {
-            let line = words.as_ptr().add(line_start(hash, lines));
+            let line = words.as_ptr().add(start);
             if W::SHARED { contains::<PAIRED, true>(line, hash) } else { contains::<PAIRED, false>(line, hash) }
         }
     }
 
     /// # Safety
-    /// The words must hold `lines` lines, aligned to 32 bytes if shared.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn insert_one<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u64, hash: u64) -> bool {
-        let start = line_start(hash, lines);
-        if W::SHARED {
-            // SAFETY: `start` is below `lines` lines, which the caller promises to be there, and aligned.
-            unsafe { insert_shared::<PAIRED, W>(words, start, hash) }
-        } else {
-            // SAFETY: `start` is below `lines` lines, which the caller promises to be there; `&mut` makes us alone.
-            unsafe { insert_alone::<PAIRED>(words.as_mut_ptr().add(start), hash) }
+    /// A line must begin at word `start`, aligned to 32 bytes if shared.
+    #[target_feature(enable = "avx2,bmi2")]
+    #[inline]
+    unsafe fn insert_at<const PAIRED: bool, W: WriteWords>(words: &mut W, start: usize, hash: u64) -> bool {
+        // SAFETY: passed on to the caller; `&mut` makes us alone where the words are not shared.
+        unsafe {
+            if W::SHARED {
+                insert_shared::<PAIRED, W>(words, start, hash)
+            } else {
+                insert_alone::<PAIRED>(words.as_mut_ptr().add(start), hash)
+            }
         }
     }
 
     /// # Safety
     /// The words must hold `lines` lines, aligned to 32 bytes if shared.
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) unsafe fn contains_one<const PAIRED: bool, W: ReadWords>(words: W, lines: u64, hash: u64) -> bool {
+        // SAFETY: `line_start` is below `lines` lines, which the caller promises to be there.
+        unsafe { contains_at::<PAIRED, W>(words, line_start(hash, lines), hash) }
+    }
+
+    /// # Safety
+    /// The words must hold `lines` lines, aligned to 32 bytes if shared.
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) unsafe fn insert_one<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u64, hash: u64) -> bool {
+        // SAFETY: `line_start` is below `lines` lines, which the caller promises to be there.
+        unsafe { insert_at::<PAIRED, W>(words, line_start(hash, lines), hash) }
+    }
+
+    /// # Safety
+    /// The words must hold `lines` lines, aligned to 32 bytes if shared, and `now` must have departed for as many.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
     pub(super) unsafe fn contains_chunk<const PAIRED: bool, const MORE: bool, W: ReadWords>(
         words: W,
         lines: u64,
-        now: &[u64],
-        next: &[u64],
+        now: &Flight,
+        next: &mut Flight,
         answers: &mut [bool],
     ) {
-        if let (Ok(now), Ok(next)) = (<&[u64; CHUNK]>::try_from(now), <&[u64; CHUNK]>::try_from(next)) {
+        if now.len == CHUNK && next.len == CHUNK {
             let answers = &mut answers[..CHUNK];
             for j in 0..CHUNK {
-                prefetch(words, line_start(next[j], lines));
-                // SAFETY: passed on to the caller.
-                let all = unsafe { contains_one::<PAIRED, W>(words, lines, now[j]) };
+                // SAFETY: `starts` are lines below `lines`, which the caller promises to be there.
+                let all = unsafe { contains_at::<PAIRED, W>(words, now.starts[j], now.hashes[j]) };
                 answers[j] = (!MORE || answers[j]) & all;
+                next.starts[j] = line_start(next.hashes[j], lines);
+                prefetch(words, next.starts[j]);
             }
             return;
         }
-        for &hash in next {
-            prefetch(words, line_start(hash, lines));
-        }
-        for (&hash, answer) in now.iter().zip(answers) {
-            // SAFETY: passed on to the caller.
-            let all = unsafe { contains_one::<PAIRED, W>(words, lines, hash) };
-            *answer = (!MORE || *answer) & all;
+        next.depart(words, lines);
+        for j in 0..now.len {
+            // SAFETY: `starts` are lines below `lines`, which the caller promises to be there.
+            let all = unsafe { contains_at::<PAIRED, W>(words, now.starts[j], now.hashes[j]) };
+            answers[j] = (!MORE || answers[j]) & all;
         }
     }
 
     /// # Safety
-    /// The words must hold `lines` lines, aligned to 32 bytes if shared.
-    #[target_feature(enable = "avx2")]
-    pub(super) unsafe fn insert_chunk<const PAIRED: bool, W: WriteWords>(
+    /// The words must hold `lines` lines, aligned to 32 bytes if shared, and `now` must have departed for as many.
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) unsafe fn insert_chunk<const PAIRED: bool, const MORE: bool, W: WriteWords>(
         words: &mut W,
         lines: u64,
-        now: &[u64],
-        next: &[u64],
+        now: &Flight,
+        next: &mut Flight,
         fresh: &mut [bool],
     ) {
-        if let (Ok(now), Ok(next)) = (<&[u64; CHUNK]>::try_from(now), <&[u64; CHUNK]>::try_from(next)) {
+        if now.len == CHUNK && next.len == CHUNK {
             let fresh = &mut fresh[..CHUNK];
             for j in 0..CHUNK {
-                prefetch(words.read(), line_start(next[j], lines));
-                // SAFETY: passed on to the caller.
-                fresh[j] |= unsafe { insert_one::<PAIRED, W>(words, lines, now[j]) };
+                // SAFETY: `starts` are lines below `lines`, which the caller promises to be there.
+                let new = unsafe { insert_at::<PAIRED, W>(words, now.starts[j], now.hashes[j]) };
+                fresh[j] = (MORE && fresh[j]) | new;
+                next.starts[j] = line_start(next.hashes[j], lines);
+                prefetch(words.read(), next.starts[j]);
             }
             return;
         }
-        for &hash in next {
-            prefetch(words.read(), line_start(hash, lines));
-        }
-        for (&hash, fresh) in now.iter().zip(fresh) {
-            // SAFETY: passed on to the caller.
-            *fresh |= unsafe { insert_one::<PAIRED, W>(words, lines, hash) };
+        next.depart(words.read(), lines);
+        for j in 0..now.len {
+            // SAFETY: `starts` are lines below `lines`, which the caller promises to be there.
+            let new = unsafe { insert_at::<PAIRED, W>(words, now.starts[j], now.hashes[j]) };
+            fresh[j] = (MORE && fresh[j]) | new;
         }
     }
 }
@@ -368,6 +415,13 @@ mod tests {
             .collect()
     }
 
+    fn flight(hashes: &[u64]) -> Flight {
+        let mut flight = Flight::EMPTY;
+        flight.hashes[..hashes.len()].copy_from_slice(hashes);
+        flight.len = hashes.len();
+        flight
+    }
+
     /// The AVX2 versions against the scalar specification: same bits, same "fresh", same answers.
     fn simd_equals_scalar<const PAIRED: bool>() {
         if !super::super::avx2() {
@@ -380,7 +434,10 @@ mod tests {
         let mut by_chunk = by_scalar.clone();
         for chunk in keys.chunks(CHUNK - 3) {
             let mut fresh = [false; CHUNK];
-            insert_chunk::<PAIRED, _>(&mut by_chunk.as_mut_slice(), lines, chunk, chunk, &mut fresh);
+            let (mut now, mut next) = (flight(chunk), Flight::EMPTY);
+            let words = &mut by_chunk.as_mut_slice();
+            insert_chunk::<PAIRED, false, _>(words, lines, &next, &mut now, &mut []);
+            insert_chunk::<PAIRED, false, _>(words, lines, &now, &mut next, &mut fresh);
             for (&hash, fresh) in chunk.iter().zip(fresh) {
                 let expected = insert_scalar::<PAIRED, _>(&mut by_scalar.as_mut_slice(), lines, hash);
                 assert_eq!(insert::<PAIRED, _>(&mut by_one.as_mut_slice(), lines, hash), expected);
@@ -390,7 +447,9 @@ mod tests {
             assert_eq!(by_scalar, by_chunk);
             let asked = hashes(CHUNK, chunk[0]);
             let mut answers = [true; CHUNK];
-            contains_chunk::<PAIRED, false, _>(by_chunk.as_slice(), lines, &asked, &asked, &mut answers);
+            let (mut now, mut next) = (flight(&asked), flight(&asked));
+            contains_chunk::<PAIRED, false, _>(by_chunk.as_slice(), lines, &Flight::EMPTY, &mut now, &mut []);
+            contains_chunk::<PAIRED, true, _>(by_chunk.as_slice(), lines, &now, &mut next, &mut answers);
             for (&hash, answer) in asked.iter().zip(answers) {
                 let expected = contains_scalar::<PAIRED, _>(by_scalar.as_slice(), lines, hash);
                 assert_eq!(contains::<PAIRED, _>(by_one.as_slice(), lines, hash), expected);

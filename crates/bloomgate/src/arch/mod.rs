@@ -48,10 +48,10 @@ pub fn set_simd(on: bool) -> bool {
     on
 }
 
-/// Whether this processor has AVX2.
+/// Whether this processor has AVX2, and BMI2 with it (all but a few made since 2013 do).
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 pub(crate) fn processor_has_avx2() -> bool {
-    is_x86_feature_detected!("avx2")
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2")
 }
 
 /// Whether this processor has AVX2: not to be used here.
@@ -64,6 +64,31 @@ pub(crate) fn processor_has_avx2() -> bool {
 #[must_use]
 pub fn path() -> &'static str {
     if avx2() { "avx2" } else { "portable" }
+}
+
+/// Work that is compiled twice: for any processor of the platform, and with AVX2 and BMI2 for those that have them.
+///
+/// `run` and all it calls on the hot path must be `#[inline(always)]`, or it is compiled once, for any processor.
+pub(crate) trait Job {
+    /// What comes out.
+    type Output;
+    /// Does the work.
+    fn run(self) -> Self::Output;
+}
+
+/// Runs a job in the form that suits this processor.
+#[inline]
+pub(crate) fn dispatch<J: Job>(job: J) -> J::Output {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if avx2() {
+        #[target_feature(enable = "avx2,bmi2")]
+        fn run<J: Job>(job: J) -> J::Output {
+            job.run()
+        }
+        // SAFETY: `avx2()` is true only where the processor has AVX2 and BMI2.
+        return unsafe { run(job) };
+    }
+    job.run()
 }
 
 /// `hash` scaled to `0..range` by the high half of a 64 x 64 bit product: uses all 64 bits, no division, no bias

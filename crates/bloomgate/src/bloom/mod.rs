@@ -13,6 +13,8 @@ pub mod layout;
 pub mod partitioned;
 pub mod scalable;
 mod stage;
+#[cfg(test)]
+mod tests;
 
 pub use blocked::BlockedLayout;
 pub use builder::Builder;

@@ -139,10 +139,12 @@ impl layout::sealed::Layout for PartitionedLayout {
         probes::insert(self.0, words, digest)
     }
 
+    #[inline(always)]
     fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()> {
         contains_all(self.0, words, digests, answers)
     }
 
+    #[inline(always)]
     fn insert_all<W: WriteWords, D: Digests>(
         &self,
         words: &mut W,

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use super::builder::{DEFAULT_RATE, Wish, check_rate, wish_setters};
+use super::builder::{DEFAULT_RATE, MIN_RATE, Wish, wish_setters};
 use super::filter::{check_lengths, full};
 use super::layout::{Digests, KeyDigests, Layout};
 use super::stage::Stage;
@@ -32,10 +32,13 @@ use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
 
-/// The most stages of a chain. At growth 1.75 the 64th holds 2^51 times the first.
+/// The most stages of a chain, after which it refuses. At growth 1.75 the 64th holds 2^51 times the first.
 pub const MAX_STAGES: usize = 64;
 /// Growth when none is asked for.
 pub const DEFAULT_GROWTH: f64 = 1.75;
+
+/// The shares of all stages may come to this much of the rate: 0.1 % more, for the least rates alone.
+const SHARED_OUT: f64 = 1.001;
 
 /// Digests that a batch works on at a time, through all stages: 4 KB of digests stay in the first-level cache.
 const BATCH: usize = 8 * CHUNK;
@@ -122,7 +125,8 @@ impl<S: Store> Scalable<S> {
         check_lengths(keys.len(), answers.len())?;
         let mut digests = [Digest::default(); BATCH];
         for (keys, answers) in keys.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
-            let digests = fill(KeyDigests { contract: &self.contract, keys }, &mut digests)?;
+            let (digests, filled) = fill(KeyDigests { contract: &self.contract, keys }, &mut digests);
+            filled?;
             self.contains_digests(digests, answers)?;
         }
         Ok(())
@@ -143,6 +147,14 @@ impl<S: Store> Scalable<S> {
             }
         }
         Ok(())
+    }
+
+    /// Whether the next key of a batch that saw `open` stages goes into the last of them, which then itself tells
+    /// whether the key is there already. If not, a key that comes twice in the batch may be in an earlier stage by now:
+    /// the whole chain has to be asked again.
+    fn still_open(&self, open: usize) -> bool {
+        let room = || self.chain[open - 1].get().is_some_and(|last| !last.is_full());
+        self.open.load(Ordering::Acquire) == open && (self.promise.when_full == WhenFull::GoOn || room())
     }
 
     /// The stage that is made next, empty.
@@ -317,17 +329,21 @@ fn stage(growth: &Growth, contract: &Contract, rate: f64, at: usize) -> Result<S
     }
 }
 
-/// Hashes up to a batch of keys.
-fn fill<'a>(mut from: impl Digests, digests: &'a mut [Digest; BATCH]) -> Result<&'a [Digest]> {
+/// Hashes up to a batch of keys; when one is refused, the digests of those before it come with the refusal.
+fn fill(mut from: impl Digests, digests: &mut [Digest; BATCH]) -> (&[Digest], Result<()>) {
     let mut count = 0;
-    for chunk in digests.chunks_exact_mut(CHUNK) {
-        let Ok(chunk) = <&mut [Digest; CHUNK]>::try_from(chunk) else { break };
-        match from.next(chunk)? {
-            0 => break,
-            filled => count += filled,
+    let mut result = Ok(());
+    for chunk in digests.as_chunks_mut::<CHUNK>().0 {
+        match from.next(chunk) {
+            Ok(0) => break,
+            Ok(filled) => count += filled,
+            Err(refused) => {
+                result = Err(refused);
+                break;
+            }
         }
     }
-    Ok(&digests[..count])
+    (&digests[..count], result)
 }
 
 impl Scalable<Owned> {
@@ -363,13 +379,13 @@ impl Scalable<Owned> {
         let is_full = self.chain[open - 1].get().is_none_or(Stage::is_full);
         if is_full {
             match self.promise.when_full {
-                WhenFull::Refuse => return Err(self.full()),
                 WhenFull::Grow if open < MAX_STAGES => {
                     self.chain[open] = OnceLock::from(self.next_stage(open)?);
                     open += 1;
                     *self.open.get_mut() = open;
                 }
-                WhenFull::Grow | WhenFull::GoOn => {}
+                WhenFull::Grow | WhenFull::Refuse => return Err(self.full()),
+                WhenFull::GoOn => {}
             }
         }
         let full = || full(Kind::Scalable, 0);
@@ -382,7 +398,9 @@ impl Scalable<Owned> {
         let mut digests = [Digest::default(); BATCH];
         let mut fresh = 0;
         for keys in keys.chunks(BATCH) {
-            fresh += self.insert_digests(fill(KeyDigests { contract: &contract, keys }, &mut digests)?)?;
+            let (digests, filled) = fill(KeyDigests { contract: &contract, keys }, &mut digests);
+            fresh += self.insert_digests(digests)?;
+            filled?;
         }
         Ok(fresh)
     }
@@ -393,8 +411,12 @@ impl Scalable<Owned> {
         for digests in digests.chunks(BATCH) {
             let mut found = [false; BATCH];
             self.contains_digests(digests, &mut found[..digests.len()])?;
+            let open = *self.open.get_mut();
             for (&digest, _) in digests.iter().zip(found).filter(|&(_, found)| !found) {
-                fresh += u64::from(self.make_room()?.insert_digest(digest)?);
+                fresh += u64::from(match self.still_open(open) {
+                    true => self.make_room()?.insert_digest(digest)?,
+                    false => self.insert_digest(digest)?,
+                });
             }
         }
         Ok(fresh)
@@ -446,7 +468,6 @@ impl Scalable<Shared> {
                 return Ok(last);
             }
             match self.promise.when_full {
-                WhenFull::Refuse => return Err(self.full()),
                 WhenFull::Grow if open < MAX_STAGES => {
                     let _one_at_a_time = self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     if self.open.load(Ordering::Acquire) == open {
@@ -456,7 +477,8 @@ impl Scalable<Shared> {
                         self.open.store(open + 1, Ordering::Release);
                     }
                 }
-                WhenFull::Grow | WhenFull::GoOn => return Ok(last),
+                WhenFull::Grow | WhenFull::Refuse => return Err(self.full()),
+                WhenFull::GoOn => return Ok(last),
             }
         }
     }
@@ -466,7 +488,9 @@ impl Scalable<Shared> {
         let mut digests = [Digest::default(); BATCH];
         let mut fresh = 0;
         for keys in keys.chunks(BATCH) {
-            fresh += self.insert_digests(fill(KeyDigests { contract: &self.contract, keys }, &mut digests)?)?;
+            let (digests, filled) = fill(KeyDigests { contract: &self.contract, keys }, &mut digests);
+            fresh += self.insert_digests(digests)?;
+            filled?;
         }
         Ok(fresh)
     }
@@ -476,9 +500,13 @@ impl Scalable<Shared> {
         let mut fresh = 0;
         for digests in digests.chunks(BATCH) {
             let mut found = [false; BATCH];
+            let open = self.open.load(Ordering::Acquire);
             self.contains_digests(digests, &mut found[..digests.len()])?;
             for (&digest, _) in digests.iter().zip(found).filter(|&(_, found)| !found) {
-                fresh += u64::from(self.make_room()?.insert_digest_shared(digest)?);
+                fresh += u64::from(match self.still_open(open) {
+                    true => self.make_room()?.insert_digest_shared(digest)?,
+                    false => self.insert_digest(digest)?,
+                });
             }
         }
         Ok(fresh)
@@ -554,7 +582,7 @@ impl ScalableBuilder {
         })?;
         let rate = self.wish.checked_rate()?.unwrap_or(DEFAULT_RATE);
         check_growth(self.growth, self.tightening)?;
-        check_rate(stage_rate(rate, self.tightening, 0))?;
+        check_shares(rate, self.tightening)?;
         let growth = Growth { stages: self.stages, first, factor: self.growth, tightening: self.tightening };
         let promise = Promise { capacity: first, rate, when_full: self.wish.when_full };
         let first = stage(&growth, &self.wish.contract, rate, 0)?;
@@ -565,6 +593,22 @@ impl ScalableBuilder {
     pub fn build_shared(self) -> Result<Scalable<Shared>> {
         self.build()?.into_shared()
     }
+}
+
+/// Whether the shares of all stages a chain can have stay within the rate: no stage goes below 1e-15, so a rate near
+/// that would be exceeded by the number of stages.
+fn check_shares(rate: f64, tightening: Tightening) -> Result<()> {
+    let sum: f64 = (0..MAX_STAGES as u32).map(|at| stage_rate(rate, tightening, at)).sum();
+    if sum <= rate * SHARED_OUT {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::InvalidParameter,
+        format!(
+            "a rate of {rate:e} cannot be shared out over {MAX_STAGES} stages, whose rates go down to {MIN_RATE:e} each; \
+             ask for 1e-10 or more, or use a filter of a fixed size"
+        ),
+    ))
 }
 
 /// Whether a chain can grow so.

@@ -2,7 +2,7 @@
 //!
 //! Integers become an array of words and go through the SIMD kernels. Byte keys go one by one under XXH3,
 //! which has enough to do in one key, and side by side under SipHash, which has not. Nothing is
-//! allocated for a key: keys that have to be built (tuples, 128-bit integers) share one buffer.
+//! allocated for a key: those that have to be built (tuples, 128-bit integers) share one buffer.
 
 use super::contract::Hasher;
 use super::{CHUNK, Contract, Digest};
@@ -15,107 +15,126 @@ const _: () = assert!(CHUNK == siphash::STRINGS);
 
 impl Contract {
     /// The digests of up to [`CHUNK`] keys; on a refusal what `out` holds is not to be used.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn digest_chunk<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
+        self.digest_parts::<K, true>(keys, out)
+    }
+
+    /// The `lo` halves of the digests of up to [`CHUNK`] keys: all that a filter of one cache line a
+    /// key needs, and cheaper to make.
+    #[inline(always)]
+    pub(crate) fn digest_lo_chunk<K: Key>(&self, keys: &[K], out: &mut [u64; CHUNK]) -> Result<()> {
+        debug_assert!(keys.len() <= CHUNK);
+        if K::ENCODING.is_word() && self.encoding.accepts(K::ENCODING) {
+            let mut words = [0; CHUNK];
+            match (&self.hasher, gather(keys, &mut words)) {
+                (Hasher::Xxh3 { seed }, Some(words)) => {
+                    xxh3::words_lo(*seed, words, out);
+                    return Ok(());
+                }
+                (Hasher::SipHash13(keyed), Some(words)) => {
+                    siphash::words_lo::<1, 3>(keyed.sip(), words, out);
+                    return Ok(());
+                }
+                _ => {}
+            }
+        }
+        let mut digests = [Digest::default(); CHUNK];
+        self.digest_parts::<K, false>(keys, &mut digests)?;
+        for (out, digest) in out.iter_mut().zip(&digests).take(keys.len()) {
+            *out = digest.lo;
+        }
+        Ok(())
+    }
+
+    /// The digests of up to [`CHUNK`] keys; unless `WHOLE`, only their `lo` halves may be used.
+    #[inline]
+    fn digest_parts<K: Key, const WHOLE: bool>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
         debug_assert!(keys.len() <= CHUNK);
         if self.encoding.accepts(K::ENCODING) {
             self.refuse_given()?;
             if K::ENCODING.is_word() {
                 let mut words = [0; CHUNK];
                 if let Some(words) = gather(keys, &mut words) {
-                    self.hash_words(words, out);
+                    self.hash_words::<WHOLE>(words, out);
                     return Ok(());
                 }
             }
         }
-        self.digest_strings(keys, out)
-    }
-
-    /// The `hi` halves of the digests of up to [`CHUNK`] keys: all that a filter of one cache line a
-    /// key needs, and cheaper to make.
-    #[inline]
-    pub(crate) fn digest_hi_chunk<K: Key>(&self, keys: &[K], out: &mut [u64; CHUNK]) -> Result<()> {
-        debug_assert!(keys.len() <= CHUNK);
-        if K::ENCODING.is_word()
-            && self.encoding.accepts(K::ENCODING)
-            && let Hasher::Xxh3 { seed } = self.hasher
-        {
-            let mut words = [0; CHUNK];
-            if let Some(words) = gather(keys, &mut words) {
-                xxh3::words_hi(seed, words, out);
-                return Ok(());
-            }
-        }
-        let mut digests = [Digest::default(); CHUNK];
-        self.digest_chunk(keys, &mut digests)?;
-        for (out, digest) in out.iter_mut().zip(&digests).take(keys.len()) {
-            *out = digest.hi;
-        }
-        Ok(())
+        self.digest_strings::<K, WHOLE>(keys, out)
     }
 
     /// The digests of canonical forms of eight bytes.
     #[inline]
-    fn hash_words(&self, words: &[u64], out: &mut [Digest; CHUNK]) {
+    fn hash_words<const WHOLE: bool>(&self, words: &[u64], out: &mut [Digest; CHUNK]) {
         match &self.hasher {
             Hasher::Xxh3 { seed } => xxh3::words(*seed, words, out),
-            Hasher::SipHash13(keyed) => siphash::words::<1, 3>(keyed.sip(), words, out),
-            Hasher::SipHash24(keyed) => siphash::words::<2, 4>(keyed.sip(), words, out),
+            Hasher::SipHash13(keyed) if WHOLE => siphash::words::<1, 3, 3>(keyed.sip(), words, out),
+            Hasher::SipHash13(keyed) => siphash::words::<1, 3, 0>(keyed.sip(), words, out),
+            Hasher::SipHash24(keyed) if WHOLE => siphash::words::<2, 4, 4>(keyed.sip(), words, out),
+            Hasher::SipHash24(keyed) => siphash::words::<2, 4, 0>(keyed.sip(), words, out),
             _ => words.iter().zip(out).for_each(|(&word, out)| *out = self.hash_word(word)),
         }
     }
 
     /// The digests of keys that are not words, or of text that has to be parsed.
-    fn digest_strings<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
-        let lanes = matches!(self.hasher, Hasher::SipHash13(_) | Hasher::SipHash24(_));
+    fn digest_strings<K: Key, const WHOLE: bool>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
         let mut scratch = Vec::new();
         if !self.encoding.accepts(K::ENCODING) {
             for (key, out) in keys.iter().zip(out) {
                 *out = self.digest_foreign(K::ENCODING, key.text(), &mut scratch)?;
             }
-        } else if !lanes {
+            return Ok(());
+        }
+        if !matches!(self.hasher, Hasher::SipHash13(_) | Hasher::SipHash24(_)) {
             for (key, out) in keys.iter().zip(out) {
                 *out = self.digest_bytes(key.canonical(&mut scratch));
             }
-        } else if K::ENCODING.is_built() {
-            scratch.reserve(CHUNK * 32);
-            let mut ends = [0; CHUNK];
-            for (key, end) in keys.iter().zip(&mut ends) {
-                key.append(&mut scratch);
-                *end = scratch.len();
-            }
-            let mut strings = [&[][..]; CHUNK];
-            let mut start = 0;
-            for (string, &end) in strings.iter_mut().zip(&ends).take(keys.len()) {
-                *string = &scratch[start..end];
-                start = end;
-            }
-            self.hash_lanes(&strings[..keys.len().min(CHUNK)], out);
-        } else {
-            // An empty `Vec` owns nothing: borrowed keys leave them all so.
-            let mut scratches = [const { Vec::new() }; CHUNK];
-            let mut strings = [&[][..]; CHUNK];
-            for ((key, string), scratch) in keys.iter().zip(&mut strings).zip(&mut scratches) {
-                *string = self.encoding.prefix(key.canonical(scratch));
-            }
-            self.hash_lanes(&strings[..keys.len().min(CHUNK)], out);
+            return Ok(());
         }
+        let keys = &keys[..keys.len().min(CHUNK)];
+        let mut strings = [&[][..]; CHUNK];
+        let lie_ready = keys.iter().zip(&mut strings).all(|(key, string)| {
+            key.as_canonical().map(|canonical| *string = self.encoding.prefix(canonical)).is_some()
+        });
+        if lie_ready {
+            self.hash_lanes::<WHOLE>(&strings[..keys.len()], out);
+            return Ok(());
+        }
+        let mut built = Vec::with_capacity(CHUNK * 32);
+        let mut ends = [0; CHUNK];
+        for (key, end) in keys.iter().zip(&mut ends) {
+            built.extend_from_slice(self.encoding.prefix(key.canonical(&mut scratch)));
+            *end = built.len();
+        }
+        let mut strings = [&[][..]; CHUNK];
+        let mut start = 0;
+        for (string, &end) in strings.iter_mut().zip(&ends[..keys.len()]) {
+            *string = &built[start..end];
+            start = end;
+        }
+        self.hash_lanes::<WHOLE>(&strings[..keys.len()], out);
         Ok(())
     }
 
     /// SipHash of canonical forms side by side.
-    fn hash_lanes(&self, strings: &[&[u8]], out: &mut [Digest; CHUNK]) {
+    fn hash_lanes<const WHOLE: bool>(&self, strings: &[&[u8]], out: &mut [Digest; CHUNK]) {
         match &self.hasher {
-            Hasher::SipHash24(keyed) => siphash::strings::<2, 4>(keyed.sip(), strings, out),
-            Hasher::SipHash13(keyed) => siphash::strings::<1, 3>(keyed.sip(), strings, out),
+            Hasher::SipHash13(keyed) if WHOLE => siphash::strings::<1, 3, 3>(keyed.sip(), strings, out),
+            Hasher::SipHash13(keyed) => siphash::strings::<1, 3, 0>(keyed.sip(), strings, out),
+            Hasher::SipHash24(keyed) if WHOLE => siphash::strings::<2, 4, 4>(keyed.sip(), strings, out),
+            Hasher::SipHash24(keyed) => siphash::strings::<2, 4, 0>(keyed.sip(), strings, out),
             _ => strings.iter().zip(out).for_each(|(string, out)| *out = self.digest_bytes(string)),
         }
     }
 }
 
 /// The words of the keys, unless one of them has none.
-#[inline]
-fn gather<'a, K: Key>(keys: &[K], words: &'a mut [u64; CHUNK]) -> Option<&'a [u64]> {
+#[inline(always)]
+fn gather<'a, K: Key>(keys: &'a [K], words: &'a mut [u64; CHUNK]) -> Option<&'a [u64]> {
+    if let Some(words) = K::words(keys) {
+        return Some(words);
+    }
     for (key, word) in keys.iter().zip(words.iter_mut()) {
         *word = key.word()?;
     }

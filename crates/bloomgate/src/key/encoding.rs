@@ -111,12 +111,6 @@ impl Encoding {
         matches!(self, Self::Unsigned | Self::Signed)
     }
 
-    /// Whether keys of this encoding have to be built from their value, and so need scratch room.
-    #[inline]
-    pub(crate) const fn is_built(self) -> bool {
-        matches!(self, Self::Unsigned | Self::Signed | Self::Unsigned128 | Self::Signed128 | Self::Tuple(_))
-    }
-
     /// Refuses parameters that no filter should have: a prefix of no bytes or of no delimiters, under
     /// which all keys would be one.
     pub fn validate(self) -> Result<()> {

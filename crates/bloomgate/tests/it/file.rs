@@ -437,7 +437,7 @@ fn a_description_says_what_the_filter_says() {
 /// The example of `docs/format.md`, byte for byte.
 #[test]
 fn the_documented_shape_is_what_is_written() {
-    let filter = Classic::builder().bits(958_528).hashes(7).items(100_000).rate(0.01).build().unwrap();
+    let filter = Classic::builder().bits(960_000).hashes(7).items(100_000).rate(0.01).build().unwrap();
     let bytes = filter.to_bytes().unwrap();
     let file = format::MemoryFile::open(&bytes, Limits::default()).unwrap();
     let shape = file.head().body(format::SectionType::SHAPE, 0).unwrap();

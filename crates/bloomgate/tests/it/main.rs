@@ -1,6 +1,15 @@
 //! One test binary for the whole library, seen from outside.
 
+mod adversary;
+mod bounds;
+mod concurrent;
+mod counting;
 mod file;
 mod file_damage;
 mod golden;
+mod golden_digests;
+mod keys;
+mod kinds;
 mod promise;
+mod scalable;
+mod structured_keys;

@@ -1,0 +1,164 @@
+//! The shared filters in every interleaving of two threads that the memory model allows (loom), over the code that
+//! ships: under `--cfg loom` only the atomics are exchanged.
+//!
+//! Run by `scripts/soak loom`. Chains are not here: their stages are these filters, and what opens a stage is a lock
+//! and a once-cell of the standard library.
+#![cfg(loom)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool as Seen, Ordering::SeqCst};
+
+use bloomgate::{Blocked, Classic, Digest, Partitioned, Shared};
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+
+/// Two bits in two words.
+const APART: Digest = Digest::new(0, 0);
+const OTHER: Digest = Digest::new(1 << 63 | 1 << 40, 3 << 62 | 5);
+
+fn two_words() -> Arc<Classic<Shared>> {
+    Arc::new(Classic::builder().bits(128).hashes(2).build_shared().unwrap())
+}
+
+/// A digest whose two bits fall into different words, found from a walk of fixed steps.
+fn in_both_words() -> Digest {
+    (0..1_000u64)
+        .map(|i| Digest::new(i.wrapping_mul(0x9e37_79b9_7f4a_7c15), i.wrapping_mul(0xd134_2543_de82_ef95)))
+        .find(|&digest| {
+            // The words of the first and the second bit: hi, then hi * step + (lo | 1).
+            let second = digest.hi.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(digest.lo | 1);
+            digest.hi >> 63 != second >> 63
+        })
+        .unwrap()
+}
+
+/// T77: one key from two threads. At least one is told that it was new; all its bits are set; what was told is counted.
+#[test]
+fn one_key_from_two_threads_is_new_to_at_least_one() {
+    static ONE: Seen = Seen::new(false);
+    static BOTH: Seen = Seen::new(false);
+    let digest = in_both_words();
+    loom::model(move || {
+        let filter = two_words();
+        let other = {
+            let filter = filter.clone();
+            thread::spawn(move || filter.insert_digest(digest).unwrap())
+        };
+        let here = filter.insert_digest(digest).unwrap();
+        let there = other.join().unwrap();
+        assert!(here || there, "nobody was told");
+        if here && there { &BOTH } else { &ONE }.store(true, SeqCst);
+        assert!(filter.contains_digest(digest));
+        assert_eq!(filter.set_bits(), 2);
+        assert_eq!(filter.len(), u64::from(here) + u64::from(there));
+    });
+    // The documentation says that both may be told. The models saw it: they do explore.
+    assert!(ONE.load(SeqCst) && BOTH.load(SeqCst));
+}
+
+/// A key whose bits are in one word is new to exactly one thread.
+#[test]
+fn one_word_is_new_to_exactly_one() {
+    loom::model(|| {
+        let filter = Arc::new(Classic::builder().bits(64).hashes(1).build_shared().unwrap());
+        let other = {
+            let filter = filter.clone();
+            thread::spawn(move || filter.insert_digest(APART).unwrap())
+        };
+        let here = filter.insert_digest(APART).unwrap();
+        assert!(here ^ other.join().unwrap());
+        assert_eq!((filter.set_bits(), filter.len()), (1, 1));
+    });
+}
+
+/// T78: two keys that share words; neither thread's bits are lost to the other's.
+#[test]
+fn two_keys_in_the_same_words_are_both_kept() {
+    let digest = in_both_words();
+    loom::model(move || {
+        let filter = two_words();
+        let other = {
+            let filter = filter.clone();
+            thread::spawn(move || filter.insert_digest(OTHER).unwrap())
+        };
+        filter.insert_digest(digest).unwrap();
+        other.join().unwrap();
+        assert!(filter.contains_digest(digest) && filter.contains_digest(OTHER));
+        // The same bits as one thread sets.
+        let mut alone = Classic::builder().bits(128).hashes(2).build().unwrap();
+        alone.insert_digests(&[digest, OTHER]).unwrap();
+        assert_eq!(alone, *filter);
+    });
+}
+
+/// A reader that was told of a key, by a flag of its own, finds it; before that it may or may not.
+#[test]
+fn who_was_told_of_a_key_finds_it() {
+    static EARLY_NO: Seen = Seen::new(false);
+    let digest = in_both_words();
+    loom::model(move || {
+        let filter = two_words();
+        let told = Arc::new(AtomicBool::new(false));
+        let writer = {
+            let (filter, told) = (filter.clone(), told.clone());
+            thread::spawn(move || {
+                filter.insert_digest(digest).unwrap();
+                told.store(true, Ordering::Release);
+            })
+        };
+        let knew = told.load(Ordering::Acquire);
+        let found = filter.contains_digest(digest);
+        assert!(found || !knew, "a wrong no");
+        if !found {
+            EARLY_NO.store(true, SeqCst);
+        }
+        writer.join().unwrap();
+        assert!(filter.contains_digest(digest));
+    });
+    assert!(EARLY_NO.load(SeqCst));
+}
+
+/// The blocked filter: one line, four words a key, by the portable loops.
+#[test]
+fn a_line_takes_two_keys_at_once() {
+    let (a, b) = (Digest::new(1, 0x1234_5678_9abc_def0), Digest::new(2, 0x0fed_cba9_8765_4321));
+    for (first, second) in [(a, b), (a, a)] {
+        loom::model(move || {
+            let filter: Arc<Blocked<Shared>> = Arc::new(Blocked::builder().bits(512).hashes(8).build_shared().unwrap());
+            let other = {
+                let filter = filter.clone();
+                thread::spawn(move || filter.insert_digest(second).unwrap())
+            };
+            let here = filter.insert_digest(first).unwrap();
+            let there = other.join().unwrap();
+            assert!(here || there);
+            assert!(filter.contains_digest(first) && filter.contains_digest(second));
+            let mut alone = Blocked::builder().bits(512).hashes(8).build().unwrap();
+            alone.insert_digests(&[first, second]).unwrap();
+            assert_eq!(alone, *filter);
+        });
+    }
+}
+
+/// Batches beside single inserts, in slices.
+#[test]
+fn batches_lose_nothing() {
+    loom::model(|| {
+        let make = || Partitioned::builder().bits(128).hashes(2);
+        let filter: Arc<Partitioned<Shared>> = Arc::new(make().build_shared().unwrap());
+        let other = {
+            let filter = filter.clone();
+            thread::spawn(move || filter.insert_digests(&[OTHER, APART]).unwrap())
+        };
+        let here = u64::from(filter.insert_digest(APART).unwrap());
+        let there = other.join().unwrap();
+        assert!((2..=3).contains(&(here + there)));
+        assert_eq!(filter.len(), here + there);
+        let mut alone = make().build().unwrap();
+        alone.insert_digests(&[OTHER, APART]).unwrap();
+        assert_eq!(alone, *filter);
+        let mut answers = [false; 2];
+        filter.contains_digests(&[OTHER, APART], &mut answers).unwrap();
+        assert_eq!(answers, [true; 2]);
+    });
+}
