@@ -84,9 +84,10 @@ pub use any::AnyFilter;
 pub use arch::path as simd_path;
 #[doc(hidden)]
 pub use arch::set_simd;
-pub use bits::{HugePages, Owned, Shared};
+pub use bits::{HugePages, Mapped, Owned, Shared};
 pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable, WhenFull};
 pub use error::{Error, ErrorKind, Result};
+pub use format::{Address, OpenOptions, SaveOptions};
 pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};
 pub use key::{Encoding, Key, Uuid};
 pub use kind::{Guarantee, Kind};
