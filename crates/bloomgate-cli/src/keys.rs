@@ -3,6 +3,7 @@
 //! A block of 256 KiB is read, cut at its separators, and handed out as slices; what is left over moves to the front.
 //! A key may be 16 MiB long: the block grows for it, so memory is bounded whatever comes.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
@@ -66,7 +67,7 @@ impl Source {
     /// The open file. Standard input is opened without the buffer of the standard library, so that a redirected file
     /// can be read twice.
     pub fn open(&self) -> Result<File, Failure> {
-        let refuse = |error: io::Error| Failure::Message(format!("{}: {error}", self.name()));
+        let refuse = |error| self.refuse(error);
         let file = match self {
             Self::File(path) => File::open(path).map_err(refuse)?,
             Self::Stdin => stdin().map_err(refuse)?,
@@ -79,9 +80,39 @@ impl Source {
 
     /// The bytes left to read if this can be read twice; nothing for pipes and terminals.
     pub fn rereadable(&self) -> Result<Option<u64>, Failure> {
-        let mut file = self.open()?;
-        let (Ok(metadata), Ok(at)) = (file.metadata(), file.stream_position()) else { return Ok(None) };
-        Ok(metadata.is_file().then(|| metadata.len().saturating_sub(at)))
+        match self {
+            // Asked of the path: a named pipe that is opened and closed again has lost its writer.
+            Self::File(path) => {
+                let metadata = std::fs::metadata(path).map_err(|error| self.refuse(error))?;
+                Ok(metadata.is_file().then_some(metadata.len()))
+            }
+            Self::Stdin => {
+                let mut file = self.open()?;
+                let (Ok(metadata), Ok(at)) = (file.metadata(), file.stream_position()) else { return Ok(None) };
+                Ok(metadata.is_file().then(|| metadata.len().saturating_sub(at)))
+            }
+        }
+    }
+
+    /// Where reading begins. Every handle of standard input shares one place, so a redirected file has to be brought
+    /// back to it before it is read again; a file that is opened anew starts at 0 by itself.
+    pub fn position(&self) -> Result<u64, Failure> {
+        match self {
+            Self::File(_) => Ok(0),
+            Self::Stdin => self.open()?.stream_position().map_err(|error| self.refuse(error)),
+        }
+    }
+
+    /// Brings standard input back to where it was.
+    pub fn rewind(&self, position: u64) -> Result<(), Failure> {
+        if *self == Self::Stdin {
+            self.open()?.seek(io::SeekFrom::Start(position)).map_err(|error| self.refuse(error))?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, error: io::Error) -> Failure {
+        Failure::Message(format!("{}: {error}", self.name()))
     }
 }
 
@@ -119,9 +150,11 @@ pub struct Keys<'b> {
     /// Bytes of the source that they took.
     pub bytes: u64,
     block: &'b [u8],
-    lines: u64,
     separator: u8,
     name: &'b str,
+    /// The bytes of the block up to which separators were counted, and how many there were since the start.
+    counted: Cell<(usize, u64)>,
+    lines: u64,
 }
 
 impl Keys<'_> {
@@ -130,10 +163,17 @@ impl Keys<'_> {
         format!("{}:{}", self.name, self.line(index))
     }
 
-    /// The line (or record) of a key, from 1. Counted when asked, which is when something is wrong with it.
+    /// The line (or record) of a key, from 1. Counted when asked, which is seldom; asked in order, each byte is counted
+    /// once.
     pub fn line(&self, index: usize) -> u64 {
         let start = self.keys[index].as_ptr() as usize - self.block.as_ptr() as usize;
-        self.lines + 1 + self.block[..start].iter().filter(|&&byte| byte == self.separator).count() as u64
+        let (from, before) = match self.counted.get() {
+            (from, before) if from <= start => (from, before),
+            _ => (0, self.lines),
+        };
+        let line = before + count(self.separator, &self.block[from..start]);
+        self.counted.set((start, line));
+        line + 1
     }
 }
 
@@ -164,7 +204,8 @@ impl<R: Read> KeyReader<R> {
         }
         let block = &self.block[..self.taken];
         let keys = self.split(block);
-        Ok(Some(Keys { keys, bytes: self.taken as u64, block, lines: self.lines, separator, name: &self.name }))
+        let counted = Cell::new((0, self.lines));
+        Ok(Some(Keys { keys, bytes: self.taken as u64, block, separator, name: &self.name, counted, lines: self.lines }))
     }
 
     /// Reads until the block has a whole key, and sets `taken` to the end of the last; false at the end.

@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         Err(Failure::Gone) => DONE,
         Err(Failure::Message(message)) => {
             let error = screen::paint(screen::ERROR, "error:");
-            anstream::eprintln!("{error} {message}");
+            screen::tell(format_args!("{error} {message}"));
             ERROR
         }
     })

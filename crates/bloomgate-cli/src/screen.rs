@@ -1,6 +1,7 @@
 //! What the terminal can show: colours (through `anstream`, which honours `NO_COLOR` and pipes), Unicode or not.
 
 use std::fmt::Display;
+use std::io::Write;
 
 use anstyle::{AnsiColor, Color, Style};
 
@@ -21,6 +22,12 @@ pub const ERROR: Style = Style::new().bold().fg_color(Some(Color::Ansi(AnsiColor
 /// A text in a style.
 pub fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
+}
+
+/// A line for the user on standard error, where summaries, warnings and errors go. If nobody can read it, nobody is
+/// told: that is no reason to fail.
+pub fn tell(message: impl Display) {
+    _ = writeln!(anstream::stderr(), "{message}");
 }
 
 /// Whether pictures may use Unicode: unless told otherwise, when the locale is UTF-8.

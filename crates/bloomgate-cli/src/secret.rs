@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use bloomgate::Secret;
 
 use crate::failure::{DONE, Outcome};
+use crate::screen;
 
 /// Make a secret for keyed filters
 #[derive(Debug, clap::Subcommand)]
@@ -34,14 +35,14 @@ pub fn run(verb: &Verb) -> Outcome {
     match output {
         Some(path) => {
             secret.write_file(path)?;
-            eprintln!("{}: a new secret with the id {}; keep it like a password", path.display(), secret.id());
+            screen::tell(format_args!("{}: a new secret with the id {}; keep it like a password", path.display(), secret.id()));
         }
         None => {
             let mut out = std::io::stdout().lock();
             secret.write_hex(&mut out)?;
             out.flush()?;
-            eprintln!("a new secret with the id {}", secret.id());
-            eprintln!("warning: it was written to standard output; -o FILE makes a file that only you can read");
+            screen::tell(format_args!("a new secret with the id {}", secret.id()));
+            screen::tell(format_args!("warning: it was written to standard output; -o FILE makes a file that only you can read"));
         }
     }
     Ok(DONE)
