@@ -81,9 +81,10 @@ pub mod kind;
 pub mod math;
 
 pub use any::AnyFilter;
-pub use bits::{HugePages, Owned, Shared};
+pub use bits::{HugePages, Mapped, Owned, Shared};
 pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable, WhenFull};
 pub use error::{Error, ErrorKind, Result};
+pub use format::{Address, OpenOptions, SaveOptions};
 pub use hash::{Contract, Digest, Secret};
 pub use key::{Encoding, Key};
 pub use kind::{Guarantee, Kind};

@@ -2,9 +2,11 @@
 //! is queried in place ([`Mapped`]). The words are the same in all three, and in the file.
 
 pub(crate) mod counter;
+pub(crate) mod mapped;
 mod owned;
 mod shared;
 
+pub use mapped::{Damage, Mapped};
 pub use owned::{HugePages, Owned};
 pub use shared::Shared;
 

@@ -26,7 +26,7 @@
 //!              ..x.....x.                   and two bits in it
 //! ```
 
-use super::layout::{self, Digests, Layout, pipeline};
+use super::layout::{self, AnyLayout, Digests, Layout, pipeline};
 use crate::arch::CHUNK;
 use crate::arch::blocked::{LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start};
 use crate::arch::words::{ReadWords, WriteWords};
@@ -214,6 +214,17 @@ impl Layout for BlockedLayout {}
 #[allow(private_interfaces, private_bounds)]
 impl layout::sealed::Layout for BlockedLayout {
     const KIND: Kind = Kind::Blocked;
+
+    fn any(self) -> AnyLayout {
+        AnyLayout::Blocked(self)
+    }
+
+    fn from_any(any: AnyLayout) -> Option<Self> {
+        match any {
+            AnyLayout::Blocked(layout) => Some(layout),
+            _ => None,
+        }
+    }
 
     fn for_items(items: u64, rate: f64) -> Self {
         Self::sized(items, rate, false)

@@ -23,7 +23,7 @@
 //!      ..x......x..........x...x.............x.........x....x..       one key, k = 7
 //! ```
 
-use super::layout::{self, Digests, Layout, pipeline};
+use super::layout::{self, AnyLayout, Digests, Layout, pipeline};
 use crate::arch::CHUNK;
 use crate::arch::probes::{self, Whole};
 use crate::arch::words::{ReadWords, WriteWords};
@@ -72,6 +72,17 @@ impl Layout for ClassicLayout {}
 #[allow(private_interfaces, private_bounds)]
 impl layout::sealed::Layout for ClassicLayout {
     const KIND: Kind = Kind::Classic;
+
+    fn any(self) -> AnyLayout {
+        AnyLayout::Classic(self)
+    }
+
+    fn from_any(any: AnyLayout) -> Option<Self> {
+        match any {
+            AnyLayout::Classic(layout) => Some(layout),
+            _ => None,
+        }
+    }
 
     fn for_items(items: u64, rate: f64) -> Self {
         let (bits, hashes) = math::classic::size_for(items, rate);

@@ -9,6 +9,16 @@ use crate::key::Key;
 use crate::kind::Kind;
 use crate::math::estimate::Estimate;
 
+use super::{BlockedLayout, ClassicLayout, PartitionedLayout};
+
+/// Any of the layouts, for what has to tell them apart at run time (a file, a chain).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum AnyLayout {
+    Classic(ClassicLayout),
+    Blocked(BlockedLayout),
+    Partitioned(PartitionedLayout),
+}
+
 /// The layout of a fixed-size Bloom filter. Sealed: [`super::classic`], [`super::blocked`] and
 /// [`super::partitioned`] are the ones there are.
 pub trait Layout: sealed::Layout {}
@@ -19,6 +29,11 @@ pub(crate) mod sealed {
     #[allow(private_interfaces, private_bounds)]
     pub trait Layout: Clone + Copy + PartialEq + std::fmt::Debug + Send + Sync + 'static {
         const KIND: Kind;
+
+        /// This layout among all.
+        fn any(self) -> AnyLayout;
+        /// The layout, if it is one of these.
+        fn from_any(any: AnyLayout) -> Option<Self>;
 
         /// The smallest shape that holds `items` keys at `rate`.
         fn for_items(items: u64, rate: f64) -> Self;

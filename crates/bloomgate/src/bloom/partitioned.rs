@@ -14,7 +14,7 @@
 //! ```
 
 use super::classic::{check_shape, contains_all, insert_all};
-use super::layout::{self, Digests, Layout};
+use super::layout::{self, AnyLayout, Digests, Layout};
 use crate::arch::probes::{self, Slices};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::error::Result;
@@ -64,6 +64,17 @@ impl Layout for PartitionedLayout {}
 #[allow(private_interfaces, private_bounds)]
 impl layout::sealed::Layout for PartitionedLayout {
     const KIND: Kind = Kind::Partitioned;
+
+    fn any(self) -> AnyLayout {
+        AnyLayout::Partitioned(self)
+    }
+
+    fn from_any(any: AnyLayout) -> Option<Self> {
+        match any {
+            AnyLayout::Partitioned(layout) => Some(layout),
+            _ => None,
+        }
+    }
 
     fn for_items(items: u64, rate: f64) -> Self {
         let (slice_bits, hashes) = math::partitioned::size_for(items, rate);

@@ -161,6 +161,14 @@ impl<'a> FieldReader<'a> {
         Ok(Self { section, body })
     }
 
+    /// The 16-bit number of the first field of a body, before the others are looked at.
+    pub(crate) fn first_u16(section: SectionType, body: &[u8], tag: Tag) -> Result<u16> {
+        match field_at(body, 0) {
+            Some((found, value)) if found == tag && value.len() == 2 => Ok(u16::from_le_bytes([value[0], value[1]])),
+            _ => Err(corrupt(format!("{section}: does not begin with field {}, a number of 2 bytes", tag.number))),
+        }
+    }
+
     /// The value of a field that may be missing.
     #[must_use]
     pub fn get(&self, tag: Tag) -> Option<&'a [u8]> {

@@ -23,6 +23,12 @@
 //! | [`sums`](ChunkSums) | one CRC32C per 64 KiB of payload |
 //! | [`gaps`] | the compression of sparse payloads |
 //! | [`write`](FrameWriter), [`read`](SectionReader) | to any `io::Write`, from any `io::Read` or `&[u8]` |
+//! | `shapes` | SHAPE and COUNTS of each kind, checked as the builders check |
+//! | `agreement` | CONTRACT and SENTINELS: the proof that reader and writer hash alike |
+//! | `filed` | each kind taken apart into pieces and put together again |
+//! | [`save`](SaveOptions), [`load`](OpenOptions) | filters to files; files to memory, or mapped |
+//! | `filters` | the doors on the filters themselves: `save`, `open`, `map` … |
+//! | [`describe`](inspect) | what a file is, without its secret |
 //! | [`address`](Address) | the BLAKE3 of the whole |
 //! | [`atomic_file`](write_atomically) | a file that is there whole or not at all |
 //!
@@ -30,13 +36,20 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod agreement;
 mod atomic_file;
+mod describe;
 mod fields;
+mod filed;
+mod filters;
 mod frame;
 pub mod gaps;
+mod load;
 mod read;
+mod save;
 mod sections;
 pub mod sentinels;
+mod shapes;
 mod sniff;
 mod sums;
 #[cfg(test)]
@@ -45,9 +58,14 @@ mod write;
 
 pub use address::{Address, Addressing};
 pub use atomic_file::write_atomically;
+pub use describe::{
+    ChainDescription, Description, Dimensions, PartDescription, SectionDescription, inspect, inspect_bytes,
+};
 pub use fields::{FieldReader, FieldWriter, Tag};
 pub use frame::{FORMAT_VERSION, Frame, HEADER_LEN, Header, MAGIC, MAX_SECTIONS, Section};
+pub use load::OpenOptions;
 pub use read::{Head, Limits, MemoryFile, Payload, SectionReader, Sink};
+pub use save::{Compression, SaveOptions};
 pub use sections::{Codec, SectionFlags, SectionType};
 pub use sums::{CHUNK_LEN, ChunkSums, chunk_count};
 pub use write::{FrameWriter, PayloadSource, PreparedFile};

@@ -195,9 +195,15 @@ impl SectionReader<File> {
             return Self::new(file, limits.unwrap_or_default());
         }
         let length = metadata.len();
-        let reader = Self::with_len(file, length, limits.unwrap_or_else(|| Limits::for_file(length)))?;
-        check_no_more(reader.head.frame(), length)?;
-        Ok(reader)
+        Self::whole_of(file, length, limits.unwrap_or_else(|| Limits::for_file(length)))
+    }
+}
+
+impl<'a> SectionReader<&'a [u8]> {
+    /// Reads bytes that are one whole file. Without `limits`, [`Limits::for_file`] of their length.
+    pub fn from_slice(bytes: &'a [u8], limits: Option<Limits>) -> Result<Self> {
+        let length = bytes.len() as u64;
+        Self::whole_of(bytes, length, limits.unwrap_or_else(|| Limits::for_file(length)))
     }
 }
 
@@ -211,6 +217,13 @@ impl<R: Read> SectionReader<R> {
         let mut source = Source { reader, position: 0 };
         let (head, next) = source.head(file_len, limits)?;
         Ok(Self { source, head, next })
+    }
+
+    /// Reads the head of a file that is known to be so long, and has nothing after its end.
+    pub(crate) fn whole_of(reader: R, file_len: u64, limits: Limits) -> Result<Self> {
+        let reader = Self::with_len(reader, file_len, limits)?;
+        check_no_more(reader.head.frame(), file_len)?;
+        Ok(reader)
     }
 
     /// Everything but the payloads.
@@ -246,6 +259,23 @@ impl<R: Read> SectionReader<R> {
             self.source.chunked(section, self.head.sums_of(section)?, &mut |_| Ok(()))?;
         }
         Ok(self.source.reader)
+    }
+
+    /// Reads to the end past whatever is damaged; gives each section with a bad chunk, and what is wrong with the
+    /// first of them.
+    pub(crate) fn survey(mut self) -> Result<(Vec<(Section, Error)>, R)> {
+        let mut damaged = Vec::new();
+        for section in &self.head.frame.sections()[self.next..] {
+            let sums = self.head.sums_of(section)?;
+            let (mut chunk, mut first) = (0, None);
+            self.source.chunks_of(section, &mut |bytes| {
+                first = first.take().or(sums.verify(section, chunk, bytes).err());
+                chunk += 1;
+                Ok(())
+            })?;
+            damaged.extend(first.map(|what| (*section, what)));
+        }
+        Ok((damaged, self.source.reader))
     }
 }
 
@@ -325,17 +355,24 @@ impl<R: Read> Source<R> {
         sums: &ChunkSums,
         each: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        let mut chunk = 0;
+        self.chunks_of(section, &mut |piece| {
+            sums.verify(section, chunk, piece)?;
+            chunk += 1;
+            each(piece)
+        })
+    }
+
+    /// Reads a chunked section and hands over each chunk, not verified.
+    fn chunks_of(&mut self, section: &Section, each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         self.padding(section)?;
         let mut buf = vec![0; section.length.min(CHUNK_LEN as u64) as usize];
         let mut left = section.length;
-        let mut chunk = 0;
         while left > 0 {
             let piece = &mut buf[..left.min(CHUNK_LEN as u64) as usize];
             self.exact(piece, section)?;
-            sums.verify(section, chunk, piece)?;
             each(piece)?;
             left -= piece.len() as u64;
-            chunk += 1;
         }
         Ok(())
     }

@@ -44,6 +44,12 @@ impl ChunkSums {
         self.0.iter().flat_map(|sum| sum.to_le_bytes()).collect()
     }
 
+    /// The sums, in the order of the chunks.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u32] {
+        &self.0
+    }
+
     /// The number of chunks.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -1,4 +1,5 @@
 //! One test binary for the whole library, seen from outside.
 
 mod golden_digests;
+mod file;
 mod promise;

@@ -1,0 +1,193 @@
+//! The doors: save, open, read and map, on every kind of filter and on [`AnyFilter`].
+//!
+//! The bytes of a filter are its file, wherever they go: there is no other serialised form, and no `serde`.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+use super::address::Address;
+use super::load::{self, OpenOptions};
+use super::save::{self, SaveOptions};
+use crate::any::AnyFilter;
+use crate::bits::{Damage, Mapped, Owned, Store};
+use crate::bloom::{Bloom, Counting, Layout, Scalable};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Secret;
+
+use super::filed::Filed;
+
+macro_rules! savers {
+    () => {
+        /// Saves the filter, and gives the address of the file: the same filter is the same bytes and the same address,
+        /// in every place.
+        ///
+        /// Written beside, synced and renamed: whatever goes wrong, the file that was there stays as it was. A filter
+        /// that other threads insert into meanwhile is copied first: every key inserted before the call is in the
+        /// file, and of those inserted during it, some.
+        #[doc(alias = "dump")]
+        #[doc(alias = "serialize")]
+        pub fn save(&self, path: impl AsRef<Path>) -> Result<Address> {
+            self.save_with(path, &SaveOptions::default())
+        }
+
+        /// [`save`](Self::save) with options.
+        pub fn save_with(&self, path: impl AsRef<Path>, options: &SaveOptions) -> Result<Address> {
+            save::save(self, options, path.as_ref())
+        }
+
+        /// Writes the file to a stream. Does not flush.
+        pub fn write_to(&self, out: &mut impl Write) -> Result<Address> {
+            self.write_to_with(out, &SaveOptions::default())
+        }
+
+        /// [`write_to`](Self::write_to) with options.
+        pub fn write_to_with(&self, out: &mut impl Write, options: &SaveOptions) -> Result<Address> {
+            save::write(self, options, out)
+        }
+
+        /// The bytes of the file.
+        pub fn to_bytes(&self) -> Result<Vec<u8>> {
+            self.to_bytes_with(&SaveOptions::default())
+        }
+
+        /// [`to_bytes`](Self::to_bytes) with options.
+        pub fn to_bytes_with(&self, options: &SaveOptions) -> Result<Vec<u8>> {
+            save::to_bytes(self, options)
+        }
+    };
+}
+
+macro_rules! loaders {
+    () => {
+        /// Loads a filter from its file, verified whole. A keyed filter needs [`open_keyed`](Self::open_keyed).
+        #[doc(alias = "load")]
+        #[doc(alias = "deserialize")]
+        pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+            Self::open_with(path, &OpenOptions::new())
+        }
+
+        /// Loads a filter that is keyed by this secret.
+        pub fn open_keyed(path: impl AsRef<Path>, secret: &Secret) -> Result<Self> {
+            Self::open_with(path, &OpenOptions::new().secret(secret))
+        }
+
+        /// [`open`](Self::open) with a secret, limits or an expected contract.
+        pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions<'_>) -> Result<Self> {
+            load::open(path.as_ref(), options)
+        }
+
+        /// Loads a filter from the bytes of its file, which must be all of them and no more.
+        pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+            Self::from_bytes_with(bytes, &OpenOptions::new())
+        }
+
+        /// [`from_bytes`](Self::from_bytes) for a filter that is keyed by this secret.
+        pub fn from_bytes_keyed(bytes: &[u8], secret: &Secret) -> Result<Self> {
+            Self::from_bytes_with(bytes, &OpenOptions::new().secret(secret))
+        }
+
+        /// [`from_bytes`](Self::from_bytes) with a secret, limits or an expected contract.
+        pub fn from_bytes_with(bytes: &[u8], options: &OpenOptions<'_>) -> Result<Self> {
+            load::from_bytes(bytes, options)
+        }
+
+        /// Loads a filter from a stream and reads not one byte after its end: give `&mut reader` to go on from there.
+        ///
+        /// A stream has no length to check what it claims against: 1 GiB is taken at most unless the options say more.
+        pub fn read_from(reader: impl Read, options: &OpenOptions<'_>) -> Result<Self> {
+            load::read_from(reader, options)
+        }
+    };
+}
+
+macro_rules! mappers {
+    () => {
+        /// Maps a file to be queried in place: nothing is loaded, and each 64 KiB of bits is verified when it is first
+        /// touched. What must not happen to the file meanwhile: [`Mapped`].
+        ///
+        /// A chunk that is damaged answers "maybe" to every key that touches it, and [`damage`](Self::damage) tells.
+        #[doc(alias = "mmap")]
+        pub fn map(path: impl AsRef<Path>) -> Result<Self> {
+            Self::map_with(path, &OpenOptions::new())
+        }
+
+        /// Maps a filter that is keyed by this secret.
+        pub fn map_keyed(path: impl AsRef<Path>, secret: &Secret) -> Result<Self> {
+            Self::map_with(path, &OpenOptions::new().secret(secret))
+        }
+
+        /// [`map`](Self::map) with a secret, limits or an expected contract.
+        pub fn map_with(path: impl AsRef<Path>, options: &OpenOptions<'_>) -> Result<Self> {
+            load::map(path.as_ref(), options)
+        }
+
+        /// A copy of bytes, seen as a mapped file: what [`map`](Self::map) does, without a file.
+        #[doc(hidden)]
+        pub fn map_bytes(bytes: &[u8], options: &OpenOptions<'_>) -> Result<Self> {
+            load::map_bytes(bytes, options)
+        }
+
+        /// The first damaged place among those that lookups have touched so far.
+        #[must_use]
+        pub fn damage(&self) -> Option<Damage> {
+            self.pieces().1.iter().find_map(|(_, store)| store.damage())
+        }
+
+        /// Verifies everything now, and refuses a damaged file. `progress` is told the chunks done and how many there
+        /// are: `|_, _| ()` if nobody looks.
+        pub fn verify_all(&self, progress: impl FnMut(u64, u64)) -> Result<()> {
+            verify_all(self, progress)
+        }
+    };
+}
+
+fn verify_all<F: Filed<Mapped>>(filter: &F, mut progress: impl FnMut(u64, u64)) -> Result<()> {
+    let (_, pieces) = filter.pieces();
+    let total = pieces.iter().map(|(_, store)| store.chunks()).sum();
+    let mut done = 0;
+    for (_, store) in &pieces {
+        store.verify_all(|| {
+            done += 1;
+            progress(done, total);
+        });
+    }
+    match pieces.iter().find_map(|(_, store)| store.damage()) {
+        None => Ok(()),
+        Some(damage) => Err(Error::new(ErrorKind::Corrupt, format!("{damage}: fetch or build the file again"))),
+    }
+}
+
+/// Saving.
+impl<L: Layout, S: Store> Bloom<L, S> {
+    savers!();
+}
+
+/// Loading.
+impl<L: Layout> Bloom<L, Owned> {
+    loaders!();
+}
+
+/// Querying in place.
+impl<L: Layout> Bloom<L, Mapped> {
+    mappers!();
+}
+
+macro_rules! doors {
+    ($($filter:ident),*) => {$(
+        /// Saving.
+        impl<S: Store> $filter<S> {
+            savers!();
+        }
+
+        /// Loading.
+        impl $filter<Owned> {
+            loaders!();
+        }
+
+        /// Querying in place.
+        impl $filter<Mapped> {
+            mappers!();
+        }
+    )*};
+}
+doors!(Counting, Scalable, AnyFilter);

@@ -1,0 +1,222 @@
+//! Loading: from a file, a stream or memory, chunk by verified chunk into words of our own; and mapping, where the
+//! words stay in the file.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use super::agreement::{open_contract, read_contract, verify_sentinels};
+use super::filed::Filed;
+use super::frame::corrupt;
+use super::read::{Head, Limits, MemoryFile, SectionReader};
+use super::sections::Codec;
+use super::shapes::Plan;
+use super::sums::CHUNK_LEN;
+use crate::bits::mapped::{CHUNK_BYTES, Region};
+use crate::bits::sealed::Sealed as _;
+use crate::bits::{Mapped, Owned};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::{Contract, Secret};
+use crate::kind::Kind;
+
+const _: () = assert!(CHUNK_LEN == CHUNK_BYTES, "the mapped store checks the chunks of the format");
+
+/// What a filter is opened with: its secret, limits, the contract that it must have. All may be left out.
+///
+/// ```
+/// use bloomgate::format::{Limits, OpenOptions};
+/// use bloomgate::{Blocked, Contract, Secret};
+///
+/// let secret = Secret::from_bytes([7; 32]);
+/// let mut seen = Blocked::builder().secret(&secret).items(1_000).build()?;
+/// seen.insert("https://example.org/")?;
+/// let bytes = seen.to_bytes()?;
+///
+/// assert!(Blocked::from_bytes(&bytes).is_err()); // keyed, and the secret is not in the file
+/// let options = OpenOptions::new().secret(&secret).limits(Limits::payload(1 << 20));
+/// assert!(Blocked::from_bytes_with(&bytes, &options)?.contains("https://example.org/")?);
+/// # Ok::<(), bloomgate::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
+pub struct OpenOptions<'a> {
+    /// The secret of a keyed filter. Not used for one that is not keyed.
+    pub secret: Option<&'a Secret>,
+    /// How much the file may ask for: [`Limits::for_file`] for files and bytes, 1 GiB for streams, unless said.
+    pub limits: Option<Limits>,
+    /// The contract that the file must have; a keyed one needs no `secret` beside it.
+    pub contract: Option<&'a Contract>,
+}
+
+impl<'a> OpenOptions<'a> {
+    /// No secret, default limits, any contract.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The secret of a keyed filter.
+    #[must_use]
+    pub fn secret(mut self, secret: &'a Secret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// How much the file may ask for.
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// The contract that the file must have: another is refused with what differs.
+    #[must_use]
+    pub fn contract(mut self, contract: &'a Contract) -> Self {
+        self.contract = Some(contract);
+        self
+    }
+}
+
+/// A file of a filter, and nothing else: opening a pipe would wait for ever, and a device is no file.
+pub(crate) fn plain_file(path: &Path) -> Result<(File, u64)> {
+    let doing = || format!("opening {}", path.display());
+    let refuse = |metadata: std::fs::Metadata| {
+        if metadata.is_file() {
+            return Ok(metadata.len());
+        }
+        let what = if metadata.is_dir() { "a directory" } else { "a pipe, socket or device" };
+        let message = format!(
+            "{} is {what}, not a plain file: give the path of a file, or read a stream with read_from",
+            path.display()
+        );
+        Err(Error::new(ErrorKind::InvalidParameter, message))
+    };
+    refuse(std::fs::metadata(path).map_err(|e| Error::io(doing(), e))?)?;
+    let file = File::open(path).map_err(|e| Error::io(doing(), e))?;
+    // Asked again of what was really opened.
+    let length = refuse(file.metadata().map_err(|e| Error::io(doing(), e))?)?;
+    Ok((file, length))
+}
+
+/// Names the file in whatever went wrong inside it.
+pub(crate) fn in_file<T>(path: &Path, result: Result<T>) -> Result<T> {
+    result.map_err(|error| match error.kind() {
+        ErrorKind::Io => error,
+        kind => Error::new(kind, format!("{}: {error}", path.display())),
+    })
+}
+
+/// Everything of a file that is checked before its words are looked at.
+fn agree<F: Filed<S>, S: crate::bits::Store>(head: &Head, options: &OpenOptions<'_>) -> Result<(Contract, Plan)> {
+    let plan = Plan::read(head)?;
+    if let Some(wanted) = F::KIND
+        && plan.kind() != wanted
+    {
+        return Err(wrong_kind(wanted, plan.kind()));
+    }
+    let contract = open_contract(&read_contract(head)?, options)?;
+    verify_sentinels(head, &contract)?;
+    Ok((contract, plan))
+}
+
+#[cold]
+pub(crate) fn wrong_kind(wanted: Kind, found: Kind) -> Error {
+    let message = format!(
+        "the file holds a {found} filter, and a {wanted} one was asked for: open it as the type of its kind, or as an \
+         AnyFilter"
+    );
+    Error::new(ErrorKind::Shape, message)
+}
+
+fn load<F: Filed<Owned>, R: Read>(mut file: SectionReader<R>, options: &OpenOptions<'_>) -> Result<F> {
+    let (contract, plan) = agree::<F, Owned>(file.head(), options)?;
+    let mut stores = Vec::with_capacity(plan.pieces.len());
+    for (part, piece) in plan.parts() {
+        let count = piece.cells.words();
+        // Zero pages from the system: memory is used as verified bytes arrive, not as they are claimed.
+        let mut store = Owned::zeroed(count)?;
+        let words = store.as_mut_slice();
+        file.read_payload(part, count * 8, &mut |offset, bytes| {
+            let to = usize::try_from(offset / 8).ok().and_then(|at| words.get_mut(at..)).unwrap_or_default();
+            let (from, rest) = bytes.as_chunks::<8>();
+            if to.len() < from.len() || !rest.is_empty() || offset % 8 != 0 {
+                return Err(corrupt(format!("PAYLOAD of part {part}: {} bytes at {offset} are no words", bytes.len())));
+            }
+            for (word, bytes) in to.iter_mut().zip(from) {
+                *word = u64::from_le_bytes(*bytes);
+            }
+            Ok(())
+        })?;
+        piece.cells.check_last_word(part, words.last().copied().unwrap_or(0))?;
+        stores.push(store);
+    }
+    file.finish()?;
+    F::of(contract, plan, stores)
+}
+
+pub(crate) fn open<F: Filed<Owned>>(path: &Path, options: &OpenOptions<'_>) -> Result<F> {
+    let (file, _) = plain_file(path)?;
+    in_file(path, SectionReader::from_file(file, options.limits).and_then(|file| load(file, options)))
+}
+
+pub(crate) fn from_bytes<F: Filed<Owned>>(bytes: &[u8], options: &OpenOptions<'_>) -> Result<F> {
+    load(SectionReader::from_slice(bytes, options.limits)?, options)
+}
+
+pub(crate) fn read_from<F: Filed<Owned>>(reader: impl Read, options: &OpenOptions<'_>) -> Result<F> {
+    load(SectionReader::new(reader, options.limits.unwrap_or_default())?, options)
+}
+
+/// Maps a file: its head is verified now, its words when they are touched.
+pub(crate) fn map<F: Filed<Mapped>>(path: &Path, options: &OpenOptions<'_>) -> Result<F> {
+    refuse_big_endian()?;
+    let (file, length) = plain_file(path)?;
+    if length == 0 {
+        // An empty file cannot be mapped; what is wrong with it is said by the reader.
+        return in_file(path, map_region(Region::of_bytes(&[]), 0, options));
+    }
+    in_file(path, map_region(Region::of_file(&file), length, options))
+}
+
+/// The same for bytes, which are copied: for tests and fuzzing.
+pub(crate) fn map_bytes<F: Filed<Mapped>>(bytes: &[u8], options: &OpenOptions<'_>) -> Result<F> {
+    refuse_big_endian()?;
+    map_region(Region::of_bytes(bytes), bytes.len() as u64, options)
+}
+
+fn refuse_big_endian() -> Result<()> {
+    if cfg!(target_endian = "little") {
+        return Ok(());
+    }
+    let message = "the words of a file are little-endian and this machine is not: load the file instead of mapping it";
+    Err(Error::new(ErrorKind::Unsupported, message))
+}
+
+fn map_region<F: Filed<Mapped>>(region: std::io::Result<Region>, length: u64, options: &OpenOptions<'_>) -> Result<F> {
+    let region = region.map_err(|e| Error::io("mapping a filter file", e))?;
+    // The real length of what is mapped, which may be less by now; and never the one byte that nothing was padded to.
+    let bytes = region.bytes().get(..length as usize).unwrap_or(region.bytes());
+    let file = MemoryFile::open(bytes, options.limits.unwrap_or_else(|| Limits::for_file(length)))?;
+    let head = file.head();
+    let (contract, plan) = agree::<F, Mapped>(head, options)?;
+    let mut stores = Vec::with_capacity(plan.pieces.len());
+    for (part, piece) in plan.parts() {
+        let payload = file.payload(part)?;
+        let section = payload.section();
+        if section.codec != Codec::Raw.number() {
+            let message =
+                format!("{section} is compressed and cannot be queried in place: load the file instead of mapping it");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
+        let sums = head.sums(part).map(|sums| sums.as_slice().to_vec()).unwrap_or_default();
+        let words = piece.cells.words();
+        let store = Mapped::new(region.clone(), part, section.offset, words, sums)?;
+        let last = (words as usize).saturating_sub(1);
+        // Where a word has bits that no key sets, its chunk is checked now: a good one with such bits is a bad file.
+        if piece.cells.spare() != 0 && store.admit(last) {
+            piece.cells.check_last_word(part, store.words().last().copied().unwrap_or(0))?;
+        }
+        stores.push(store);
+    }
+    F::of(contract, plan, stores)
+}
