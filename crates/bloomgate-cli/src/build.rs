@@ -105,7 +105,9 @@ fn encoding(text: &str) -> Result<Encoding, String> {
 
 fn algorithm(text: &str) -> Result<Algorithm, String> {
     match text.parse() {
-        Ok(Algorithm::Given) => Err("keys in files are no digests: use xxh3, murmur3, siphash13, siphash24 or blake2b".into()),
+        Ok(Algorithm::Given) => {
+            Err("keys in files are no digests: use xxh3, murmur3, siphash13, siphash24 or blake2b".into())
+        }
         Ok(algorithm) => Ok(algorithm),
         Err(error) => Err(error.to_string()),
     }

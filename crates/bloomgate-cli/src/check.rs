@@ -123,7 +123,7 @@ fn ask_all<S: Store>(args: &Args, filter: &AnyFilter<S>) -> Outcome {
     }
     if tally.refused > MOST_COMPLAINTS {
         let more = tally.refused - MOST_COMPLAINTS;
-        complain(&format!("{} more keys are not in the filter's encoding", number::grouped(more)));
+        screen::complain(format_args!("{} more keys are not in the filter's encoding", number::grouped(more)));
     }
     Ok(tally.code())
 }
@@ -148,12 +148,7 @@ fn answer_all<S: Store>(args: &Args, filter: &AnyFilter<S>, tally: &mut Tally) -
     if args.count { print_counts(args, tally) } else { Ok(()) }
 }
 
-fn answer<S: Store>(
-    args: &Args,
-    filter: &AnyFilter<S>,
-    batch: &Batch<'_>,
-    tally: &mut Tally,
-) -> Result<(), Failure> {
+fn answer<S: Store>(args: &Args, filter: &AnyFilter<S>, batch: &Batch<'_>, tally: &mut Tally) -> Result<(), Failure> {
     let mut answers = vec![false; batch.keys.len()];
     let refused = ask(filter, batch.keys, &mut answers)?;
     let mut out = Vec::new();
@@ -162,7 +157,7 @@ fn answer<S: Store>(
         if let Some((_, why)) = refusals.next_if(|(refused, _)| *refused == at) {
             tally.refused += 1;
             if tally.refused <= MOST_COMPLAINTS {
-                complain(&format!("{}: {why}", (batch.place)(at)));
+                screen::complain(format_args!("{}: {why}", (batch.place)(at)));
             }
             continue;
         }
@@ -229,10 +224,8 @@ fn print_key(args: &Args, key: &[u8], maybe: bool, line: &dyn Fn() -> u64, out: 
 fn print_counts(args: &Args, tally: &Tally) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     if args.json {
-        let object = Object::default()
-            .whole("maybe", tally.maybe)
-            .whole("absent", tally.absent)
-            .whole("refused", tally.refused);
+        let object =
+            Object::default().whole("maybe", tally.maybe).whole("absent", tally.absent).whole("refused", tally.refused);
         writeln!(out, "{}", object.close())?;
     } else if args.label {
         writeln!(out, "maybe\t{}\nabsent\t{}", tally.maybe, tally.absent)?;
@@ -241,8 +234,4 @@ fn print_counts(args: &Args, tally: &Tally) -> Result<(), Failure> {
     }
     out.flush()?;
     Ok(())
-}
-
-fn complain(message: &str) {
-    screen::tell(format_args!("{} {message}", screen::paint(screen::ERROR, "error:")));
 }

@@ -25,7 +25,9 @@ pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> 
     };
     let opened = match AnyFilter::map_with(path, &options) {
         // Compressed, or a machine whose words are the other way round.
-        Err(error) if error.kind() == ErrorKind::Unsupported => AnyFilter::open_with(path, &options).map(Opened::Loaded),
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            AnyFilter::open_with(path, &options).map(Opened::Loaded)
+        }
         mapped => mapped.map(Opened::InPlace),
     };
     opened.map_err(|error| match error.kind() {

@@ -205,7 +205,15 @@ impl<R: Read> KeyReader<R> {
         let block = &self.block[..self.taken];
         let keys = self.split(block);
         let counted = Cell::new((0, self.lines));
-        Ok(Some(Keys { keys, bytes: self.taken as u64, block, separator, name: &self.name, counted, lines: self.lines }))
+        Ok(Some(Keys {
+            keys,
+            bytes: self.taken as u64,
+            block,
+            separator,
+            name: &self.name,
+            counted,
+            lines: self.lines,
+        }))
     }
 
     /// Reads until the block has a whole key, and sets `taken` to the end of the last; false at the end.

@@ -1,12 +1,19 @@
 //! The `bloomgate` command: reads the arguments, runs one verb, gives back its exit code.
 #![forbid(unsafe_code)]
 
+mod build;
+mod check;
+mod digest;
 mod failure;
+mod file;
+mod info;
 mod json;
 mod keys;
 mod number;
+mod picture;
 mod plan;
 mod plot;
+mod progress;
 mod screen;
 mod secret;
 
@@ -49,6 +56,9 @@ struct Command {
 #[derive(Subcommand)]
 enum Verb {
     Plan(plan::Args),
+    Build(build::Args),
+    Check(check::Args),
+    Info(info::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
 }
@@ -56,6 +66,9 @@ enum Verb {
 fn main() -> ExitCode {
     let outcome = match Command::parse().verb {
         Verb::Plan(args) => plan::run(&args),
+        Verb::Build(args) => build::run(&args),
+        Verb::Check(args) => check::run(&args),
+        Verb::Info(args) => info::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };
     ExitCode::from(match outcome {
@@ -63,8 +76,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough: that is no error.
         Err(Failure::Gone) => DONE,
         Err(Failure::Message(message)) => {
-            let error = screen::paint(screen::ERROR, "error:");
-            screen::tell(format_args!("{error} {message}"));
+            screen::complain(message);
             ERROR
         }
     })

@@ -74,6 +74,11 @@ impl Regions {
         }
     }
 
+    /// All cells that are set.
+    pub fn set(&self) -> u64 {
+        self.set.iter().sum()
+    }
+
     /// The share of set cells in each region.
     pub fn fills(&self) -> Vec<f64> {
         let cells = |at: usize| {
@@ -86,7 +91,8 @@ impl Regions {
     /// The picture, in lines of at most 80 columns.
     pub fn draw(&self, unicode: bool) -> String {
         let fills = self.fills();
-        let (low, high) = fills.iter().fold((1.0, 0.0), |(low, high), &fill| (f64::min(low, fill), f64::max(high, fill)));
+        let (low, high) =
+            fills.iter().fold((1.0, 0.0), |(low, high), &fill| (f64::min(low, fill), f64::max(high, fill)));
         let mut out = String::new();
         for line in fills.chunks(COLUMNS) {
             let glyphs: String = line.iter().map(|&fill| shade(fill, unicode)).collect();

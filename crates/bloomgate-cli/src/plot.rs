@@ -2,7 +2,6 @@
 
 use bloomgate::advice::Point;
 
-use crate::number;
 use crate::screen::{DIM, INK, STRONG, paint};
 
 /// The curve's cells, which leave room for the labels in 80 columns.

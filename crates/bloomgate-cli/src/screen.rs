@@ -30,6 +30,11 @@ pub fn tell(message: impl Display) {
     _ = writeln!(anstream::stderr(), "{message}");
 }
 
+/// An error that does not end the verb.
+pub fn complain(message: impl Display) {
+    tell(format_args!("{} {message}", paint(ERROR, "error:")));
+}
+
 /// Whether pictures may use Unicode: unless told otherwise, when the locale is UTF-8.
 pub fn unicode(ascii: bool) -> bool {
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"]

@@ -35,14 +35,20 @@ pub fn run(verb: &Verb) -> Outcome {
     match output {
         Some(path) => {
             secret.write_file(path)?;
-            screen::tell(format_args!("{}: a new secret with the id {}; keep it like a password", path.display(), secret.id()));
+            screen::tell(format_args!(
+                "{}: a new secret with the id {}; keep it like a password",
+                path.display(),
+                secret.id()
+            ));
         }
         None => {
             let mut out = std::io::stdout().lock();
             secret.write_hex(&mut out)?;
             out.flush()?;
             screen::tell(format_args!("a new secret with the id {}", secret.id()));
-            screen::tell(format_args!("warning: it was written to standard output; -o FILE makes a file that only you can read"));
+            screen::tell(format_args!(
+                "warning: it was written to standard output; -o FILE makes a file that only you can read"
+            ));
         }
     }
     Ok(DONE)
