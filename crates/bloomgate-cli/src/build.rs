@@ -43,7 +43,7 @@ A key is a line without its line feed, any bytes but that; the last line needs n
 --crlf is given. Empty lines are skipped unless --keep-empty is given. A key may be 16 MiB long.
 
 The output is written beside and renamed when it is complete: a build that fails leaves the old file as it was.
-The same keys in the same order with the same options give the same file, byte for byte.
+The same keys in the same order, read in the same way with the same options, give the same file, byte for byte.
 
 Exit codes: 0 done, 2 error.")]
 pub struct Args {

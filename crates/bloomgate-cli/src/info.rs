@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use bloomgate::WhenFull;
 use bloomgate::format::{Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect};
 use bloomgate::math::estimate::{self, Estimate};
 use bloomgate::math::scalable::chain_rate;
@@ -157,8 +158,30 @@ fn hash(description: &Description) -> String {
     }
 }
 
-fn bits_per_key(description: &Description) -> f64 {
-    description.size_in_bytes as f64 * 8.0 / description.len.max(1) as f64
+/// Bits a key by the keys that the bits speak of; by those that were counted where the bits say nothing.
+fn bits_per_key(description: &Description, reading: Option<&Reading>) -> f64 {
+    let by_bits = reading.map(|reading| reading.estimate).filter(|estimate| estimate.high.is_some());
+    let keys = by_bits.map_or(description.len as f64, |estimate| estimate.value);
+    description.size_in_bytes as f64 * 8.0 / keys.max(1.0)
+}
+
+/// The sections by type, those of all parts together.
+fn sections(description: &Description) -> String {
+    let mut types: Vec<(String, u64, u64)> = Vec::new();
+    for described in &description.sections {
+        let name = described.section.kind.to_string();
+        match types.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, count, length)) => {
+                (*count, *length) = (*count + 1, length.saturating_add(described.section.length))
+            }
+            None => types.push((name, 1, described.section.length)),
+        }
+    }
+    let told = types.into_iter().map(|(name, count, length)| match count {
+        1 => format!("{name} {}", bytes(length)),
+        _ => format!("{count} {name} {}", bytes(length)),
+    });
+    told.collect::<Vec<_>>().join(", ")
 }
 
 fn verdict(path: &Path, description: &Description) -> String {
@@ -209,7 +232,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     let mut out = format!("{}\n", paint(HEAD, path.display()));
     let mut row = |name: &str, text: String| {
         // The label is painted after the text was wrapped, so that the columns are counted without the colours.
-        let label = format!("  {name:<11}");
+        let label = format!("  {name:<12}");
         out.push_str(&wrapped(&label, &text).replacen(&label, &paint(DIM, &label), 1));
     };
     let kind = match (&description.chain, &description.parts[..]) {
@@ -224,14 +247,18 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     };
     row("kind", kind);
     let remaining = description.capacity.saturating_sub(description.len);
+    let then = match description.when_full {
+        WhenFull::GoOn => "then the rate rises",
+        WhenFull::Refuse => "then it refuses",
+        WhenFull::Grow => "then it grows",
+    };
     row(
         "keys",
         format!(
-            "{} counted of {} that fit, room for {} more; when full: {}",
+            "{} counted of {}, room for {} more, {then}",
             grouped(description.len),
             grouped(description.capacity),
-            grouped(remaining),
-            when_full_name(description.when_full)
+            grouped(remaining)
         ),
     );
     if let Some(reading) = reading {
@@ -245,26 +272,18 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     if let Some(reading) = reading {
         row("fill", percent(reading.fill));
     }
-    let stored = if description.compressed { "compressed: it is loaded to be asked" } else { "it is asked in place" };
+    let stored = if description.compressed { "compressed" } else { "asked in place" };
     row(
         "size",
         format!(
-            "{} in memory, {:.2} bits a key; {} in the file, {stored}",
+            "{}, {:.2} bits a key; the file {}, {stored}",
             bytes(description.size_in_bytes),
-            bits_per_key(description),
+            bits_per_key(description, reading),
             bytes(description.file_len)
         ),
     );
     row("hash", hash(description));
     row("address", description.address.to_string());
-    let sections: Vec<String> = description
-        .sections
-        .iter()
-        .map(|described| {
-            let damaged = if described.damage.is_some() { " DAMAGED" } else { "" };
-            format!("{} {}{damaged}", described.section.kind, bytes(described.section.length))
-        })
-        .collect();
     let checks = match (description.is_intact(), description.sentinels_agree) {
         (false, _) => "DAMAGED",
         (true, Some(true)) => "every checksum right, sentinels agree",
@@ -272,7 +291,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
         (true, None) => "every checksum right, sentinels need the secret",
     };
     row("file", format!("format {}, {checks}", description.format_version));
-    row("sections", sections.join(", "));
+    row("sections", sections(description));
     if description.len > description.capacity {
         out.push_str(&paint(
             WARN,
@@ -293,7 +312,7 @@ fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut S
     for (part, bits) in description.parts.iter().zip(&reading.parts).take(MOST_STAGES) {
         if description.chain.is_some() {
             let title = format!(
-                "stage {}: {} of {} keys, {}, {} full",
+                "stage {}: {} of {} keys in {}, {} full",
                 part.part,
                 grouped(part.len),
                 grouped(part.capacity),
@@ -302,7 +321,11 @@ fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut S
             );
             out.push_str(&format!("  {}\n", paint(HEAD, title)));
         }
-        out.push_str(&bits.regions.draw(unicode));
+        out.push_str(&bits.regions.heat(unicode));
+        if description.chain.is_none() {
+            out.push_str(&bits.regions.legend(unicode));
+            out.push_str(&bits.regions.dots(unicode));
+        }
     }
     if description.parts.len() > MOST_STAGES {
         let more = description.parts.len() - MOST_STAGES;
@@ -360,7 +383,7 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
         .maybe_number("fill_ratio", reading.map(|reading| reading.fill))
         .whole("filter_bytes", description.size_in_bytes)
         .whole("file_bytes", description.file_len)
-        .number("bits_per_key", bits_per_key(description))
+        .number("bits_per_key", bits_per_key(description, reading))
         .flag("compressed", description.compressed)
         .text("hash", description.algorithm.name())
         .text("keys", description.encoding.to_string())
@@ -373,4 +396,38 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
         .raw("parts", &json::list(parts))
         .raw("sections", &json::list(sections))
         .close()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bloomgate::{AnyFilter, Blocked, Classic, Counting, Partitioned, Scalable};
+
+    #[test]
+    fn the_bits_say_here_what_they_say_in_the_library() {
+        let dir = tempfile::tempdir().unwrap();
+        let filters: [AnyFilter; 6] = [
+            Blocked::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Blocked::builder().items(20_000).rate(1e-6).build().unwrap().into(),
+            Classic::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Partitioned::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Counting::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Scalable::builder().items(1_000).rate(0.01).build().unwrap().into(),
+        ];
+        for mut filter in filters {
+            let keys: Vec<u64> = (0..15_000).collect();
+            let keys: Vec<String> = keys.iter().map(u64::to_string).collect();
+            filter.insert_batch(&keys).unwrap();
+            let path = dir.path().join("filter");
+            filter.save(&path).unwrap();
+            let reading = read_bits(&path, &inspect(&path).unwrap()).unwrap();
+            let close = |a: f64, b: f64| (a - b).abs() <= 0.02 * b;
+            let count = filter.approximate_count();
+            assert!((reading.fill - filter.fill_ratio()).abs() < 1e-12, "{:?}", filter.kind());
+            assert!(close(reading.estimate.value, count.value), "{:?} {count:?}", reading.estimate);
+            assert!(close(reading.estimate.high.unwrap(), count.high.unwrap()), "{:?}", filter.kind());
+            let rate = filter.estimated_rate().unwrap();
+            assert!(close(reading.rate, rate), "{} {} {rate}", filter.kind(), reading.rate);
+        }
+    }
 }

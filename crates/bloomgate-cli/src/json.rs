@@ -1,7 +1,6 @@
 //! JSON, written only: objects, lists and an escaper are all that the verbs need.
 //!
-//! By hand because a flat object with a dozen fields does not earn a dependency; what is written here is read back by
-//! a parser in the tests of the command.
+//! By hand because objects that are only written do not earn a dependency; the tests of the command read them back.
 
 use std::fmt::Write;
 

@@ -238,7 +238,7 @@ impl<R: Read> KeyReader<R> {
                         },
                     )));
                 }
-                self.block.resize((self.block.len() * 2).min(MOST_KEY + 2), 0);
+                self.block.resize((self.block.len() * 2).min(MOST_KEY + 1), 0);
             }
             match self.from.read(&mut self.block[self.filled..]) {
                 Ok(0) => self.ended = true,

@@ -131,7 +131,9 @@ pub fn grouped(number: u64) -> String {
 
 /// Three significant digits, without an exponent where that reads well.
 pub fn short(number: f64) -> String {
-    let digits = if number == 0.0 { 0 } else { number.abs().log10().floor() as i32 };
+    // The exponent after rounding: 0.9996 is 1.00, not 1.000.
+    let rounded = format!("{number:.2e}");
+    let digits: i32 = rounded.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0);
     match digits {
         i32::MIN..=-5 => format!("{number:.1e}"),
         -4..=2 => format!("{number:.*}", usize::try_from(2 - digits).unwrap_or(0)),

@@ -8,7 +8,7 @@ use crate::screen::{DIM, INK, paint};
 /// The regions in a line, which leaves room for the labels in 80 columns.
 pub const COLUMNS: usize = 64;
 /// The lines of regions at most.
-pub const LINES: usize = 6;
+pub const LINES: usize = 3;
 /// Bits that are drawn one by one: two lines of braille.
 pub const FIRST_BITS: usize = COLUMNS * 16;
 
@@ -88,35 +88,30 @@ impl Regions {
         self.set.iter().enumerate().map(|(at, &set)| set as f64 / cells(at).max(1) as f64).collect()
     }
 
-    /// The picture, in lines of at most 80 columns.
-    pub fn draw(&self, unicode: bool) -> String {
-        let fills = self.fills();
-        let (low, high) =
-            fills.iter().fold((1.0, 0.0), |(low, high), &fill| (f64::min(low, fill), f64::max(high, fill)));
-        let mut out = String::new();
-        for line in fills.chunks(COLUMNS) {
-            let glyphs: String = line.iter().map(|&fill| shade(fill, unicode)).collect();
-            out.push_str(&format!("    {}\n", paint(INK, glyphs)));
-        }
-        let scale = if unicode { "▁ 0-12 % … █ 88-100 %" } else { ". 0-10 % ... @ 90-100 %" };
-        out.push_str(&paint(
-            DIM,
-            format!(
-                "    each of {} regions is {:.1} % to {:.1} % full ({scale})\n",
-                fills.len(),
-                low * 100.0,
-                high * 100.0
-            ),
-        ));
-        if unicode && !self.first.is_empty() {
-            out.push_str(&self.dots());
-        }
-        out
+    /// The regions, each a character as dark as it is full.
+    pub fn heat(&self, unicode: bool) -> String {
+        let line = |fills: &[f64]| fills.iter().map(|&fill| shade(fill, unicode)).collect::<String>();
+        self.fills().chunks(COLUMNS).map(|fills| format!("    {}\n", paint(INK, line(fills)))).collect()
     }
 
-    /// The first bits one by one: eight in a character, down the left column of dots and then the right.
-    fn dots(&self) -> String {
+    /// How to read the regions, and how even they are.
+    pub fn legend(&self, unicode: bool) -> String {
+        let fills = self.fills();
+        let low = fills.iter().copied().fold(1.0, f64::min);
+        let high = fills.iter().copied().fold(0.0, f64::max);
+        let scale = if unicode { "▁ 0-12 % … █ 88-100 %" } else { ". 0-10 % ... @ 90-100 %" };
+        let regions = fills.len();
+        let text = format!("    {regions} regions, {:.1} % to {:.1} % full ({scale})", low * 100.0, high * 100.0);
+        paint(DIM, text) + "\n"
+    }
+
+    /// The first bits one by one: eight in a character, down the left column of dots and then the right. Nothing
+    /// without Unicode, and for counters.
+    pub fn dots(&self, unicode: bool) -> String {
         const DOTS: [u32; 8] = [1, 2, 4, 64, 8, 16, 32, 128];
+        if !unicode || self.first.is_empty() {
+            return String::new();
+        }
         let mut out = String::new();
         for line in self.first.chunks(COLUMNS * 8) {
             let glyphs: String = line
@@ -126,7 +121,8 @@ impl Regions {
                 .collect();
             out.push_str(&format!("    {}\n", paint(INK, glyphs)));
         }
-        out.push_str(&paint(DIM, format!("    the first {} bits\n", self.first.len())));
+        out.push_str(&paint(DIM, format!("    the first {} bits", self.first.len())));
+        out.push('\n');
         out
     }
 }
@@ -171,7 +167,8 @@ mod tests {
         regions.add(0, &bytes);
         assert_eq!(regions.fills().iter().filter(|&&fill| fill == 0.0).count(), 1);
         for unicode in [true, false] {
-            let drawn = anstream::adapter::strip_str(&regions.draw(unicode)).to_string();
+            let drawn = regions.heat(unicode) + &regions.legend(unicode) + &regions.dots(unicode);
+            let drawn = anstream::adapter::strip_str(&drawn).to_string();
             assert!(drawn.lines().all(|line| line.chars().count() <= 80), "{drawn}");
             assert_eq!(drawn.is_ascii(), !unicode);
             let full = if unicode { '█' } else { '@' };
@@ -180,6 +177,6 @@ mod tests {
         let mut one = Regions::new(Cell::Bit, 8, LINES);
         one.add(0, &[1, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(one.fills(), [1.0 / 64.0]);
-        assert!(Regions::new(Cell::Bit, 0, 1).draw(true).contains("0 regions"));
+        assert_eq!(Regions::new(Cell::Bit, 0, 1).heat(true), "");
     }
 }
