@@ -34,15 +34,15 @@ Examples:
   bloomgate build -o ids.bloom --keys u64 --rate 0.1% ids-*.txt
   bloomgate build -o users.bloom --secret-file users.secret users.txt
 
-Without --items, files are read twice: first to count the keys. Lines that occur more than once are counted each time,
-so the filter is then a little larger than it has to be, and its rate a little better. From a pipe the digests of all
-keys are kept in memory (16 bytes a key) until it ends, and different keys are counted exactly. With --kind scalable a
+Without --items, files are read twice: first to count the keys. Lines that occur more than once are counted each time, \
+so the filter is then a little larger than it has to be, and its rate a little better. From a pipe the digests of all \
+keys are kept in memory (16 bytes a key) until it ends, and different keys are counted exactly. With --kind scalable a \
 pipe is read once, and the filter grows.
 
-A key is a line without its line feed, any bytes but that; the last line needs none. A CR is part of the key unless
+A key is a line without its line feed, any bytes but that; the last line needs none. A CR is part of the key unless \
 --crlf is given. Empty lines are skipped unless --keep-empty is given. A key may be 16 MiB long.
 
-The output is written beside and renamed when it is complete: a build that fails leaves the old file as it was.
+The output is written beside and renamed when it is complete: a build that fails leaves the old file as it was. \
 The same keys in the same order, read in the same way with the same options, give the same file, byte for byte.
 
 Exit codes: 0 done, 2 error.")]

@@ -33,7 +33,7 @@ Examples:
 
 Keys come from the arguments, from files (-f), or else from standard input.
 
-A key that is printed as absent is certainly absent. A key that cannot be read in the filter's encoding (a word asked
+A key that is printed as absent is certainly absent. A key that cannot be read in the filter's encoding (a word asked \
 of a filter of numbers) is reported with its line, is printed nowhere, and makes the exit code 2.
 
 The file is queried in place and must not be changed while it is; `bloomgate build` replaces it and may run meanwhile.

@@ -28,7 +28,7 @@ Examples:
 
 The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret here.
 
-Three rates: promised is what was asked for; expected is what this shape has with the keys that were counted; by the
+Three rates: promised is what was asked for; expected is what this shape has with the keys that were counted; by the \
 bits is what the bits as they are will show. The first is a promise while the filter holds no more than its capacity.
 
 Exit codes: 0 the file is intact, 2 it is damaged or no filter.")]
@@ -223,8 +223,8 @@ fn shape(dimensions: &Dimensions) -> String {
 fn between(estimate: &Estimate) -> String {
     let whole = |value: f64| grouped(value.round() as u64);
     match estimate.high {
-        Some(high) => format!("{} ({} to {})", whole(estimate.value), whole(estimate.low), whole(high)),
-        None => format!("at least {}: every bit is set", whole(estimate.low)),
+        Some(high) => format!("about {} keys ({} to {})", whole(estimate.value), whole(estimate.low), whole(high)),
+        None => format!("at least {} keys: every bit is set", whole(estimate.low)),
     }
 }
 
@@ -255,14 +255,14 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     row(
         "keys",
         format!(
-            "{} counted of {}, room for {} more, {then}",
+            "{} of {}, room for {} more, {then}",
             grouped(description.len),
             grouped(description.capacity),
             grouped(remaining)
         ),
     );
     if let Some(reading) = reading {
-        row("by the bits", format!("about {} keys", between(&reading.estimate)));
+        row("by the bits", between(&reading.estimate));
     }
     let by_bits = reading.map_or_else(String::new, |reading| format!(", {} by the bits", percent(reading.rate)));
     row(

@@ -36,10 +36,10 @@ use failure::{DONE, ERROR, Failure};
 Exit codes: 0 done (check: some key may be there), 1 check: no key is there, 2 error.",
     after_long_help = "\
 Examples:
-  bloomgate plan --items 10M --rate 1%          which filter, how large
-  bloomgate build -o urls.bloom urls.txt        a filter of the lines of a file
-  bloomgate check urls.bloom < keys.txt         prints the keys that may be there
-  bloomgate info urls.bloom                     what is in it, and a picture
+  bloomgate plan --items 10M --rate 1%      which filter, how large
+  bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
+  bloomgate check urls.bloom < keys.txt     prints the keys that may be there
+  bloomgate info urls.bloom                 what is in it, and a picture
 
 Exit codes:
   0  done; for check: at least one key may be there

@@ -121,7 +121,7 @@ pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
@@ -139,6 +139,11 @@ pub fn short(number: f64) -> String {
         -4..=2 => format!("{number:.*}", usize::try_from(2 - digits).unwrap_or(0)),
         _ => format!("{number:.0}"),
     }
+}
+
+/// A quantity: whole and grouped from a thousand on, three digits below.
+pub fn many(number: f64) -> String {
+    if number >= 1000.0 { grouped(number.round() as u64) } else { short(number) }
 }
 
 /// 1264640 bytes as `1.26 MB`.
@@ -160,7 +165,7 @@ pub fn bytes(bytes: u64) -> String {
 pub fn percent(rate: f64) -> String {
     if rate == 0.0 {
         "0 %".into()
-    } else if rate < 1e-6 {
+    } else if rate < 1e-5 {
         format!("{rate:.1e}")
     } else {
         format!("{} %", short(rate * 100.0))
@@ -240,8 +245,8 @@ mod tests {
             ["0 bytes", "999 bytes", "1.00 kB", "1.26 MB", "1.00 MB"]
         );
         assert_eq!(
-            [0.0, 0.01, 0.00998, 0.873, 1e-5, 1e-9].map(percent),
-            ["0 %", "1.00 %", "0.998 %", "87.3 %", "0.00100 %", "1.0e-9"]
+            [0.0, 0.01, 0.00998, 0.873, 1e-4, 1e-9].map(percent),
+            ["0 %", "1.00 %", "0.998 %", "87.3 %", "0.0100 %", "1.0e-9"]
         );
         assert_eq!([2e-3, 5e-8, 90.0, 0.0].map(time), ["2.00 ms", "50.0 ns", "90.0 s", "0.00 ns"]);
     }

@@ -20,6 +20,7 @@ Examples:
   bloomgate plan --items 50M --absent-share 90% --lookup-cost 2ms --lookups-per-second 20k
 
 Numbers: 1000000, 1e6, 10M. Sizes: 64MB is 64,000,000 bytes, 1GiB is 2^30. Rates: 0.01 or 1%. Times: 50us, 2ms.
+
 Exit codes: 0 a plan was made, 2 error.")]
 pub struct Args {
     /// Keys in the set today
@@ -180,7 +181,9 @@ fn on_screen(
     };
     out.push_str(&format!("{}\n", paint(STRONG, verdict)));
     advice.reasons.iter().for_each(|reason| out.push_str(&wrapped("  + ", reason)));
-    advice.when_not.iter().for_each(|not| out.push_str(&wrapped("  - not ", not)));
+    // Of "no filter" the advice says from where on one pays, of the rest when they would be wrong.
+    let otherwise = if matches!(advice.choice, Choice::NoFilter { .. }) { "  - but " } else { "  - not " };
+    advice.when_not.iter().for_each(|when| out.push_str(&wrapped(otherwise, when)));
     if let Some(kind) = advice.better_later {
         out.push_str(&wrapped("  ~ ", &format!("a {kind} filter would fit better; it is not in this version")));
     }
@@ -194,9 +197,9 @@ fn on_screen(
         out.push_str(&wrapped(
             "  ",
             &format!(
-                "{} lookups avoided and {} false positives {per}: {} saved {per}.",
-                number::short(savings.avoided_per_second),
-                number::short(savings.false_positives_per_second),
+                "{} lookups avoided and {} false positives {per}: {} of work saved {per}.",
+                number::many(savings.avoided_per_second),
+                number::many(savings.false_positives_per_second),
                 number::time(savings.saved_seconds_per_second),
             ),
         ));

@@ -14,9 +14,12 @@ impl Progress {
         let (bar, template) = match bytes {
             Some(bytes) => (
                 ProgressBar::new(bytes),
-                "{msg} [{bar:24.cyan/dim}] {bytes:>10} of {total_bytes:<10} {bytes_per_sec:>12} {eta:>4} left",
+                "{msg} [{wide_bar:.cyan/dim}] {percent:>3} % {decimal_bytes_per_sec:>13} {eta:>4} left",
             ),
-            None => (ProgressBar::new_spinner(), "{msg} {spinner} {bytes:>10} {bytes_per_sec:>12} {elapsed:>4}"),
+            None => (
+                ProgressBar::new_spinner(),
+                "{msg} {spinner} {decimal_bytes:>10} {decimal_bytes_per_sec:>13} {elapsed:>4}",
+            ),
         };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style.progress_chars("=> "));

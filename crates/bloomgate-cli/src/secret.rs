@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use bloomgate::Secret;
 
-use crate::failure::{DONE, Outcome};
+use crate::failure::{DONE, Failure, Outcome};
 use crate::screen;
 
 /// Make a secret for keyed filters
@@ -18,8 +18,8 @@ Examples:
   bloomgate build -o urls.bloom --secret-file urls.secret urls.txt
   bloomgate check urls.bloom --secret-file urls.secret < keys.txt
 
-Who knows the hash of a filter can choose keys that always answer \"maybe\" or that fill it up. A secret keys the hash.
-It is never written into a filter: only its id is, which names it and tells nothing about it. Lose the secret and the
+Who knows the hash of a filter can choose keys that always answer \"maybe\" or that fill it up. A secret keys the hash. \
+It is never written into a filter: only its id is, which names it and tells nothing about it. Lose the secret and the \
 filter can answer nothing: keep it like a password.")]
     New {
         /// The new file (mode 0600); a file that is there already is left alone. Without it: standard output
@@ -34,6 +34,12 @@ pub fn run(verb: &Verb) -> Outcome {
     let secret = Secret::generate()?;
     match output {
         Some(path) => {
+            if path.exists() {
+                return Err(Failure::at(
+                    path,
+                    "exists already and is left alone: a filter may need it; name another file, or remove this one",
+                ));
+            }
             secret.write_file(path)?;
             screen::tell(format_args!(
                 "{}: a new secret with the id {}; keep it like a password",
