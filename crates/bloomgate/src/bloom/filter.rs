@@ -27,7 +27,8 @@ use crate::math::estimate::Estimate;
 /// # Ok::<(), bloomgate::Error>(())
 /// ```
 ///
-/// Places: [`Owned`] (one writer, `&mut self`), [`Shared`] (many writers, `&self`; the same bits and the same file).
+/// Places: [`Owned`] (one writer, `&mut self`), [`Shared`] (many writers, `&self`; the same bits and the same file),
+/// [`Mapped`](crate::Mapped) (that file, queried in place).
 pub struct Bloom<L: Layout, S: Store = Owned> {
     layout: L,
     contract: Contract,
@@ -72,33 +73,42 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     #[doc(alias = "mexists")]
     pub fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
         check_lengths(keys.len(), answers.len())?;
-        if S::CHECKED && !self.store.admitted() {
-            for (key, answer) in keys.iter().zip(answers) {
-                *answer = self.contains(key)?;
-            }
-            return Ok(());
-        }
         self.contains_all(KeyDigests { contract: &self.contract, keys }, answers)
     }
 
     /// [`contains_batch`](Self::contains_batch) for digests.
     pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         check_lengths(digests.len(), answers.len())?;
-        if S::CHECKED && !self.store.admitted() {
-            for (&digest, answer) in digests.iter().zip(answers) {
-                *answer = self.contains_digest(digest);
-            }
-            return Ok(());
-        }
         self.contains_all(digests, answers)
     }
 
     fn contains_all(&self, digests: impl Digests, answers: &mut [bool]) -> Result<()> {
+        if S::CHECKED && !self.store.admitted() {
+            return self.contains_checked(digests, answers);
+        }
         self.layout.contains_all(self.store.words(), digests, answers)
     }
 
+    /// A batch over words that are not all verified: keys whose words are good go the fast way together.
+    fn contains_checked(&self, mut digests: impl Digests, mut answers: &mut [bool]) -> Result<()> {
+        let mut chunk = [Digest::default(); CHUNK];
+        loop {
+            let now = match digests.next(&mut chunk)? {
+                0 => return Ok(()),
+                count => &chunk[..count],
+            };
+            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
+            if now.iter().fold(true, |all, &digest| self.admit(digest) && all) {
+                self.layout.contains_all(self.store.words(), now, done)?;
+            } else {
+                now.iter().zip(done).for_each(|(&digest, answer)| *answer = self.contains_digest(digest));
+            }
+            answers = rest;
+        }
+    }
+
     /// Whether every word that this digest reads may be believed.
-    #[cold]
+    #[inline]
     fn admit(&self, digest: Digest) -> bool {
         let mut all = true;
         self.layout.each_word(digest, |word| all &= self.store.admit(word));

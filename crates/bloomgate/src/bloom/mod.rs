@@ -23,7 +23,6 @@ pub use layout::Layout;
 pub use partitioned::PartitionedLayout;
 pub use scalable::{Scalable, ScalableBuilder};
 
-#[allow(unused_imports)]
 pub(crate) use stage::Stage;
 
 use crate::bits::Owned;

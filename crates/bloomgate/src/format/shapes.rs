@@ -42,6 +42,9 @@ const TIGHTENING_THEN: Tag = Tag::critical(38);
 // COUNTS.
 const LEN: Tag = Tag::critical(1);
 
+/// The most keys that a count may speak of: years of inserting, and 64 stages of it still add up in 64 bits.
+const MAX_LEN: u64 = 1 << 56;
+
 /// The words of one payload and what they mean.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cells {
@@ -307,7 +310,11 @@ fn read_piece(head: &Head, part: u16, kind: Kind) -> Result<Piece> {
     let cells = Cells::read(kind, &fields).map_err(|refusal| outside(part, refusal))?;
     let promise = read_promise(kind, &fields)?;
     let counts = FieldReader::parse(SectionType::COUNTS, head.body(SectionType::COUNTS, part)?, &[LEN])?;
-    Ok(Piece { cells, promise, len: counts.u64(LEN)? })
+    let len = counts.u64(LEN)?;
+    if len > MAX_LEN {
+        return Err(corrupt(format!("COUNTS of part {part}: {len} keys; at most 2^56 expected")));
+    }
+    Ok(Piece { cells, promise, len })
 }
 
 fn read_chain(head: &Head) -> Result<Plan> {

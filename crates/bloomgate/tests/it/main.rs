@@ -2,4 +2,6 @@
 
 mod golden_digests;
 mod file;
+mod file_damage;
+mod golden;
 mod promise;
