@@ -142,8 +142,8 @@ struct Built {
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
     let contract = contract(args)?;
-    file::check_target(&args.output)?;
     let sources = Source::all(&args.files);
+    file::check_target(&args.output, &sources)?;
     if sources.iter().filter(|&source| *source == Source::Stdin).count() > 1 {
         return Err(Failure::Message("standard input (-) is named more than once: it can be read once".into()));
     }

@@ -7,6 +7,7 @@ use bloomgate::format::{Compression, OpenOptions, SaveOptions, gaps};
 use bloomgate::{AnyFilter, ErrorKind, Secret};
 
 use crate::failure::Failure;
+use crate::keys::Source;
 
 /// A filter that can be asked.
 pub enum Opened {
@@ -59,10 +60,25 @@ pub fn pays(filter: &AnyFilter) -> bool {
     gaps::worth_it(filter.fill_ratio())
 }
 
-/// Refuses a place that cannot be written to before an hour was spent on reading keys.
-pub fn check_target(path: &Path) -> Result<(), Failure> {
+/// Refuses a place that cannot or must not be written to, before an hour was spent on reading keys.
+pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
     if path.is_dir() {
         return Err(Failure::at(path, "is a directory: name the file to write"));
+    }
+    // The output takes the place of what was there: right for a file, a disaster for /dev/null.
+    if path.exists() && !path.is_file() {
+        return Err(Failure::at(path, "is no plain file and would be replaced: name the file to write"));
+    }
+    if path.as_os_str() == "-" {
+        return Err(Failure::Message("a filter is written to a file, not to standard output: name one with -o".into()));
+    }
+    for source in sources {
+        if let Source::File(from) = source
+            && let (Ok(from), Ok(to)) = (from.canonicalize(), path.canonicalize())
+            && from == to
+        {
+            return Err(Failure::at(path, "is read and would be replaced by the filter: write to another file"));
+        }
     }
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -196,14 +196,13 @@ impl<R: Read> KeyReader<R> {
                 return Ok(None);
             }
             // Only empty lines: nothing to hand out, and the source may have more.
-            let any = self.cut.keep_empty
-                || self.block[..self.taken].iter().any(|&byte| byte != separator && !(self.cut.crlf && byte == b'\r'));
-            if any {
+            if keys_of(&self.block[..self.taken], self.cut).next().is_some() {
                 break;
             }
         }
         let block = &self.block[..self.taken];
-        let keys = self.split(block);
+        let mut keys = Vec::with_capacity(block.len() / 16);
+        keys.extend(keys_of(block, self.cut));
         let counted = Cell::new((0, self.lines));
         Ok(Some(Keys {
             keys,
@@ -258,24 +257,25 @@ impl<R: Read> KeyReader<R> {
         self.taken = self.filled;
         Ok(self.taken > 0)
     }
+}
 
-    fn split<'b>(&self, block: &'b [u8]) -> Vec<&'b [u8]> {
-        let separator = self.cut.separator();
-        let mut keys = Vec::with_capacity(block.len() / 16);
-        let mut rest = block;
+/// The keys in a block, which ends with a key.
+fn keys_of(block: &[u8], cut: Cut) -> impl Iterator<Item = &[u8]> {
+    let mut rest = block;
+    std::iter::from_fn(move || {
         while !rest.is_empty() {
-            let end = find(separator, rest);
+            let end = find(cut.separator(), rest);
             let mut key = &rest[..end];
             rest = &rest[(end + 1).min(rest.len())..];
-            if self.cut.crlf {
+            if cut.crlf {
                 key = key.strip_suffix(b"\r").unwrap_or(key);
             }
-            if !key.is_empty() || self.cut.keep_empty {
-                keys.push(key);
+            if !key.is_empty() || cut.keep_empty {
+                return Some(key);
             }
         }
-        keys
-    }
+        None
+    })
 }
 
 /// Where a byte first stands, or the length: eight bytes a step (the zero-byte test of Mycroft, 1987).
@@ -335,6 +335,8 @@ mod tests {
         }
         let crlf = read(b"a\r\n\r\nb\r\nc\n", 3, Cut { crlf: true, ..Cut::default() });
         assert_eq!(crlf, [(1, b"a".to_vec()), (3, b"b".to_vec()), (4, b"c".to_vec())]);
+        let returns = read(b"\r\n\r\r\n", 1, Cut { crlf: true, ..Cut::default() });
+        assert_eq!(returns, [(2, b"\r".to_vec())], "one CR belongs to the line end, the other is the key");
         let empty = read(b"\na\n\n", 2, Cut { keep_empty: true, ..Cut::default() });
         assert_eq!(empty, [(1, b"".to_vec()), (2, b"a".to_vec()), (3, b"".to_vec())]);
         let null = read(b"a\nb\0\0c", 2, Cut { null: true, ..Cut::default() });

@@ -136,6 +136,9 @@ fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
         assert!(scene.read("f.bloom") == before, "{arguments}: the old file changed");
     }
     scene.run("build -o folder good.txt").refused(&["folder", "directory"]);
+    scene.run("build -o good.txt bad.txt ./good.txt").refused(&["good.txt", "replaced"]);
+    scene.run("build -o /dev/null good.txt").refused(&["/dev/null", "replaced"]);
+    scene.run("build -o - good.txt").refused(&["standard output"]);
     scene.run("build -o nowhere/f.bloom good.txt").refused(&["nowhere", "no such directory"]);
     scene.run_with("build -o f.bloom --keys text", &b"fine\nnot \xff text\n"[..]).refused(&[
         "standard input:2:",
