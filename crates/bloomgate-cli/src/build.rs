@@ -300,8 +300,11 @@ fn into_digests(contract: &Contract, keys: &Keys<'_>, digests: &mut Vec<Digest>)
 
 fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
     let Built { filter, read, different } = built;
-    // What the bits say, unless it was counted; the bits cannot speak of more keys than were read.
-    let distinct = different.unwrap_or_else(|| (filter.approximate_count().value.round() as u64).min(*read));
+    // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
+    // insertion instead), and no more than were read.
+    let certain = if filter.kind() == Kind::Counting { 0 } else { filter.len() };
+    let by_bits = || (filter.approximate_count().value.round() as u64).max(certain).min(*read);
+    let distinct = different.unwrap_or_else(by_bits);
     let bits_per_key = filter.size_in_bytes() as f64 * 8.0 / distinct.max(1) as f64;
     if args.json {
         let object = Object::default()

@@ -32,9 +32,7 @@ pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> 
         mapped => mapped.map(Opened::InPlace),
     };
     opened.map_err(|error| match error.kind() {
-        ErrorKind::Secret if secret.is_none() => {
-            Failure::Message(format!("{error}; give the file of the secret with --secret-file"))
-        }
+        ErrorKind::Secret if secret.is_none() => Failure::Message(format!("{error}, with --secret-file FILE")),
         _ => error.into(),
     })
 }

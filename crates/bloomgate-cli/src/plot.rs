@@ -47,8 +47,8 @@ impl Canvas {
 pub fn rate_curve(curve: &[Point], mark: Option<Point>, unicode: bool, label: impl Fn(f64) -> String) -> String {
     let (Some(first), Some(last)) = (curve.first(), curve.last()) else { return String::new() };
     let lowest = curve.iter().map(|point| point.rate).fold(1.0, f64::min).max(1e-15);
-    // Whole decades, so that the labels are round.
-    let floor = lowest.log10().floor().min(-1.0);
+    // Whole decades, so that the labels are round; a curve that dips just below one ends on it.
+    let floor = (lowest.log10() + 0.2).floor().min(-1.0);
     let mut canvas = Canvas { unicode, cells: vec![[0; WIDTH]; HEIGHT] };
     let (columns, rows) = (canvas.columns(), canvas.rows());
     let at_row = |rate: f64, rows: usize| {
