@@ -1,2 +1,83 @@
-//! The `bloomgate` command.
-fn main() {}
+//! The `bloomgate` command: reads the arguments, runs one verb, gives back its exit code.
+#![forbid(unsafe_code)]
+
+mod build;
+mod check;
+mod digest;
+mod failure;
+mod file;
+mod info;
+mod json;
+mod keys;
+mod number;
+mod picture;
+mod plan;
+mod plot;
+mod progress;
+mod screen;
+mod secret;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::{DONE, ERROR, Failure};
+
+/// Is this key definitely absent, or maybe present? Filters that keep their promise.
+///
+/// A filter answers for a set of keys in about 10 bits a key: "no" is never wrong, "maybe" is wrong as often as was
+/// asked for (1 % unless said otherwise).
+#[derive(Parser)]
+#[command(
+    name = "bloomgate",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Exit codes: 0 done (check: some key may be there), 1 check: no key is there, 2 error.",
+    after_long_help = "\
+Examples:
+  bloomgate plan --items 10M --rate 1%      which filter, how large
+  bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
+  bloomgate check urls.bloom < keys.txt     prints the keys that may be there
+  bloomgate info urls.bloom                 what is in it, and a picture
+
+Exit codes:
+  0  done; for check: at least one key may be there
+  1  check: every key is certainly absent
+  2  error, with a message on standard error
+
+NO_COLOR=1 turns colours off; they are off by themselves when the output is not a terminal."
+)]
+struct Command {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Plan(plan::Args),
+    Build(build::Args),
+    Check(check::Args),
+    Info(info::Args),
+    #[command(subcommand)]
+    Secret(secret::Verb),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Command::parse().verb {
+        Verb::Plan(args) => plan::run(&args),
+        Verb::Build(args) => build::run(&args),
+        Verb::Check(args) => check::run(&args),
+        Verb::Info(args) => info::run(&args),
+        Verb::Secret(verb) => secret::run(&verb),
+    };
+    ExitCode::from(match outcome {
+        Ok(code) => code,
+        // Whoever read our output has seen enough: that is no error.
+        Err(Failure::Gone) => DONE,
+        Err(Failure::Message(message)) => {
+            screen::complain(message);
+            ERROR
+        }
+    })
+}

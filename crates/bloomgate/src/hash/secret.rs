@@ -136,20 +136,30 @@ impl Secret {
     /// that is there already is left alone and refused.
     pub fn write_file(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
+        let doing = || format!("writing the secret file {}", path.display());
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options
+            .open(path)
+            .map_err(|error| Error::io(doing(), error))
+            .and_then(|mut file| {
+                self.write_hex(&mut file)?;
+                file.sync_all().map_err(|error| Error::io(doing(), error))
+            })
+    }
+
+    /// Writes the secret as 64 hexadecimal digits and a line feed, to wherever the caller keeps secrets. The one door
+    /// by which a secret leaves; [`write_file`](Self::write_file) is the usual way through it.
+    pub fn write_hex(&self, out: &mut impl Write) -> Result<()> {
         let mut text = [b'\n'; 2 * BYTES + 1];
         for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
             *pair = [byte >> 4, byte & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]);
         }
-        let written = options.open(path).and_then(|mut file| {
-            file.write_all(&text)?;
-            file.sync_all()
-        });
+        let written = out.write_all(&text);
         wipe(&mut text);
-        written.map_err(|error| Error::io(format_args!("writing the secret file {}", path.display()), error))
+        written.map_err(|error| Error::io("writing the secret", error))
     }
 
     /// Another secret, made from this one for a name: the same name gives the same secret, and the

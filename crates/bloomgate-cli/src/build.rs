@@ -1,0 +1,364 @@
+//! `bloomgate build`: from keys in files or on standard input to a filter in a file.
+//!
+//! A filter is sized before the first key goes in. When nobody says how many keys there are, files are read twice (the
+//! first time to count), and a pipe is kept in memory as digests, 16 bytes a key, until it ends.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use bloomgate::hash::Algorithm;
+use bloomgate::{AnyFilter, Blocked, Classic, Contract, Counting, Digest, Encoding, Kind, Partitioned, Scalable};
+use bloomgate::{Secret, WhenFull};
+
+use crate::digest;
+use crate::failure::{DONE, Failure, Outcome};
+use crate::file;
+use crate::json::Object;
+use crate::keys::{Cut, KeyReader, Keys, Source};
+use crate::number;
+use crate::progress::Progress;
+use crate::screen::{self, WARN, paint};
+
+/// The first stage of a chain when nothing is known: what a hash set would have done for.
+const FIRST_STAGE: u64 = 10_000;
+/// Digests inserted at once from memory: enough to hide the cost of the call.
+const BATCH: usize = 8192;
+
+/// Build a filter from the lines of files or standard input
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  bloomgate build -o urls.bloom --rate 0.01 urls.txt
+  zcat urls.gz | bloomgate build -o urls.bloom --items 50M
+  find / -print0 | bloomgate build -o files.bloom --null
+  bloomgate build -o ids.bloom --keys u64 --rate 0.1% ids-*.txt
+  bloomgate build -o users.bloom --secret-file users.secret users.txt
+
+Without --items, files are read twice: first to count the keys. Lines that occur more than once are counted each time, \
+so the filter is then a little larger than it has to be, and its rate a little better. From a pipe the digests of all \
+keys are kept in memory (16 bytes a key) until it ends, and different keys are counted exactly. With --kind scalable a \
+pipe is read once, and the filter grows.
+
+A key is a line without its line feed, any bytes but that; the last line needs none. A CR is part of the key unless \
+--crlf is given. Empty lines are skipped unless --keep-empty is given. A key may be 16 MiB long.
+
+The output is written beside and renamed when it is complete: a build that fails leaves the old file as it was. \
+The same keys in the same order, read in the same way with the same options, give the same file, byte for byte.
+
+Exit codes: 0 done, 2 error.")]
+pub struct Args {
+    /// The file to write
+    #[arg(short, long, value_name = "FILTER")]
+    output: PathBuf,
+    /// Files of keys, one a line; - or none is standard input
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// False positives to promise: the share of absent keys that get a "maybe"
+    #[arg(long, value_name = "P", value_parser = number::rate, default_value = "0.01", allow_negative_numbers = true)]
+    rate: f64,
+    /// How many different keys there will be, such as 10M; counted when not given
+    #[arg(long, value_name = "N", value_parser = number::count, allow_negative_numbers = true)]
+    items: Option<u64>,
+    /// Room for more keys later, as a factor on their number
+    #[arg(long, value_name = "FACTOR", value_parser = number::factor, default_value = "1", allow_negative_numbers = true)]
+    headroom: f64,
+    /// blocked (fastest), classic (smallest), partitioned, counting (keys can be removed) or scalable (grows)
+    #[arg(long, value_parser = kind, default_value = "blocked")]
+    kind: Kind,
+    /// When there are more keys than it was made for: go-on (the rate rises), refuse (the build fails) or grow (scalable)
+    /// [default: grow for scalable, go-on for the others]
+    #[arg(long, value_name = "WHAT", value_parser = when_full)]
+    when_full: Option<WhenFull>,
+    /// What the keys are: bytes, text, u64, i64, u128, i128, uuid, tuple(u64,text), prefix-length(8) ...
+    #[arg(long, value_name = "ENCODING", value_parser = encoding, default_value = "bytes")]
+    keys: Encoding,
+    /// xxh3 or murmur3 for keys you trust; siphash13, siphash24 or blake2b with a secret
+    /// [default: xxh3, or siphash13 with --secret-file]
+    #[arg(long, value_parser = algorithm)]
+    hash: Option<Algorithm>,
+    /// Seed of xxh3 or murmur3
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Key the hash with the secret in this file (see bloomgate secret new)
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Compress the file where that pays (a filter that is mostly empty); such a file is loaded, not mapped
+    #[arg(long)]
+    compress: bool,
+    #[command(flatten)]
+    cut: Cut,
+    /// Print the summary as a JSON object on standard output
+    #[arg(long)]
+    json: bool,
+    /// No progress bar and no summary
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+fn kind(text: &str) -> Result<Kind, String> {
+    text.parse().map_err(|error: bloomgate::Error| error.to_string())
+}
+
+fn encoding(text: &str) -> Result<Encoding, String> {
+    text.parse().map_err(|error: bloomgate::Error| error.to_string())
+}
+
+fn algorithm(text: &str) -> Result<Algorithm, String> {
+    match text.parse() {
+        Ok(Algorithm::Given) => {
+            Err("keys in files are no digests: use xxh3, murmur3, siphash13, siphash24 or blake2b".into())
+        }
+        Ok(algorithm) => Ok(algorithm),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn when_full(text: &str) -> Result<WhenFull, String> {
+    match text {
+        "go-on" => Ok(WhenFull::GoOn),
+        "refuse" => Ok(WhenFull::Refuse),
+        "grow" => Ok(WhenFull::Grow),
+        _ => Err(format!("{text:?} is none of go-on, refuse, grow")),
+    }
+}
+
+/// The name of what happens past the capacity, as the option writes it.
+pub fn when_full_name(when_full: WhenFull) -> &'static str {
+    match when_full {
+        WhenFull::GoOn => "go-on",
+        WhenFull::Refuse => "refuse",
+        WhenFull::Grow => "grow",
+    }
+}
+
+/// What came of it.
+struct Built {
+    filter: AnyFilter,
+    read: u64,
+    /// Different keys, where they were counted.
+    different: Option<u64>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args) -> Outcome {
+    let contract = contract(args)?;
+    let sources = Source::all(&args.files);
+    file::check_target(&args.output, &sources)?;
+    if sources.iter().filter(|&source| *source == Source::Stdin).count() > 1 {
+        return Err(Failure::Message("standard input (-) is named more than once: it can be read once".into()));
+    }
+    let built = build(args, contract, &sources)?;
+    let saved = file::save(&built.filter, &args.output, args.compress)?;
+    report(args, &built, &saved)
+}
+
+fn contract(args: &Args) -> Result<Contract, Failure> {
+    let secret = args.secret_file.as_deref().map(Secret::read_file).transpose()?;
+    let usual = if secret.is_some() { Algorithm::SipHash13 } else { Algorithm::Xxh3 };
+    let hash = args.hash.unwrap_or(usual);
+    if hash.is_keyed() && secret.is_none() {
+        return Err(Failure::Message(format!(
+            "{hash} is keyed and needs a secret: make one with `bloomgate secret new -o FILE` and give it with \
+             --secret-file FILE, or use --hash xxh3 for keys you trust"
+        )));
+    }
+    Ok(Contract::new(hash, args.seed, secret.as_ref())?.with_encoding(args.keys))
+}
+
+fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, Failure> {
+    // What can be read twice, and how long it all is; nothing if one of them is a pipe.
+    let mut bytes = Some(0u64);
+    for source in sources {
+        bytes = match (bytes, source.rereadable()?) {
+            (Some(sum), Some(bytes)) => Some(sum.saturating_add(bytes)),
+            _ => None,
+        };
+    }
+    let items = match (args.items, bytes) {
+        (Some(items), _) => items,
+        (None, Some(bytes)) => count(args, sources, bytes)?,
+        (None, None) if args.kind == Kind::Scalable => FIRST_STAGE,
+        (None, None) => return gather(args, contract, sources),
+    };
+    let mut filter = empty(args, items, contract)?;
+    let progress = Progress::new("building", bytes, args.quiet);
+    let mut read = 0;
+    for source in sources {
+        let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        while let Some(keys) = reader.next()? {
+            insert(&mut filter, &keys)?;
+            read += keys.keys.len() as u64;
+            progress.advance(keys.bytes);
+        }
+    }
+    Ok(Built { filter, read, different: None })
+}
+
+/// The first of two passes: how many keys there are, those that occur twice counted twice.
+fn count(args: &Args, sources: &[Source], bytes: u64) -> Result<u64, Failure> {
+    let progress = Progress::new("counting", Some(bytes), args.quiet);
+    let mut items = 0;
+    for source in sources {
+        let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        // Standard input shares its place in the file with every copy of it: it has to go back to where it was.
+        let start = source.position()?;
+        while let Some(keys) = reader.next()? {
+            items += keys.keys.len() as u64;
+            progress.advance(keys.bytes);
+        }
+        source.rewind(start)?;
+    }
+    Ok(items)
+}
+
+/// One pass over what cannot be read again: digests are kept, the different ones counted, and the filter made then.
+fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, Failure> {
+    let progress = Progress::new("reading", None, args.quiet);
+    let mut digests: Vec<Digest> = Vec::new();
+    for source in sources {
+        let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        while let Some(keys) = reader.next()? {
+            digests.try_reserve(keys.keys.len()).map_err(|_| {
+                Failure::Message(format!(
+                    "no memory for the digests of more than {} keys: give --items, or --kind scalable, and none are kept",
+                    number::grouped(digests.len() as u64)
+                ))
+            })?;
+            into_digests(&contract, &keys, &mut digests)?;
+            progress.advance(keys.bytes);
+        }
+    }
+    drop(progress);
+    // Sorted, equal keys stand together. Their order makes no difference to the bits.
+    digests.sort_unstable();
+    let different = digests.chunk_by(|a, b| a == b).count() as u64;
+    let mut filter = empty(args, different, contract)?;
+    for batch in digests.chunks(BATCH) {
+        filter.insert_digests(batch)?;
+    }
+    Ok(Built { filter, read: digests.len() as u64, different: Some(different) })
+}
+
+/// An empty filter of the kind that was asked for.
+fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failure> {
+    let usual = if args.kind == Kind::Scalable { WhenFull::Grow } else { WhenFull::GoOn };
+    let when_full = args.when_full.unwrap_or(usual);
+    macro_rules! build {
+        ($filter:ident) => {
+            $filter::builder()
+                .items(items)
+                .rate(args.rate)
+                .headroom(args.headroom)
+                .when_full(when_full)
+                .contract(contract)
+                .build()?
+                .into()
+        };
+    }
+    Ok(match args.kind {
+        Kind::Blocked => build!(Blocked),
+        Kind::Classic => build!(Classic),
+        Kind::Partitioned => build!(Partitioned),
+        Kind::Counting => build!(Counting),
+        Kind::Scalable => build!(Scalable),
+        other => return Err(Failure::Message(format!("this command cannot build a {other} filter"))),
+    })
+}
+
+fn insert(filter: &mut AnyFilter, keys: &Keys<'_>) -> Result<(), Failure> {
+    let inserted = if digest::takes_bytes(filter.contract()) {
+        filter.insert_batch(&keys.keys)
+    } else {
+        let mut digests = Vec::with_capacity(keys.keys.len());
+        into_digests(filter.contract(), keys, &mut digests)?;
+        filter.insert_digests(&digests)
+    };
+    inserted.map(|_| ()).map_err(|error| match error.kind() {
+        bloomgate::ErrorKind::Full => Failure::Message(format!(
+            "{} and after: there are more keys than the {} that the filter is for, and --when-full refuse was given: \
+             give a larger --items or --headroom",
+            keys.place(0),
+            number::grouped(filter.capacity())
+        )),
+        _ => error.into(),
+    })
+}
+
+fn into_digests(contract: &Contract, keys: &Keys<'_>, digests: &mut Vec<Digest>) -> Result<(), Failure> {
+    if digest::takes_bytes(contract) {
+        digests.extend(keys.keys.iter().map(|key| contract.digest_bytes(key)));
+        return Ok(());
+    }
+    let mut scratch = Vec::new();
+    for (at, key) in keys.keys.iter().enumerate() {
+        let digest = digest::digest(contract, key, &mut scratch)
+            .map_err(|error| Failure::Message(format!("{}: {error}", keys.place(at))))?;
+        digests.push(digest);
+    }
+    Ok(())
+}
+
+fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
+    let Built { filter, read, different } = built;
+    // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
+    // insertion instead), and no more than were read.
+    let certain = if filter.kind() == Kind::Counting { 0 } else { filter.len() };
+    let by_bits = || (filter.approximate_count().value.round() as u64).max(certain).min(*read);
+    let distinct = different.unwrap_or_else(by_bits);
+    let bits_per_key = filter.size_in_bytes() as f64 * 8.0 / distinct.max(1) as f64;
+    if args.json {
+        let object = Object::default()
+            .text("path", args.output.to_string_lossy())
+            .text("kind", filter.kind().name())
+            .whole("keys_read", *read)
+            .whole("distinct", distinct)
+            .flag("distinct_is_exact", different.is_some())
+            .whole("capacity", filter.capacity())
+            .whole("filter_bytes", filter.size_in_bytes())
+            .whole("file_bytes", saved.bytes)
+            .number("bits_per_key", bits_per_key)
+            .number("promised_rate", filter.promised_rate())
+            .number("expected_rate", filter.expected_rate())
+            .text("contract", filter.contract().describe())
+            .text("address", &saved.address);
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", object.close())?;
+        out.flush()?;
+    }
+    if !args.quiet {
+        screen::tell(format_args!(
+            "{}: {} keys read, {}{} different; {} in {}, {:.2} bits/key; expected rate {} ({} promised)",
+            args.output.display(),
+            number::grouped(*read),
+            if different.is_some() { "" } else { "about " },
+            number::grouped(distinct),
+            filter.kind(),
+            number::bytes(saved.bytes),
+            bits_per_key,
+            number::percent(filter.expected_rate()),
+            number::percent(filter.promised_rate()),
+        ));
+        warn(args, filter);
+    }
+    Ok(DONE)
+}
+
+/// What the user should know before the filter is used.
+fn warn(args: &Args, filter: &AnyFilter) {
+    let over = filter.len() > filter.capacity() && filter.expected_rate() > filter.promised_rate() * 1.001;
+    if over {
+        screen::tell(format_args!(
+            "{} it was made for {} keys and holds more: the rate is above the promise; build again with a larger \
+             --items, or with --kind scalable",
+            paint(WARN, "warning:"),
+            number::grouped(filter.capacity())
+        ));
+    }
+    if args.compress && !file::pays(filter) {
+        screen::tell(format_args!(
+            "{} the file is not compressed: a filter with {} of its bits set does not get smaller",
+            paint(WARN, "note:"),
+            number::percent(filter.fill_ratio())
+        ));
+    }
+}

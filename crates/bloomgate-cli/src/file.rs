@@ -1,0 +1,89 @@
+//! Filters in files: what the verbs need of the library's doors, with messages that name the file.
+
+use std::path::Path;
+
+use bloomgate::bits::Mapped;
+use bloomgate::format::{Compression, OpenOptions, SaveOptions, gaps};
+use bloomgate::{AnyFilter, ErrorKind, Secret};
+
+use crate::failure::Failure;
+use crate::keys::Source;
+
+/// A filter that can be asked.
+pub enum Opened {
+    /// In its file: opens at once, however large it is.
+    InPlace(AnyFilter<Mapped>),
+    /// In memory, because it was compressed.
+    Loaded(AnyFilter),
+}
+
+/// Opens a filter to be asked; a keyed one needs its secret.
+pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> {
+    let secret = secret_file.map(Secret::read_file).transpose()?;
+    let options = match &secret {
+        Some(secret) => OpenOptions::new().secret(secret),
+        None => OpenOptions::new(),
+    };
+    let opened = match AnyFilter::map_with(path, &options) {
+        // Compressed, or a machine whose words are the other way round.
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            AnyFilter::open_with(path, &options).map(Opened::Loaded)
+        }
+        mapped => mapped.map(Opened::InPlace),
+    };
+    opened.map_err(|error| match error.kind() {
+        ErrorKind::Secret if secret.is_none() => Failure::Message(format!("{error}, with --secret-file FILE")),
+        _ => error.into(),
+    })
+}
+
+/// What was written.
+pub struct Saved {
+    /// The size of the file.
+    pub bytes: u64,
+    /// Its content address.
+    pub address: String,
+}
+
+/// Saves a filter; whatever goes wrong, a file that was there stays as it was.
+pub fn save(filter: &AnyFilter, path: &Path, compress: bool) -> Result<Saved, Failure> {
+    let compression = if compress { Compression::WhereItPays } else { Compression::Never };
+    let address = filter.save_with(path, &SaveOptions::new().compress(compression))?;
+    let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();
+    Ok(Saved { bytes, address: address.to_string() })
+}
+
+/// Whether compression makes a file of this filter smaller.
+pub fn pays(filter: &AnyFilter) -> bool {
+    gaps::worth_it(filter.fill_ratio())
+}
+
+/// Refuses a place that cannot or must not be written to, before an hour was spent on reading keys.
+pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
+    if path.is_dir() {
+        return Err(Failure::at(path, "is a directory: name the file to write"));
+    }
+    // The output takes the place of what was there: right for a file, a disaster for /dev/null.
+    if path.exists() && !path.is_file() {
+        return Err(Failure::at(path, "is no plain file and would be replaced: name the file to write"));
+    }
+    if path.as_os_str() == "-" {
+        return Err(Failure::Message("a filter is written to a file, not to standard output: name one with -o".into()));
+    }
+    for source in sources {
+        if let Source::File(from) = source
+            && let (Ok(from), Ok(to)) = (from.canonicalize(), path.canonicalize())
+            && from == to
+        {
+            return Err(Failure::at(path, "is read and would be replaced by the filter: write to another file"));
+        }
+    }
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    if !parent.is_dir() {
+        return Err(Failure::at(parent, "there is no such directory: make it, or write elsewhere"));
+    }
+    Ok(())
+}

@@ -1,0 +1,433 @@
+//! `bloomgate info`: everything a filter's file says about itself, what its bits say, and a picture of them.
+//!
+//! No secret is needed: shape, counts and bits can be read without one, only questions need it.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use bloomgate::WhenFull;
+use bloomgate::format::{Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect};
+use bloomgate::math::estimate::{self, Estimate};
+use bloomgate::math::scalable::chain_rate;
+
+use crate::build::when_full_name;
+use crate::failure::{DONE, ERROR, Failure, Outcome};
+use crate::json::{self, Object};
+use crate::number::{bytes, grouped, percent};
+use crate::picture::{self, Cell, Regions};
+use crate::screen::{self, DIM, HEAD, WARN, paint, wrapped};
+
+/// Show what a filter is: shape, promise, fill, rates, checksums, and a picture of its bits
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "\
+Examples:
+  bloomgate info urls.bloom
+  bloomgate info --json urls.bloom | jq .estimated_rate
+  bloomgate info --verify urls.bloom && echo intact
+
+The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret here.
+
+Three rates: promised is what was asked for; expected is what this shape has with the keys that were counted; by the \
+bits is what the bits as they are will show. The first is a promise while the filter holds no more than its capacity.
+
+Exit codes: 0 the file is intact, 2 it is damaged or no filter.")]
+pub struct Args {
+    /// The filter
+    #[arg(value_name = "FILTER")]
+    filter: PathBuf,
+    /// Print one JSON object instead of the screen
+    #[arg(long)]
+    json: bool,
+    /// Only verify every checksum: one line
+    #[arg(long, conflicts_with = "json")]
+    verify: bool,
+    /// Draw with plain characters
+    #[arg(long)]
+    ascii: bool,
+}
+
+/// What the bits of one part say.
+struct Bits {
+    set: u64,
+    cells: u64,
+    estimate: Estimate,
+    rate: f64,
+    regions: Regions,
+}
+
+/// What the bits of all parts say.
+struct Reading {
+    fill: f64,
+    estimate: Estimate,
+    rate: f64,
+    parts: Vec<Bits>,
+}
+
+/// Runs the verb.
+pub fn run(args: &Args) -> Outcome {
+    let description = inspect(&args.filter)?;
+    let intact = description.is_intact() && description.sentinels_agree != Some(false);
+    // Damaged bits say nothing that can be believed.
+    let reading = if intact && !args.verify { Some(read_bits(&args.filter, &description)?) } else { None };
+    let text = if args.json {
+        in_json(&args.filter, &description, reading.as_ref()) + "\n"
+    } else if args.verify {
+        verdict(&args.filter, &description)
+    } else {
+        on_screen(&args.filter, &description, reading.as_ref(), screen::unicode(args.ascii))
+    };
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    for section in &description.sections {
+        if let Some(damage) = &section.damage {
+            screen::complain(format_args!("{}: {damage}", args.filter.display()));
+        }
+    }
+    if description.sentinels_agree == Some(false) {
+        screen::complain(format_args!(
+            "{}: its sentinels hash differently here than where it was written: it must not be asked; build it again",
+            args.filter.display()
+        ));
+    }
+    Ok(if intact { DONE } else { ERROR })
+}
+
+/// Reads every payload once more, to count what is set where.
+fn read_bits(path: &Path, description: &Description) -> Result<Reading, Failure> {
+    let file = File::open(path).map_err(|error| Failure::at(path, error))?;
+    let mut reader = SectionReader::from_file(file, Some(Limits::payload(u64::MAX)))?;
+    let lines = (picture::LINES / description.parts.len().max(1)).max(1);
+    let mut parts = Vec::with_capacity(description.parts.len());
+    for part in &description.parts {
+        let (cell, cells) = match part.dimensions {
+            Dimensions::Classic { bits, .. } => (Cell::Bit, bits),
+            Dimensions::Partitioned { slice_bits, hashes } => (Cell::Bit, slice_bits * u64::from(hashes)),
+            Dimensions::Blocked { lines, .. } => (Cell::Bit, lines * 512),
+            Dimensions::Counting { lines, counter_bits, .. } => (Cell::Counter(counter_bits.bits()), lines * 512),
+            _ => return Err(Failure::at(path, "a shape that this command does not know: use a newer one")),
+        };
+        let mut regions = Regions::new(cell, part.size_in_bytes, lines);
+        reader.read_payload(part.part, part.size_in_bytes, &mut |offset, bytes| {
+            regions.add(offset, bytes);
+            Ok(())
+        })?;
+        let set = regions.set();
+        let (estimate, rate) = estimate(part, set);
+        parts.push(Bits { set, cells, estimate, rate, regions });
+    }
+    let sum = |of: fn(&Bits) -> u64| parts.iter().map(of).sum::<u64>();
+    Ok(Reading {
+        fill: sum(|bits| bits.set) as f64 / sum(|bits| bits.cells).max(1) as f64,
+        estimate: parts.iter().fold(Estimate::default(), |all, bits| all + bits.estimate),
+        rate: chain_rate(parts.iter().map(|bits| bits.rate)),
+        parts,
+    })
+}
+
+/// The keys that so many set cells speak of, and the rate that they give.
+fn estimate(part: &PartDescription, set: u64) -> (Estimate, f64) {
+    match part.dimensions {
+        Dimensions::Classic { bits, hashes } => {
+            (estimate::classic(set, bits, hashes, estimate::Z), estimate::classic_rate(set, bits, hashes))
+        }
+        Dimensions::Partitioned { slice_bits, hashes } => {
+            // Slices differ from their mean by chance alone, and the product hardly feels it.
+            let fill = set as f64 / (slice_bits * u64::from(hashes)).max(1) as f64;
+            let fills = std::iter::repeat_n(fill, hashes as usize);
+            (estimate::partitioned(set, slice_bits, hashes, estimate::Z), estimate::partitioned_rate(fills))
+        }
+        Dimensions::Blocked { lines, lines_per_key, paired } => blocked(set, lines, lines_per_key, paired),
+        Dimensions::Counting { lines, lines_per_key, .. } => blocked(set, lines, lines_per_key, true),
+        _ => (Estimate::default(), 1.0),
+    }
+}
+
+fn blocked(set: u64, lines: u64, lines_per_key: u32, paired: bool) -> (Estimate, f64) {
+    (
+        estimate::blocked(set, lines, lines_per_key, paired, estimate::Z),
+        estimate::blocked_rate(set, lines, lines_per_key, paired),
+    )
+}
+
+fn hash(description: &Description) -> String {
+    match description.secret {
+        Some(id) => format!("{} with the secret {id}, over {}", description.algorithm, description.encoding),
+        None => format!("{} with seed {}, over {}", description.algorithm, description.seed, description.encoding),
+    }
+}
+
+/// Bits a key by the keys that the bits speak of; by those that were counted where the bits say nothing.
+fn bits_per_key(description: &Description, reading: Option<&Reading>) -> f64 {
+    let by_bits = reading.map(|reading| reading.estimate).filter(|estimate| estimate.high.is_some());
+    let keys = by_bits.map_or(description.len as f64, |estimate| estimate.value);
+    description.size_in_bytes as f64 * 8.0 / keys.max(1.0)
+}
+
+/// The sections by type, those of all parts together.
+fn sections(description: &Description) -> String {
+    let mut types: Vec<(String, u64, u64)> = Vec::new();
+    for described in &description.sections {
+        let name = described.section.kind.to_string();
+        match types.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, count, length)) => {
+                (*count, *length) = (*count + 1, length.saturating_add(described.section.length))
+            }
+            None => types.push((name, 1, described.section.length)),
+        }
+    }
+    let told = types.into_iter().map(|(name, count, length)| match count {
+        1 => format!("{name} {}", bytes(length)),
+        _ => format!("{count} {name} {}", bytes(length)),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+fn verdict(path: &Path, description: &Description) -> String {
+    let sentinels = match description.sentinels_agree {
+        Some(true) => ", sentinels agree",
+        Some(false) => ", sentinels DISAGREE",
+        None => ", sentinels not checked (they need the secret)",
+    };
+    if description.is_intact() {
+        format!(
+            "{}: {} sections, every checksum right{sentinels}; {}\n",
+            path.display(),
+            description.sections.len(),
+            bytes(description.file_len)
+        )
+    } else {
+        let damaged = description.sections.iter().filter(|section| section.damage.is_some()).count();
+        format!("{}: {damaged} of {} sections are DAMAGED\n", path.display(), description.sections.len())
+    }
+}
+
+fn shape(dimensions: &Dimensions) -> String {
+    match dimensions {
+        Dimensions::Classic { bits, hashes } => format!("{} bits, {hashes} for each key", grouped(*bits)),
+        Dimensions::Blocked { lines, lines_per_key: 1, .. } => {
+            format!("{} lines of 512 bits, one for each key", grouped(*lines))
+        }
+        Dimensions::Blocked { lines, lines_per_key, .. } => {
+            format!("{} lines of 512 bits, {lines_per_key} for each key", grouped(*lines))
+        }
+        Dimensions::Partitioned { slice_bits, hashes } => format!("{hashes} slices of {} bits", grouped(*slice_bits)),
+        Dimensions::Counting { lines, counter_bits, .. } => {
+            format!("{} lines of 512 counters of {} bits", grouped(*lines), counter_bits.bits())
+        }
+        other => other.to_string(),
+    }
+}
+
+fn between(estimate: &Estimate) -> String {
+    let whole = |value: f64| grouped(value.round() as u64);
+    match estimate.high {
+        Some(high) => format!("about {} keys ({} to {})", whole(estimate.value), whole(estimate.low), whole(high)),
+        None => format!("at least {} keys: every bit is set", whole(estimate.low)),
+    }
+}
+
+fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, unicode: bool) -> String {
+    let mut out = format!("{}\n", paint(HEAD, path.display()));
+    let mut row = |name: &str, text: String| {
+        // The label is painted after the text was wrapped, so that the columns are counted without the colours.
+        let label = format!("  {name:<12}");
+        out.push_str(&wrapped(&label, &text).replacen(&label, &paint(DIM, &label), 1));
+    };
+    let kind = match (&description.chain, &description.parts[..]) {
+        (Some(chain), parts) => format!(
+            "scalable, {} of {} filters, each {} times as large as the one before",
+            if parts.len() == 1 { "1 stage".into() } else { format!("{} stages", parts.len()) },
+            chain.stage_kind,
+            chain.growth
+        ),
+        (None, [part]) => format!("{}, {}", description.kind, shape(&part.dimensions)),
+        (None, _) => description.kind.to_string(),
+    };
+    row("kind", kind);
+    let remaining = description.capacity.saturating_sub(description.len);
+    let then = match description.when_full {
+        WhenFull::GoOn => "then the rate rises",
+        WhenFull::Refuse => "then it refuses",
+        WhenFull::Grow => "then it grows",
+    };
+    row(
+        "keys",
+        format!(
+            "{} of {}, room for {} more, {then}",
+            grouped(description.len),
+            grouped(description.capacity),
+            grouped(remaining)
+        ),
+    );
+    if let Some(reading) = reading {
+        row("by the bits", between(&reading.estimate));
+    }
+    let by_bits = reading.map_or_else(String::new, |reading| format!(", {} by the bits", percent(reading.rate)));
+    row(
+        "rate",
+        format!("{} promised, {} expected{by_bits}", percent(description.rate), percent(description.expected_rate)),
+    );
+    if let Some(reading) = reading {
+        row("fill", percent(reading.fill));
+    }
+    let stored = if description.compressed { "compressed" } else { "asked in place" };
+    row(
+        "size",
+        format!(
+            "{}, {:.2} bits a key; the file {}, {stored}",
+            bytes(description.size_in_bytes),
+            bits_per_key(description, reading),
+            bytes(description.file_len)
+        ),
+    );
+    row("hash", hash(description));
+    row("address", description.address.to_string());
+    let checks = match (description.is_intact(), description.sentinels_agree) {
+        (false, _) => "DAMAGED",
+        (true, Some(true)) => "every checksum right, sentinels agree",
+        (true, Some(false)) => "every checksum right, sentinels DISAGREE",
+        (true, None) => "every checksum right, sentinels need the secret",
+    };
+    row("file", format!("format {}, {checks}", description.format_version));
+    row("sections", sections(description));
+    if description.len > description.capacity {
+        out.push_str(&paint(
+            WARN,
+            wrapped("  ! ", "it holds more keys than it was made for: the rate is above the promise"),
+        ));
+    }
+    if let Some(reading) = reading {
+        out.push('\n');
+        draw(description, reading, unicode, &mut out);
+    }
+    out
+}
+
+/// The stages of a chain that are drawn; the rest are in `--json`.
+const MOST_STAGES: usize = 8;
+
+fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut String) {
+    for (part, bits) in description.parts.iter().zip(&reading.parts).take(MOST_STAGES) {
+        if description.chain.is_some() {
+            let title = format!(
+                "stage {}: {} of {} keys in {}, {} full",
+                part.part,
+                grouped(part.len),
+                grouped(part.capacity),
+                bytes(part.size_in_bytes),
+                percent(bits.set as f64 / bits.cells.max(1) as f64)
+            );
+            out.push_str(&format!("  {}\n", paint(HEAD, title)));
+        }
+        out.push_str(&bits.regions.heat(unicode));
+        if description.chain.is_none() {
+            out.push_str(&bits.regions.legend(unicode));
+            out.push_str(&bits.regions.dots(unicode));
+        }
+    }
+    if description.parts.len() > MOST_STAGES {
+        let more = description.parts.len() - MOST_STAGES;
+        out.push_str(&paint(DIM, format!("  and {more} more stages: --json tells of all\n")));
+    }
+}
+
+fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) -> String {
+    let parts = description.parts.iter().enumerate().map(|(at, part)| {
+        let bits = reading.and_then(|reading| reading.parts.get(at));
+        Object::default()
+            .whole("part", part.part.into())
+            .text("shape", part.dimensions.to_string())
+            .whole("capacity", part.capacity)
+            .whole("counted", part.len)
+            .number("promised_rate", part.rate)
+            .number("expected_rate", part.expected_rate)
+            .whole("bytes", part.size_in_bytes)
+            .whole("stored_bytes", part.stored_bytes)
+            .flag("compressed", part.codec != Codec::Raw)
+            .maybe_number("fill_ratio", bits.map(|bits| bits.set as f64 / bits.cells.max(1) as f64))
+            .maybe_number("estimated_rate", bits.map(|bits| bits.rate))
+            .close()
+    });
+    let sections = description.sections.iter().map(|described| {
+        let section = &described.section;
+        let object = Object::default()
+            .text("type", section.kind.to_string())
+            .whole("part", section.part.into())
+            .whole("offset", section.offset)
+            .whole("length", section.length)
+            .text("crc32c", format!("{:08x}", section.crc))
+            .flag("intact", described.damage.is_none());
+        match &described.damage {
+            Some(damage) => object.text("damage", damage).close(),
+            None => object.close(),
+        }
+    });
+    let estimate = reading.map(|reading| reading.estimate);
+    let secret = description.secret.map_or_else(|| "null".into(), |id| json::text(&id.to_string()));
+    let agree = description.sentinels_agree.map_or("null", |agree| if agree { "true" } else { "false" });
+    Object::default()
+        .text("path", path.to_string_lossy())
+        .text("kind", description.kind.name())
+        .whole("counted", description.len)
+        .whole("capacity", description.capacity)
+        .whole("remaining", description.capacity.saturating_sub(description.len))
+        .text("when_full", when_full_name(description.when_full))
+        .number("promised_rate", description.rate)
+        .number("expected_rate", description.expected_rate)
+        .maybe_number("estimated_rate", reading.map(|reading| reading.rate))
+        .maybe_number("approximate_count", estimate.map(|estimate| estimate.value))
+        .maybe_number("approximate_count_low", estimate.map(|estimate| estimate.low))
+        .maybe_number("approximate_count_high", estimate.and_then(|estimate| estimate.high))
+        .maybe_number("fill_ratio", reading.map(|reading| reading.fill))
+        .whole("filter_bytes", description.size_in_bytes)
+        .whole("file_bytes", description.file_len)
+        .number("bits_per_key", bits_per_key(description, reading))
+        .flag("compressed", description.compressed)
+        .text("hash", description.algorithm.name())
+        .text("keys", description.encoding.to_string())
+        .whole("seed", description.seed)
+        .raw("secret_id", &secret)
+        .whole("format_version", description.format_version.into())
+        .text("address", description.address.to_string())
+        .flag("intact", description.is_intact())
+        .raw("sentinels_agree", agree)
+        .raw("parts", &json::list(parts))
+        .raw("sections", &json::list(sections))
+        .close()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bloomgate::{AnyFilter, Blocked, Classic, Counting, Partitioned, Scalable};
+
+    #[test]
+    fn the_bits_say_here_what_they_say_in_the_library() {
+        let dir = tempfile::tempdir().unwrap();
+        let filters: [AnyFilter; 6] = [
+            Blocked::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Blocked::builder().items(20_000).rate(1e-6).build().unwrap().into(),
+            Classic::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Partitioned::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Counting::builder().items(20_000).rate(0.01).build().unwrap().into(),
+            Scalable::builder().items(1_000).rate(0.01).build().unwrap().into(),
+        ];
+        for mut filter in filters {
+            let keys: Vec<u64> = (0..15_000).collect();
+            let keys: Vec<String> = keys.iter().map(u64::to_string).collect();
+            filter.insert_batch(&keys).unwrap();
+            let path = dir.path().join("filter");
+            filter.save(&path).unwrap();
+            let reading = read_bits(&path, &inspect(&path).unwrap()).unwrap();
+            let close = |a: f64, b: f64| (a - b).abs() <= 0.02 * b;
+            let count = filter.approximate_count();
+            assert!((reading.fill - filter.fill_ratio()).abs() < 1e-12, "{:?}", filter.kind());
+            assert!(close(reading.estimate.value, count.value), "{:?} {count:?}", reading.estimate);
+            assert!(close(reading.estimate.high.unwrap(), count.high.unwrap()), "{:?}", filter.kind());
+            let rate = filter.estimated_rate().unwrap();
+            assert!(close(reading.rate, rate), "{} {} {rate}", filter.kind(), reading.rate);
+        }
+    }
+}

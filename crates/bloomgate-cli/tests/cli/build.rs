@@ -1,0 +1,199 @@
+//! `build`: inputs, sizes, kinds, and what is there when it fails.
+
+use crate::scene::{Scene, lines};
+
+#[test]
+fn no_key_is_ever_lost_in_any_kind_or_way() {
+    let scene = Scene::new();
+    let keys = lines("https://example.org/", 20_000);
+    scene.write("keys.txt", &keys);
+    for kind in ["blocked", "classic", "partitioned", "counting", "scalable"] {
+        for (way, input) in [("keys.txt", ""), ("", keys.as_str()), ("--items 20k -", keys.as_str())] {
+            scene.run_with(&format!("build -q -o f.bloom --kind {kind} {way}"), input).code(0);
+            let found = scene.run("check f.bloom -f keys.txt").code(0);
+            assert!(found.out() == keys, "{kind} {way}: a key is missing");
+            let strangers = scene.run_with("check -c f.bloom", lines("https://example.com/", 20_000));
+            let maybes: f64 = strangers.out().trim().parse().unwrap();
+            // 200 expected at 1 %; six standard deviations above. A chain of many stages has at most that.
+            assert!(maybes <= 285.0, "{kind} {way}: {maybes}");
+            assert!(maybes >= 115.0 || kind == "scalable", "{kind} {way}: {maybes}");
+        }
+    }
+}
+
+#[test]
+fn the_summary_tells_keys_size_and_rate() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 5_000) + &lines("k", 1_000));
+    let ran = scene.run("build -o f.bloom --rate 0.1% --json keys.txt").code(0);
+    assert_eq!(ran.err().lines().count(), 1, "{}", ran.err());
+    assert!(ran.err().contains("6,000 keys read") && ran.err().contains("f.bloom"), "{}", ran.err());
+    assert_eq!(ran.number("keys_read"), 6_000.0);
+    assert!((ran.number("distinct") - 5_000.0).abs() < 60.0);
+    assert_eq!(ran.number("capacity"), 6_000.0, "duplicates are counted when files are");
+    assert_eq!(ran.number("promised_rate"), 0.001);
+    assert!(ran.number("expected_rate") < 0.001);
+    assert_eq!(ran.number("file_bytes"), scene.read("f.bloom").len() as f64);
+    assert_eq!(ran.field("address").len(), 66);
+    let piped = scene.run_with("build -o f.bloom --json", lines("k", 5_000) + &lines("k", 1_000)).code(0);
+    assert_eq!(
+        (piped.number("distinct"), piped.number("capacity"), piped.field("distinct_is_exact")),
+        (5_000.0, 5_000.0, "true".into())
+    );
+    assert!(scene.run("build -q -o f.bloom keys.txt").code(0).err().is_empty());
+    assert_eq!(scene.files(), ["f.bloom", "keys.txt"]);
+}
+
+#[test]
+fn the_same_keys_give_the_same_file() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 30_000));
+    for options in ["", "--kind classic", "--kind scalable --items 100", "--hash murmur3 --seed 7", "--headroom 1.5"] {
+        let address = |out: &str, from: &str| {
+            let input = if from.is_empty() { lines("k", 30_000) } else { String::new() };
+            scene.run_with(&format!("build -o {out} --json {options} {from}"), input).code(0).field("address")
+        };
+        assert_eq!(address("a.bloom", "keys.txt"), address("b.bloom", "keys.txt"), "{options}");
+        assert!(scene.read("a.bloom") == scene.read("b.bloom"), "{options}");
+        assert_eq!(address("a.bloom", ""), address("b.bloom", ""), "{options} from a pipe");
+    }
+    // A redirected file is counted first and read from where it was, as a named one.
+    let redirected = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
+        .args(["build", "-q", "-o"])
+        .arg(scene.path("c.bloom"))
+        .stdin(std::fs::File::open(scene.path("keys.txt")).unwrap())
+        .status()
+        .unwrap();
+    assert!(redirected.success());
+    scene.run("build -q -o d.bloom keys.txt").code(0);
+    assert!(scene.read("c.bloom") == scene.read("d.bloom"));
+}
+
+#[test]
+fn lines_are_cut_as_the_help_says() {
+    let scene = Scene::new();
+    let check = |options: &str, key: &[u8], expected: i32| {
+        let mut input = key.to_vec();
+        input.push(0);
+        let ran = scene.run_with(&format!("check -q --null --keep-empty f.bloom {options}"), input);
+        ran.code(expected);
+    };
+    scene.write("keys.txt", b"one\r\n\ntwo\n\xff\xfe raw \x00 bytes\nlast without end");
+    scene.run("build -q -o f.bloom --rate 1e-6 keys.txt").code(0);
+    for (key, expected) in
+        [(&b"one\r"[..], 0), (b"one", 1), (b"two", 0), (b"", 1), (b"last without end", 0), (b"\xff\xfe raw ", 1)]
+    {
+        check("", key, expected);
+    }
+    scene.run_with("check -q f.bloom", &b"\xff\xfe raw \x00 bytes"[..]).code(0);
+    scene.run("build -q -o f.bloom --rate 1e-6 --crlf --keep-empty keys.txt").code(0);
+    for (key, expected) in [(&b"one"[..], 0), (b"one\r", 1), (b"", 0), (b"two", 0)] {
+        check("", key, expected);
+    }
+    scene.write("null.bin", b"a\nb\0\0c");
+    let ran = scene.run("build -o f.bloom --rate 1e-6 --null --json null.bin").code(0);
+    assert_eq!(ran.number("keys_read"), 2.0);
+    check("", b"a\nb", 0);
+    check("", b"c", 0);
+    check("", b"a", 1);
+}
+
+#[test]
+fn an_empty_input_is_an_empty_set() {
+    let scene = Scene::new();
+    scene.write("empty.txt", "").write("blank.txt", "\n\n\n");
+    for way in ["empty.txt", "blank.txt", "", "empty.txt blank.txt", "--kind scalable", "--items 0 empty.txt"] {
+        let ran = scene.run(&format!("build -o f.bloom --json {way}")).code(0);
+        assert_eq!((ran.number("keys_read"), ran.number("expected_rate")), (0.0, 0.0), "{way}");
+        scene.run("check f.bloom anything").code(1);
+        assert_eq!(scene.run_with("check f.bloom", lines("k", 100)).code(1).out(), "");
+        scene.run("info f.bloom").code(0);
+    }
+}
+
+#[test]
+fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
+    let scene = Scene::new();
+    scene.write("good.txt", lines("k", 100)).write("bad.txt", "1\n2\nthree\n").write("long.txt", vec![b'x'; 17 << 20]);
+    scene.run("build -q -o f.bloom good.txt").code(0);
+    let before = scene.read("f.bloom");
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    for (arguments, said) in [
+        ("missing.txt", &["missing.txt", "No such file"][..]),
+        ("good.txt missing.txt", &["missing.txt"]),
+        ("folder", &["folder is a directory"]),
+        ("--keys u64 bad.txt", &["bad.txt:3:", "three", "decimal"]),
+        ("long.txt", &["long.txt:1:", "16,777,216", "--null"]),
+        ("--when-full refuse --items 50 good.txt", &["good.txt:1", "50", "--headroom"]),
+        ("--when-full grow good.txt", &["cannot grow", "Scalable"]),
+        ("--hash siphash13 good.txt", &["secret new"]),
+        ("--secret-file missing.key good.txt", &["missing.key"]),
+        ("--hash murmur3 --seed 4294967296 good.txt", &["4294967295"]),
+        ("--items 1e13 good.txt", &["2^40"]),
+        ("- -", &["standard input", "once"]),
+    ] {
+        scene.run(&format!("build -o f.bloom {arguments}")).refused(said);
+        assert!(scene.read("f.bloom") == before, "{arguments}: the old file changed");
+    }
+    scene.run("build -o folder good.txt").refused(&["folder", "directory"]);
+    scene.run("build -o good.txt bad.txt ./good.txt").refused(&["good.txt", "replaced"]);
+    scene.run("build -o /dev/null good.txt").refused(&["/dev/null", "replaced"]);
+    scene.run("build -o - good.txt").refused(&["standard output"]);
+    scene.run("build -o nowhere/f.bloom good.txt").refused(&["nowhere", "no such directory"]);
+    scene.run_with("build -o f.bloom --keys text", &b"fine\nnot \xff text\n"[..]).refused(&[
+        "standard input:2:",
+        "byte 5 is 0xff",
+        "--keys bytes",
+    ]);
+    assert_eq!(scene.files(), ["bad.txt", "f.bloom", "folder", "good.txt", "long.txt"]);
+}
+
+#[test]
+fn arguments_that_make_no_sense_teach() {
+    let scene = Scene::new();
+    for (arguments, said) in [
+        ("--rate 5", &["not 5", "write 5%"][..]),
+        ("--rate 0", &["0.01"]),
+        ("--rate -1", &["0.01"]),
+        ("--items -1", &["-1", "10M"]),
+        ("--items many", &["many", "10M"]),
+        ("--kind bloom", &["bloom", "blocked", "scalable"]),
+        ("--keys f64", &["f64", "u64", "uuid"]),
+        ("--hash md5", &["md5", "xxh3", "blake2b"]),
+        ("--hash given", &["digests", "xxh3"]),
+        ("--headroom 0.5", &["0.5", "1.5"]),
+        ("--when-full explode", &["explode", "refuse"]),
+        ("--frobnicate", &["--frobnicate"]),
+    ] {
+        scene.run(&format!("build -o f.bloom {arguments}")).refused(said);
+    }
+    scene.run("build keys.txt").refused(&["--output"]);
+    scene.run("").refused(&["Usage"]);
+    scene.run("rebuild").refused(&["rebuild"]);
+    assert!(scene.files().is_empty());
+}
+
+#[test]
+fn more_keys_than_planned_are_kept_and_warned_of() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 10_000));
+    let ran = scene.run("build -o f.bloom --items 2000 --json keys.txt").code(0);
+    assert!(ran.err().contains("warning:") && ran.err().contains("2,000"), "{}", ran.err());
+    assert!(ran.number("expected_rate") > 0.5);
+    assert_eq!(scene.run("check -c f.bloom -f keys.txt").code(0).out(), "10000\n");
+    let grown = scene.run("build -o f.bloom --items 2000 --kind scalable --json keys.txt").code(0);
+    assert!(!grown.err().contains("warning:") && grown.number("expected_rate") <= 0.01, "{}", grown.err());
+}
+
+#[test]
+fn compression_pays_or_says_why_not() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 1_000));
+    let sparse = scene.run("build -o c.bloom --items 1M --compress --json keys.txt").code(0);
+    assert!(sparse.number("file_bytes") < sparse.number("filter_bytes") / 20.0 && !sparse.err().contains("note:"));
+    assert_eq!(scene.run("check -c c.bloom -f keys.txt").code(0).out(), "1000\n");
+    let full = scene.run("build -o f.bloom --compress keys.txt").code(0);
+    assert!(full.err().contains("not compressed"), "{}", full.err());
+    assert!(scene.run("info c.bloom").code(0).out().contains("compressed"));
+    assert_eq!(scene.run("info --json c.bloom").code(0).field("compressed"), "true");
+}

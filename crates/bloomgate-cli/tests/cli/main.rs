@@ -1,0 +1,8 @@
+//! The command as its users meet it: every verb, every exit code, good input and bad.
+
+mod build;
+mod check;
+mod info;
+mod plan;
+mod scene;
+mod secret;
