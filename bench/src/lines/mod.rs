@@ -13,11 +13,7 @@ mod layout;
 mod table;
 
 #[cfg(target_arch = "x86_64")]
-pub use {
-    experiment::run,
-    layout::Four,
-    table::{How, SplitTable},
-};
+pub use experiment::run;
 
 /// `scripts/bench lines` where there is no AVX2 to measure with.
 #[cfg(not(target_arch = "x86_64"))]

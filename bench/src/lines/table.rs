@@ -1,6 +1,6 @@
 //! A table of lines and the pipe that runs keys through it: hash, prefetch, and 32 keys later the probe.
 
-use super::layout::{Act, Has, InsertNew, Line, SharedHasLine, SharedLookInsert};
+use super::layout::{Act, Has, InsertNew, Line};
 use crate::args::Fault;
 use crate::memory::Pages;
 use std::arch::x86_64::*;
@@ -111,11 +111,6 @@ impl<L: Line> SplitTable<L> {
         Ok(Self { pages, start, layout: PhantomData })
     }
 
-    /// How many bytes the table takes.
-    pub fn bytes(&self) -> usize {
-        self.pages.bytes()
-    }
-
     /// Empties the table.
     pub fn clear(&mut self) {
         self.pages.clear();
@@ -148,16 +143,6 @@ impl<L: Line> SplitTable<L> {
     /// Tests alone.
     pub fn contains(&self, how: How, keys: &[u64], answers: &mut [bool]) {
         self.go::<Has<L>>(how, keys, answers);
-    }
-
-    /// Inserts beside other threads that use the shared ways.
-    pub fn insert_shared(&self, how: How, keys: &[u64], answers: &mut [bool]) {
-        self.go::<SharedLookInsert<L>>(how, keys, answers);
-    }
-
-    /// Tests beside other threads that use the shared ways.
-    pub fn contains_shared(&self, how: How, keys: &[u64], answers: &mut [bool]) {
-        self.go::<SharedHasLine<L>>(how, keys, answers);
     }
 }
 

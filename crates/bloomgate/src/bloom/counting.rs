@@ -537,6 +537,17 @@ impl Counting<Owned> {
     }
 }
 
+impl Clone for Counting<Owned> {
+    fn clone(&self) -> Self {
+        // The original was allocated, so a refusal here is the same as any failed allocation of a clone.
+        let mut copy =
+            Self::empty(self.layout, self.width, self.contract.clone(), self.promise).expect("memory for a clone");
+        copy.store.as_mut_slice().copy_from_slice(self.store.as_slice());
+        copy.count = self.count;
+        copy
+    }
+}
+
 impl<S: Store> fmt::Debug for Counting<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Counting")

@@ -526,6 +526,24 @@ impl Scalable<Shared> {
     }
 }
 
+impl Clone for Scalable<Owned> {
+    fn clone(&self) -> Self {
+        let chain = self.chain.clone();
+        let open = AtomicUsize::new(self.open.load(Ordering::Acquire));
+        let (contract, promise, growth) = (self.contract.clone(), self.promise, self.growth);
+        Self { contract, promise, growth, chain, open, growing: Mutex::new(()) }
+    }
+}
+
+/// Same contract, same stages with the same bits.
+impl<A: Store, B: Store> PartialEq<Scalable<B>> for Scalable<A> {
+    fn eq(&self, other: &Scalable<B>) -> bool {
+        self.contract == other.contract
+            && self.stages() == other.stages()
+            && self.each_stage().zip(other.each_stage()).all(|(a, b)| a == b)
+    }
+}
+
 impl<S: Store> fmt::Debug for Scalable<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Scalable")

@@ -76,6 +76,27 @@ impl Stage<Owned> {
     }
 }
 
+impl Clone for Stage<Owned> {
+    fn clone(&self) -> Self {
+        match self {
+            Stage::Blocked(filter) => Stage::Blocked(filter.clone()),
+            Stage::Classic(filter) => Stage::Classic(filter.clone()),
+            Stage::Partitioned(filter) => Stage::Partitioned(filter.clone()),
+        }
+    }
+}
+
+impl<A: Store, B: Store> PartialEq<Stage<B>> for Stage<A> {
+    fn eq(&self, other: &Stage<B>) -> bool {
+        match (self, other) {
+            (Stage::Blocked(a), Stage::Blocked(b)) => a == b,
+            (Stage::Classic(a), Stage::Classic(b)) => a == b,
+            (Stage::Partitioned(a), Stage::Partitioned(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
 impl Stage<Shared> {
     #[inline]
     pub(crate) fn insert_digest_shared(&self, digest: Digest) -> Result<bool> {

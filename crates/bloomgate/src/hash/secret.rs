@@ -141,13 +141,10 @@ impl Secret {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options
-            .open(path)
-            .map_err(|error| Error::io(doing(), error))
-            .and_then(|mut file| {
-                self.write_hex(&mut file)?;
-                file.sync_all().map_err(|error| Error::io(doing(), error))
-            })
+        options.open(path).map_err(|error| Error::io(doing(), error)).and_then(|mut file| {
+            self.write_hex(&mut file)?;
+            file.sync_all().map_err(|error| Error::io(doing(), error))
+        })
     }
 
     /// Writes the secret as 64 hexadecimal digits and a line feed, to wherever the caller keeps secrets. The one door

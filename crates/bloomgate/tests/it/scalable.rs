@@ -256,3 +256,18 @@ fn clear_goes_back_to_one_stage() {
     chain.insert_batch(&scattered(11, 0, 5_000)).unwrap();
     assert!(scattered(11, 0, 5_000).iter().all(|key| chain.contains(key).unwrap()));
 }
+
+/// A copy is equal, and stays as it is when the original grows.
+#[test]
+fn a_clone_is_equal_and_apart() {
+    let mut chain = Scalable::builder().keys::<u64>().items(100).rate(0.01).build().unwrap();
+    (0..500u64).for_each(|key| assert!(chain.insert(&key).is_ok()));
+    let copy = chain.clone();
+    assert!(chain == copy);
+    assert_eq!((copy.len(), copy.stages()), (chain.len(), chain.stages()));
+    (500..2_000u64).for_each(|key| assert!(chain.insert(&key).is_ok()));
+    assert!(chain != copy && chain.stages() > copy.stages());
+    assert!((0..500u64).all(|key| copy.contains(&key).unwrap()));
+    let shared = copy.clone().into_shared().unwrap();
+    assert!(shared == copy);
+}
