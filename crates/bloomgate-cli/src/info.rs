@@ -427,7 +427,8 @@ mod tests {
             assert!(close(reading.estimate.value, count.value), "{:?} {count:?}", reading.estimate);
             assert!(close(reading.estimate.high.unwrap(), count.high.unwrap()), "{:?}", filter.kind());
             let rate = filter.estimated_rate().unwrap();
-            assert!(close(reading.rate, rate), "{} {} {rate}", filter.kind(), reading.rate);
+            // Here from the fill of the whole, there line by line: 400 lines differ from their mean by 4 % of the rate.
+            assert!((reading.rate / rate - 1.0).abs() < 0.1, "{} {} {rate}", filter.kind(), reading.rate);
         }
     }
 }
