@@ -134,88 +134,116 @@ impl BlockedLayout {
     fn contains_all_with<const PAIRED: bool, W: ReadWords, D: Digests>(
         &self,
         words: W,
-        digests: D,
+        mut digests: D,
         mut answers: &mut [bool],
     ) -> Result<()> {
-        let lines = self.lines;
-        self.fly(digests, |now, next| {
-            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now[0].len);
-            contains_chunk::<PAIRED, false, W>(words, lines, &now[0], &mut next[0], done);
-            for (now, next) in now[1..].iter().zip(&mut next[1..]) {
-                contains_chunk::<PAIRED, true, W>(words, lines, now, next, done);
-            }
+        if self.lines_per_key > 1 {
+            return self.contains_in_lines::<PAIRED, W, D>(words, digests, answers);
+        }
+        // Loops, not closures: a closure would be compiled for any processor (see `arch::Job`).
+        let (mut one, mut other) = (Flight::EMPTY, Flight::EMPTY);
+        let (mut now, mut next) = (&mut one, &mut other);
+        loop {
+            let coming = digests.next_lo(&mut next.hashes);
+            next.len = *coming.as_ref().unwrap_or(&0);
+            let (done, rest) = answers.split_at_mut(now.len);
+            contains_chunk::<PAIRED, false, W>(words, self.lines, now, next, done);
             answers = rest;
-        })
+            if coming? == 0 {
+                return Ok(());
+            }
+            std::mem::swap(&mut now, &mut next);
+        }
     }
 
     #[inline(always)]
     fn insert_all_with<const PAIRED: bool, W: WriteWords, D: Digests>(
         &self,
         words: &mut W,
-        digests: D,
-        mut tell: impl FnMut(&[bool]),
+        mut digests: D,
+        fresh: &mut u64,
     ) -> Result<()> {
-        let lines = self.lines;
-        let mut fresh = [false; CHUNK];
-        self.fly(digests, |now, next| {
-            insert_chunk::<PAIRED, false, W>(words, lines, &now[0], &mut next[0], &mut fresh);
-            for (now, next) in now[1..].iter().zip(&mut next[1..]) {
-                insert_chunk::<PAIRED, true, W>(words, lines, now, next, &mut fresh);
+        if self.lines_per_key > 1 {
+            return self.insert_in_lines::<PAIRED, W, D>(words, digests, fresh);
+        }
+        let (mut one, mut other) = (Flight::EMPTY, Flight::EMPTY);
+        let (mut now, mut next) = (&mut one, &mut other);
+        let mut new = [false; CHUNK];
+        loop {
+            let coming = digests.next_lo(&mut next.hashes);
+            next.len = *coming.as_ref().unwrap_or(&0);
+            insert_chunk::<PAIRED, false, W>(words, self.lines, now, next, &mut new);
+            *fresh += count(&new[..now.len]);
+            if coming? == 0 {
+                return Ok(());
             }
-            tell(&fresh[..now[0].len]);
+            std::mem::swap(&mut now, &mut next);
+        }
+    }
+
+    /// Lookups of keys with several lines.
+    fn contains_in_lines<const PAIRED: bool, W: ReadWords, D: Digests>(
+        &self,
+        words: W,
+        digests: D,
+        mut answers: &mut [bool],
+    ) -> Result<()> {
+        self.fly(digests, |now, next| {
+            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now[0].len);
+            contains_chunk::<PAIRED, false, W>(words, self.lines, &now[0], &mut next[0], done);
+            for (now, next) in now[1..].iter().zip(&mut next[1..]) {
+                contains_chunk::<PAIRED, true, W>(words, self.lines, now, next, done);
+            }
+            answers = rest;
         })
     }
 
-    /// Runs the pipe: `step(now, next)` works on the chunk `now`, one flight a line of the key, while it asks memory for
-    /// `next`. When digests run out in a refusal, what came before is still worked on.
-    #[inline(always)]
+    /// Inserts of keys with several lines.
+    fn insert_in_lines<const PAIRED: bool, W: WriteWords, D: Digests>(
+        &self,
+        words: &mut W,
+        digests: D,
+        fresh: &mut u64,
+    ) -> Result<()> {
+        let mut new = [false; CHUNK];
+        self.fly(digests, |now, next| {
+            insert_chunk::<PAIRED, false, W>(words, self.lines, &now[0], &mut next[0], &mut new);
+            for (now, next) in now[1..].iter().zip(&mut next[1..]) {
+                insert_chunk::<PAIRED, true, W>(words, self.lines, now, next, &mut new);
+            }
+            *fresh += count(&new[..now[0].len]);
+        })
+    }
+
+    /// Runs the pipe for keys with several lines: `step(now, next)` works on the chunk `now`, one flight a line of the
+    /// key, while it asks memory for `next`. When digests run out in a refusal, what came before is still worked on.
     fn fly<D: Digests>(&self, mut digests: D, mut step: impl FnMut(&[Flight], &mut [Flight])) -> Result<()> {
-        if self.lines_per_key == 1 {
-            return fly(
-                |next: &mut [Flight; 1]| digests.next_lo(&mut next[0].hashes).map(|len| next[0].len = len),
-                |now, next| {
-                    step(now, next);
-                },
-            );
-        }
+        const MOST: usize = MAX_LINES_PER_KEY as usize;
         let used = self.lines_per_key as usize;
+        let (mut one, mut other) = ([Flight::EMPTY; MOST], [Flight::EMPTY; MOST]);
+        let (mut now, mut next) = (&mut one, &mut other);
         let mut chunk = [Digest::default(); CHUNK];
-        fly(
-            |next: &mut [Flight; MAX_LINES_PER_KEY as usize]| {
-                let len = digests.next(&mut chunk)?;
-                for (line, flight) in next[..used].iter_mut().enumerate() {
-                    for (hash, &digest) in flight.hashes.iter_mut().zip(&chunk[..len]) {
-                        *hash = Self::line_hash(digest, line as u32);
-                    }
-                    flight.len = len;
+        loop {
+            let coming = digests.next(&mut chunk);
+            let len = *coming.as_ref().unwrap_or(&0);
+            for (line, flight) in next[..used].iter_mut().enumerate() {
+                for (hash, &digest) in flight.hashes.iter_mut().zip(&chunk[..len]) {
+                    *hash = Self::line_hash(digest, line as u32);
                 }
-                Ok(())
-            },
-            |now, next| step(&now[..used], &mut next[..used]),
-        )
+                flight.len = len;
+            }
+            step(&now[..used], &mut next[..used]);
+            if coming? == 0 {
+                return Ok(());
+            }
+            std::mem::swap(&mut now, &mut next);
+        }
     }
 }
 
-/// The pipe itself, two chunks deep, for `N` lines a key.
 #[inline(always)]
-fn fly<const N: usize>(
-    mut fill: impl FnMut(&mut [Flight; N]) -> Result<()>,
-    mut step: impl FnMut(&[Flight; N], &mut [Flight; N]),
-) -> Result<()> {
-    let (mut one, mut other) = ([Flight::EMPTY; N], [Flight::EMPTY; N]);
-    let (mut now, mut next) = (&mut one, &mut other);
-    loop {
-        let filled = fill(next);
-        if filled.is_err() {
-            next.iter_mut().for_each(|flight| flight.len = 0);
-        }
-        step(now, next);
-        filled?;
-        if next[0].len == 0 {
-            return Ok(());
-        }
-        std::mem::swap(&mut now, &mut next);
-    }
+fn count(flags: &[bool]) -> u64 {
+    flags.iter().map(|&flag| u64::from(flag)).sum()
 }
 
 impl Layout for BlockedLayout {}
@@ -336,16 +364,11 @@ impl layout::sealed::Layout for BlockedLayout {
     }
 
     #[inline(always)]
-    fn insert_all<W: WriteWords, D: Digests>(
-        &self,
-        words: &mut W,
-        digests: D,
-        tell: impl FnMut(&[bool]),
-    ) -> Result<()> {
+    fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: &mut u64) -> Result<()> {
         if self.paired {
-            self.insert_all_with::<true, W, D>(words, digests, tell)
+            self.insert_all_with::<true, W, D>(words, digests, fresh)
         } else {
-            self.insert_all_with::<false, W, D>(words, digests, tell)
+            self.insert_all_with::<false, W, D>(words, digests, fresh)
         }
     }
 

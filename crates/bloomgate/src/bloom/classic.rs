@@ -23,7 +23,7 @@
 //!      ..x......x..........x...x.............x.........x....x..       one key, k = 7
 //! ```
 
-use super::layout::{self, AnyLayout, Digests, Layout, pipeline};
+use super::layout::{self, AnyLayout, Digests, Layout};
 use crate::arch::CHUNK;
 use crate::arch::probes::{self, Whole};
 use crate::arch::words::{ReadWords, WriteWords};
@@ -147,13 +147,8 @@ impl layout::sealed::Layout for ClassicLayout {
     }
 
     #[inline(always)]
-    fn insert_all<W: WriteWords, D: Digests>(
-        &self,
-        words: &mut W,
-        digests: D,
-        tell: impl FnMut(&[bool]),
-    ) -> Result<()> {
-        insert_all(self.0, words, digests, tell)
+    fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: &mut u64) -> Result<()> {
+        insert_all(self.0, words, digests, fresh)
     }
 
     fn each_word(&self, digest: Digest, mut visit: impl FnMut(usize)) {
@@ -169,15 +164,22 @@ pub(crate) fn contains_all<S: probes::Spread, W: ReadWords, D: Digests>(
     mut digests: D,
     mut answers: &mut [bool],
 ) -> Result<()> {
-    pipeline(
-        Digest::default(),
-        |out| digests.next(out),
-        |now, next| {
-            let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-            probes::contains_chunk(spread, words, now, next, done);
-            answers = rest;
-        },
-    )
+    // Loops, not closures: a closure would be compiled for any processor (see `arch::Job`).
+    let (mut one, mut other) = ([Digest::default(); CHUNK], [Digest::default(); CHUNK]);
+    let (mut now, mut next) = (&mut one, &mut other);
+    let mut waiting = 0;
+    loop {
+        let coming = digests.next(next);
+        let len = *coming.as_ref().unwrap_or(&0);
+        let (done, rest) = answers.split_at_mut(waiting);
+        probes::contains_chunk(spread, words, &now[..waiting], &next[..len], done);
+        answers = rest;
+        if coming? == 0 {
+            return Ok(());
+        }
+        waiting = len;
+        std::mem::swap(&mut now, &mut next);
+    }
 }
 
 /// Batched inserts over any spread of single bits.
@@ -186,15 +188,19 @@ pub(crate) fn insert_all<S: probes::Spread, W: WriteWords, D: Digests>(
     spread: S,
     words: &mut W,
     mut digests: D,
-    mut tell: impl FnMut(&[bool]),
+    fresh: &mut u64,
 ) -> Result<()> {
-    pipeline(
-        Digest::default(),
-        |out| digests.next(out),
-        |now, next| {
-            let mut fresh = [false; CHUNK];
-            probes::insert_chunk(spread, words, now, next, &mut fresh);
-            tell(&fresh[..now.len()]);
-        },
-    )
+    let (mut one, mut other) = ([Digest::default(); CHUNK], [Digest::default(); CHUNK]);
+    let (mut now, mut next) = (&mut one, &mut other);
+    let mut waiting = 0;
+    loop {
+        let coming = digests.next(next);
+        let len = *coming.as_ref().unwrap_or(&0);
+        *fresh += probes::insert_chunk(spread, words, &now[..waiting], &next[..len]);
+        if coming? == 0 {
+            return Ok(());
+        }
+        waiting = len;
+        std::mem::swap(&mut now, &mut next);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::layout::{Digests, KeyDigests, Layout};
+use super::layout::{Digests, KeyDigests, Layout, WordDigests};
 use super::{Builder, Promise, WhenFull};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::arch::{CHUNK, Job, dispatch};
@@ -82,6 +82,9 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     #[doc(alias = "mexists")]
     pub fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
         check_lengths(keys.len(), answers.len())?;
+        if let Some(words) = WordDigests::of(&self.contract, keys) {
+            return self.contains_all(words, answers);
+        }
         self.contains_all(KeyDigests { contract: &self.contract, keys }, answers)
     }
 
@@ -299,9 +302,7 @@ impl<L: Layout, W: WriteWords, D: Digests> Job for InsertAll<L, W, D> {
     #[inline(always)]
     fn run(mut self) -> (u64, Result<()>) {
         let mut fresh = 0;
-        let result = self.layout.insert_all(&mut self.words, self.digests, |flags| {
-            fresh += flags.iter().map(|&flag| u64::from(flag)).sum::<u64>();
-        });
+        let result = self.layout.insert_all(&mut self.words, self.digests, &mut fresh);
         (fresh, result)
     }
 }
@@ -348,8 +349,11 @@ impl<L: Layout> Bloom<L, Owned> {
         if self.promise.when_full == WhenFull::Refuse {
             return self.insert_carefully(keys.iter().map(|key| self.contract.digest(key)).collect::<Vec<_>>());
         }
-        let digests = KeyDigests { contract: &self.contract, keys };
-        insert_counted(&self.layout, self.store.as_mut_slice(), digests, &mut self.count)
+        let store = self.store.as_mut_slice();
+        if let Some(words) = WordDigests::of(&self.contract, keys) {
+            return insert_counted(&self.layout, store, words, &mut self.count);
+        }
+        insert_counted(&self.layout, store, KeyDigests { contract: &self.contract, keys }, &mut self.count)
     }
 
     /// [`insert_batch`](Self::insert_batch) for digests.
@@ -452,6 +456,9 @@ impl<L: Layout> Bloom<L, Shared> {
     pub fn insert_batch<K: Key>(&self, keys: &[K]) -> Result<u64> {
         if self.promise.when_full == WhenFull::Refuse {
             return keys.iter().try_fold(0, |fresh, key| Ok(fresh + u64::from(self.insert(key)?)));
+        }
+        if let Some(words) = WordDigests::of(&self.contract, keys) {
+            return self.insert_counted(words);
         }
         self.insert_counted(KeyDigests { contract: &self.contract, keys })
     }

@@ -1,8 +1,8 @@
 //! What the fixed-size Bloom kinds differ in: where a key's bits go, and what that does to the rate.
 //! Everything else they share is in [`super::Bloom`].
 
-use crate::arch::CHUNK;
 use crate::arch::words::{ReadWords, WriteWords};
+use crate::arch::{CHUNK, xxh3};
 use crate::error::{Error, Result};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
@@ -62,13 +62,8 @@ pub(crate) mod sealed {
         fn contains<W: ReadWords>(&self, words: W, digest: Digest) -> bool;
         fn insert<W: WriteWords>(&self, words: &mut W, digest: Digest) -> bool;
         fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()>;
-        /// Inserts all; `fresh` is told of each key in order whether it was certainly new.
-        fn insert_all<W: WriteWords, D: Digests>(
-            &self,
-            words: &mut W,
-            digests: D,
-            fresh: impl FnMut(&[bool]),
-        ) -> Result<()>;
+        /// Inserts all, and counts those that were certainly new; also when it ends in a refusal.
+        fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: &mut u64) -> Result<()>;
         /// Calls `visit` with every word that a lookup of this digest reads.
         fn each_word(&self, digest: Digest, visit: impl FnMut(usize));
     }
@@ -80,6 +75,43 @@ pub(crate) trait Digests {
     fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize>;
     /// The same, `lo` halves only: all that a one-line blocked filter reads, and cheaper to hash.
     fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize>;
+}
+
+/// Words under XXH3, the default contract for integers: the shortest way from keys to digests, with nothing to decide
+/// and nothing to refuse on it.
+pub(crate) struct WordDigests<'a> {
+    seed: u64,
+    words: &'a [u64],
+}
+
+impl<'a> WordDigests<'a> {
+    /// The keys as words, if they lie in memory as such and the contract is XXH3 over such words.
+    #[inline]
+    pub(crate) fn of<K: Key>(contract: &Contract, keys: &'a [K]) -> Option<Self> {
+        Some(Self { seed: contract.word_seed::<K>()?, words: K::words(keys)? })
+    }
+
+    #[inline(always)]
+    fn take(&mut self) -> &'a [u64] {
+        let (chunk, rest) = self.words.split_at(self.words.len().min(CHUNK));
+        self.words = rest;
+        chunk
+    }
+}
+
+impl Digests for WordDigests<'_> {
+    #[inline(always)]
+    fn next(&mut self, out: &mut [Digest; CHUNK]) -> Result<usize> {
+        let chunk = self.take();
+        xxh3::words(self.seed, chunk, out);
+        Ok(chunk.len())
+    }
+    #[inline(always)]
+    fn next_lo(&mut self, out: &mut [u64; CHUNK]) -> Result<usize> {
+        let chunk = self.take();
+        xxh3::words_lo(self.seed, chunk, out);
+        Ok(chunk.len())
+    }
 }
 
 /// Keys that become digests chunk by chunk.

@@ -145,13 +145,8 @@ impl layout::sealed::Layout for PartitionedLayout {
     }
 
     #[inline(always)]
-    fn insert_all<W: WriteWords, D: Digests>(
-        &self,
-        words: &mut W,
-        digests: D,
-        tell: impl FnMut(&[bool]),
-    ) -> Result<()> {
-        insert_all(self.0, words, digests, tell)
+    fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: &mut u64) -> Result<()> {
+        insert_all(self.0, words, digests, fresh)
     }
 
     fn each_word(&self, digest: Digest, mut visit: impl FnMut(usize)) {

@@ -268,6 +268,15 @@ impl Contract {
         Ok(self.digest_bytes(key.canonical(&mut Vec::new())))
     }
 
+    /// The seed, if keys of this type are hashed as words under XXH3.
+    #[inline]
+    pub(crate) fn word_seed<K: Key>(&self) -> Option<u64> {
+        match self.hasher {
+            Hasher::Xxh3 { seed } if K::ENCODING.is_word() && self.encoding.accepts(K::ENCODING) => Some(seed),
+            _ => None,
+        }
+    }
+
     /// The digest of canonical bytes; under a prefix encoding, that of their prefix.
     ///
     /// This low door trusts its caller that the bytes are canonical. Under [`Contract::given`] the
