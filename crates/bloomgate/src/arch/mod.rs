@@ -101,14 +101,20 @@ pub(crate) fn scale(hash: u64, range: u64) -> u64 {
 /// Asks for the cache line that holds a word, without waiting for it.
 #[inline(always)]
 pub(crate) fn prefetch<W: words::ReadWords>(words: W, word: usize) {
+    prefetch_byte(words, word * 8);
+}
+
+/// The same for the word that holds a byte.
+#[inline(always)]
+pub(crate) fn prefetch_byte<W: words::ReadWords>(words: W, byte: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    // SAFETY: a prefetch never faults and reads nothing; wrapping_add keeps the pointer arithmetic defined.
+    // SAFETY: a prefetch never faults and reads nothing; wrapping_byte_add keeps the pointer arithmetic defined.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_add(word).cast());
+        _mm_prefetch::<_MM_HINT_T0>(words.as_ptr().wrapping_byte_add(byte).cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(loom))))]
-    let _ = (words, word);
+    let _ = (words, byte);
 }
 
 #[cfg(test)]
