@@ -172,27 +172,31 @@ pub(crate) fn contains_chunk<const PAIRED: bool, const MORE: bool, W: ReadWords>
     }
 }
 
-/// Inserts `now` while asking memory for the lines of `next`: `fresh[i]` says whether a bit of the i-th key was missing,
-/// or, with `MORE`, becomes true where one was.
+/// Inserts `now` while asking memory for the lines of `next`; how many keys lacked a bit in this line. With `TELL`,
+/// `fresh[i]` becomes true where the i-th key did (for keys with several lines).
 #[inline(always)]
-pub(crate) fn insert_chunk<const PAIRED: bool, const MORE: bool, W: WriteWords>(
+pub(crate) fn insert_chunk<const PAIRED: bool, const TELL: bool, W: WriteWords>(
     words: &mut W,
     lines: u64,
     now: &Flight,
     next: &mut Flight,
-    fresh: &mut [bool],
-) {
-    board(lines, now, next, fresh.len());
+    fresh: &mut [bool; CHUNK],
+) -> u64 {
+    board(lines, now, next, CHUNK);
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
     if super::avx2() {
         check(words.read(), lines);
         // SAFETY: as in `contains_chunk`.
-        return unsafe { avx2::insert_chunk::<PAIRED, MORE, W>(words, lines, now, next, fresh) };
+        return unsafe { avx2::insert_chunk::<PAIRED, TELL, W>(words, lines, now, next, fresh) };
     }
     next.depart(words.read(), lines);
+    let mut count = 0;
     for (&hash, fresh) in now.hashes[..now.len].iter().zip(fresh) {
-        *fresh = (MORE && *fresh) | insert_scalar::<PAIRED, W>(words, lines, hash);
+        let new = insert_scalar::<PAIRED, W>(words, lines, hash);
+        count += u64::from(new);
+        *fresh |= TELL & new;
     }
+    count
 }
 
 /// What both ends of the pipe rely on: there is room for the answers, and `now` has its lines where it thinks.
@@ -472,31 +476,38 @@ mod avx2 {
     /// The words must hold `lines` lines, aligned to 32 bytes if shared, and `now` must have departed for as many.
     #[inline]
     #[target_feature(enable = "avx2,bmi2")]
-    pub(super) unsafe fn insert_chunk<const PAIRED: bool, const MORE: bool, W: WriteWords>(
+    pub(super) unsafe fn insert_chunk<const PAIRED: bool, const TELL: bool, W: WriteWords>(
         words: &mut W,
         lines: u64,
         now: &Flight,
         next: &mut Flight,
-        fresh: &mut [bool],
-    ) {
+        fresh: &mut [bool; CHUNK],
+    ) -> u64 {
         let salts = salts();
+        let mut count = 0;
         if now.len == CHUNK && next.len == CHUNK {
-            let fresh = &mut fresh[..CHUNK];
             for j in 0..CHUNK {
                 // SAFETY: `starts` are lines below `lines`, which the caller promises to be there.
                 let new = unsafe { insert_at::<PAIRED, W>(words, now.starts[j], salts, spread(&now.hashes, j)) };
-                fresh[j] = (MORE && fresh[j]) | new;
+                count += u64::from(new);
+                if TELL {
+                    fresh[j] |= new;
+                }
                 next.starts[j] = line_byte(next.hashes[j], lines);
                 prefetch_byte(words.read(), next.starts[j]);
             }
-            return;
+            return count;
         }
         next.depart(words.read(), lines);
         for j in 0..now.len {
             // SAFETY: `starts` are lines below `lines`, which the caller promises to be there.
             let new = unsafe { insert_at::<PAIRED, W>(words, now.starts[j], salts, spread(&now.hashes, j)) };
-            fresh[j] = (MORE && fresh[j]) | new;
+            count += u64::from(new);
+            if TELL {
+                fresh[j] |= new;
+            }
         }
+        count
     }
 }
 
@@ -536,8 +547,9 @@ mod tests {
             let mut fresh = [false; CHUNK];
             let (mut now, mut next) = (flight(chunk), Flight::EMPTY);
             let words = &mut by_chunk.as_mut_slice();
-            insert_chunk::<PAIRED, false, _>(words, lines, &next, &mut now, &mut []);
-            insert_chunk::<PAIRED, false, _>(words, lines, &now, &mut next, &mut fresh);
+            assert_eq!(insert_chunk::<PAIRED, true, _>(words, lines, &next, &mut now, &mut fresh), 0);
+            let count = insert_chunk::<PAIRED, true, _>(words, lines, &now, &mut next, &mut fresh);
+            assert_eq!(count, fresh.iter().filter(|&&new| new).count() as u64);
             for (&hash, fresh) in chunk.iter().zip(fresh) {
                 let expected = insert_scalar::<PAIRED, _>(&mut by_scalar.as_mut_slice(), lines, hash);
                 assert_eq!(insert::<PAIRED, _>(&mut by_one.as_mut_slice(), lines, hash), expected);

@@ -154,16 +154,38 @@ impl<S: Spread, W: ReadWords> Field<S, W> {
     #[inline(always)]
     fn all_set(self, first: u32, mut walk: Walk) -> bool {
         let mut all = 1;
-        let mut i = first;
-        // By twos: with k known only at run time the compiler does not unroll, and the loop's own work shows (5 %).
-        while i + 1 < self.spread.hashes() {
-            all &= self.probe(i, walk.next()) & self.probe(i + 1, walk.next());
-            i += 2;
-        }
-        if i < self.spread.hashes() {
+        for i in first..self.spread.hashes() {
             all &= self.probe(i, walk.next());
         }
         all != 0
+    }
+
+    /// The same for all `K` probes of each key, with the loop over them unrolled.
+    #[inline(always)]
+    fn each_all_set<const K: u32>(self, digests: &[Digest], answers: &mut [bool]) {
+        for (&digest, answer) in digests.iter().zip(answers) {
+            let mut walk = Walk::new(digest);
+            let mut all = 1;
+            for i in 0..K {
+                all &= self.probe(i, walk.next());
+            }
+            *answer = all != 0;
+        }
+    }
+
+    /// Answers for each key, all of whose lines are near. The numbers of hashes that 1 % and 0.1 % come to have loops of
+    /// their own: the processor does not notice the others' counting, except here (0.6 of 9 ns).
+    #[inline(always)]
+    fn answer(self, digests: &[Digest], answers: &mut [bool]) {
+        match self.spread.hashes() {
+            7 => self.each_all_set::<7>(digests, answers),
+            10 => self.each_all_set::<10>(digests, answers),
+            _ => {
+                for (&digest, answer) in digests.iter().zip(answers) {
+                    *answer = self.all_set(0, Walk::new(digest));
+                }
+            }
+        }
     }
 }
 
@@ -194,12 +216,11 @@ pub(crate) fn insert<S: Spread, W: WriteWords>(spread: S, words: &mut W, digest:
 /// four absent keys of a half-full filter end here, without a branch each.
 const FIRST: u32 = 2;
 
-/// Words up to which an array is taken to be in the second-level cache (256 KB), where a prefetch costs more than it
-/// brings: the plain loop over all probes is then the fastest, without a branch to mispredict.
+/// Words up to which an array is taken to be in the second-level cache (256 KB), where asking ahead of an insert costs
+/// more than it brings.
 const IN_CACHE: usize = 1 << 15;
-
-/// Words up to which an array is taken to be in the last-level cache (4 MB): there the processor finds enough reads to
-/// overlap by itself, and working out the survivors' probes twice costs more than it brings.
+/// Words up to which lookups are answered straight on (4 MB, the last-level cache): the processor overlaps their reads by
+/// itself. At 1 M keys, 1.2 MB: 13.9 ns a hit so, 16.0 by sorting out the absent keys first, 18.4 by asking ahead for all.
 const NEAR: usize = 1 << 19;
 
 /// Probes `now` while asking memory for the first probes of `next`.
@@ -213,11 +234,8 @@ pub(crate) fn contains_chunk<S: Spread, W: ReadWords>(
 ) {
     assert!(now.len() <= answers.len() && now.len() <= CHUNK && next.len() <= CHUNK);
     let field = Field::new(spread, words);
-    if words.count() <= IN_CACHE {
-        for (&digest, answer) in now.iter().zip(answers) {
-            *answer = field.all_set(0, Walk::new(digest));
-        }
-        return;
+    if words.count() <= NEAR {
+        return field.answer(now, answers);
     }
     let first = FIRST.min(spread.hashes());
     for &digest in next {
@@ -238,11 +256,9 @@ pub(crate) fn contains_chunk<S: Spread, W: ReadWords>(
         count += all as usize;
         answers[j] = all != 0;
     }
-    if words.count() > NEAR {
-        for &(_, mut walk) in &left[..count] {
-            for i in first..spread.hashes() {
-                field.prefetch(i, walk.next());
-            }
+    for &(_, mut walk) in &left[..count] {
+        for i in first..spread.hashes() {
+            field.prefetch(i, walk.next());
         }
     }
     for &(j, walk) in &left[..count] {

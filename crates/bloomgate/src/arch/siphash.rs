@@ -36,7 +36,7 @@ pub(crate) struct SipKey {
 }
 
 /// Keys hashed by one call of [`strings`] at most.
-pub(crate) const STRINGS: usize = 32;
+pub(crate) const STRINGS: usize = super::CHUNK;
 
 /// The constants of the initial state; `v1` has the mark of the 128-bit form.
 #[inline]

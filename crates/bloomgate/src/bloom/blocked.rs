@@ -168,12 +168,10 @@ impl BlockedLayout {
         }
         let (mut one, mut other) = (Flight::EMPTY, Flight::EMPTY);
         let (mut now, mut next) = (&mut one, &mut other);
-        let mut new = [false; CHUNK];
         loop {
             let coming = digests.next_lo(&mut next.hashes);
             next.len = *coming.as_ref().unwrap_or(&0);
-            insert_chunk::<PAIRED, false, W>(words, self.lines, now, next, &mut new);
-            *fresh += count(&new[..now.len]);
+            *fresh += insert_chunk::<PAIRED, false, W>(words, self.lines, now, next, &mut [false; CHUNK]);
             if coming? == 0 {
                 return Ok(());
             }
@@ -205,13 +203,12 @@ impl BlockedLayout {
         digests: D,
         fresh: &mut u64,
     ) -> Result<()> {
-        let mut new = [false; CHUNK];
         self.fly(digests, |now, next| {
-            insert_chunk::<PAIRED, false, W>(words, self.lines, &now[0], &mut next[0], &mut new);
-            for (now, next) in now[1..].iter().zip(&mut next[1..]) {
+            let mut new = [false; CHUNK];
+            for (now, next) in now.iter().zip(next) {
                 insert_chunk::<PAIRED, true, W>(words, self.lines, now, next, &mut new);
             }
-            *fresh += count(&new[..now[0].len]);
+            *fresh += new.iter().map(|&new| u64::from(new)).sum::<u64>();
         })
     }
 
@@ -239,11 +236,6 @@ impl BlockedLayout {
             std::mem::swap(&mut now, &mut next);
         }
     }
-}
-
-#[inline(always)]
-fn count(flags: &[bool]) -> u64 {
-    flags.iter().map(|&flag| u64::from(flag)).sum()
 }
 
 impl Layout for BlockedLayout {}

@@ -10,9 +10,6 @@ use crate::arch::{siphash, xxh3};
 use crate::error::Result;
 use crate::key::Key;
 
-// The lanes of SipHash take a whole chunk of keys.
-const _: () = assert!(CHUNK == siphash::STRINGS);
-
 impl Contract {
     /// The digests of up to [`CHUNK`] keys; on a refusal what `out` holds is not to be used.
     #[inline(always)]

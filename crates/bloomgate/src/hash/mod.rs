@@ -24,5 +24,4 @@ pub use digest::Digest;
 pub use parts::ContractParts;
 pub use secret::{Secret, SecretId};
 
-/// Keys hashed, prefetched and probed together: the width of every batch step.
-pub const CHUNK: usize = 32;
+pub(crate) use crate::arch::CHUNK;
