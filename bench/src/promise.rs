@@ -29,6 +29,8 @@ struct Finding {
     probes: u64,
     lost: u64,
     bits_per_key: f64,
+    /// The share of the memory that is on huge pages.
+    huge: Option<f64>,
     insert_ns: f64,
     hit_ns: f64,
     miss_ns: f64,
@@ -68,7 +70,7 @@ pub fn run(args: &mut Args) -> Result<(), Fault> {
         println!(
             "| kind | keys | asked | expected | measured | absent keys asked | lost | bits/key | insert, hit, miss ns |"
         );
-        println!("|---|---|---|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|---|---|---|");
     }
     let mut broken = 0;
     for &n in &sizes {
@@ -133,7 +135,14 @@ fn measure(kind: Kind, n: u64, rate: f64, probes: u64) -> Result<Finding, Fault>
         _ => filter.estimated_rate()?,
     };
     let bits_per_key = filter.size_in_bytes() as f64 * 8.0 / n as f64;
-    Ok(Finding { kind, n, asked: rate, expected, hits, probes, lost, bits_per_key, insert_ns, hit_ns, miss_ns })
+    let huge_bytes = match &filter {
+        AnyFilter::Blocked(filter) => Some(filter.huge_bytes()),
+        AnyFilter::Classic(filter) => Some(filter.huge_bytes()),
+        AnyFilter::Partitioned(filter) => Some(filter.huge_bytes()),
+        _ => None,
+    };
+    let huge = huge_bytes.map(|bytes| bytes as f64 / filter.size_in_bytes() as f64);
+    Ok(Finding { kind, n, asked: rate, expected, hits, probes, lost, bits_per_key, huge, insert_ns, hit_ns, miss_ns })
 }
 
 /// Hands `count` counters from `from` on to `work`, a slice at a time; nanoseconds per key by the wall.
@@ -169,6 +178,7 @@ fn pass(
 fn report(finding: &Finding, json: bool) {
     let Finding { n, asked, expected, probes, lost, bits_per_key, insert_ns, hit_ns, miss_ns, .. } = finding;
     let (kind, measured) = (finding.kind.name(), finding.measured());
+    let huge = finding.huge.map_or("-".to_string(), |share| format!("{:.0} %", 100.0 * share.min(1.0)));
     if json {
         println!(
             "{{\"kind\":\"{kind}\",\"n\":{n},\"asked\":{asked:e},\"expected\":{expected:e},\"measured\":{measured:e},\
@@ -179,7 +189,7 @@ fn report(finding: &Finding, json: bool) {
         return;
     }
     println!(
-        "| {kind} | {n} | {asked:e} | {expected:.5e} | {measured:.5e} | {probes} | {lost} | {bits_per_key:.3} | \
+        "| {kind} | {n} | {asked:e} | {expected:.5e} | {measured:.5e} | {probes} | {lost} | {bits_per_key:.3} | {huge} | \
          {insert_ns:.1}, {hit_ns:.1}, {miss_ns:.1} |{}",
         if finding.kept() { "" } else { " **not kept** |" }
     );

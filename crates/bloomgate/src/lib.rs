@@ -67,10 +67,13 @@
 //! (`BLOOMGATE_SIMD=off` keeps to it). `scripts/bench peers` shows the figures on your machine.
 
 #![deny(rustdoc::broken_intra_doc_links)]
+#![deny(unsafe_code)]
 
 pub mod advice;
 pub mod any;
+#[allow(unsafe_code)] // SIMD, and reads whose bounds were checked once.
 mod arch;
+#[allow(unsafe_code)] // Memory: aligned, shared, mapped.
 pub mod bits;
 pub mod bloom;
 pub mod error;

@@ -49,5 +49,9 @@ pub(crate) mod sealed {
         fn huge_pages(&self) -> super::HugePages {
             super::HugePages::NotAsked
         }
+        /// Bytes that are on huge pages right now.
+        fn huge_bytes(&self) -> u64 {
+            0
+        }
     }
 }

@@ -108,12 +108,6 @@ impl Owned {
     pub(super) fn count(&self) -> usize {
         self.words
     }
-
-    /// Bytes of these words that are on huge pages right now, as the kernel counts them (Linux; 0 elsewhere).
-    #[must_use]
-    pub fn huge_bytes(&self) -> u64 {
-        huge_bytes_from(self.start.as_ptr().addr())
-    }
 }
 
 #[cfg(target_os = "linux")]
@@ -174,6 +168,12 @@ impl Sealed for Owned {
     fn words(&self) -> &[u64] {
         self.as_slice()
     }
+    fn huge_bytes(&self) -> u64 {
+        match self.memory {
+            Memory::Heap(_) => 0,
+            Memory::Pages { .. } => huge_bytes_from(self.start.as_ptr().addr()),
+        }
+    }
     fn huge_pages(&self) -> HugePages {
         match self.memory {
             Memory::Heap(_) => HugePages::NotAsked,
@@ -206,6 +206,7 @@ mod tests {
         assert!(owned.as_slice().iter().all(|&word| word == 1));
         #[cfg(target_os = "linux")]
         assert_ne!(owned.huge_pages(), HugePages::NotAsked);
+        assert!(owned.huge_bytes() <= (8 << 20) + HUGE as u64);
     }
 
     /// T7, T8: absurd sizes are a clean refusal, before anything is touched.

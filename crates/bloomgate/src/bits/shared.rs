@@ -91,6 +91,10 @@ impl Sealed for Shared {
     fn huge_pages(&self) -> HugePages {
         self.owned.huge_pages()
     }
+    #[cfg(not(loom))]
+    fn huge_bytes(&self) -> u64 {
+        self.owned.huge_bytes()
+    }
     #[cfg(loom)]
     fn huge_pages(&self) -> HugePages {
         HugePages::NotAsked

@@ -186,6 +186,13 @@ impl<L: Layout, S: Store> Bloom<L, S> {
         self.store.huge_pages()
     }
 
+    /// Bytes of the memory that are on huge pages right now, as the kernel counts them (Linux; 0 elsewhere): pages that
+    /// were never touched do not count.
+    #[must_use]
+    pub fn huge_bytes(&self) -> u64 {
+        self.store.huge_bytes()
+    }
+
     /// Keys that were certainly new when they were inserted: a lower bound of the different keys in the filter,
     /// short of them by about the false-positive rate.
     #[must_use]
