@@ -68,7 +68,7 @@ pub fn run(args: &mut Args) -> Result<(), Fault> {
     if !json {
         println!("{}", crate::machine());
         println!(
-            "| kind | keys | asked | expected | measured | absent keys asked | lost | bits/key | insert, hit, miss ns |"
+            "| kind | keys | asked | expected | measured | asked absent | lost | bits/key | huge pages | insert, hit, miss ns |"
         );
         println!("|---|---|---|---|---|---|---|---|---|---|");
     }

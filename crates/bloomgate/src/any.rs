@@ -102,6 +102,12 @@ impl<S: Store> AnyFilter<S> {
         on!(self, filter => filter.remaining())
     }
 
+    /// Whether it holds what it was made for.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        on!(self, filter => filter.is_full())
+    }
+
     /// What an insert does past the capacity.
     #[must_use]
     pub fn when_full(&self) -> WhenFull {
@@ -171,6 +177,23 @@ impl AnyFilter<Owned> {
         on!(self, filter => filter.insert_digests(digests))
     }
 
+    /// Inserts everything an iterator gives; how many were certainly new.
+    pub fn insert_all<K: Key>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
+        on!(self, filter => filter.insert_all(keys))
+    }
+
+    /// Forgets everything; a chain goes back to one stage.
+    pub fn clear(&mut self) -> Result<()> {
+        match self {
+            AnyFilter::Classic(filter) => filter.clear(),
+            AnyFilter::Blocked(filter) => filter.clear(),
+            AnyFilter::Partitioned(filter) => filter.clear(),
+            AnyFilter::Counting(filter) => filter.clear(),
+            AnyFilter::Scalable(filter) => filter.clear()?,
+        }
+        Ok(())
+    }
+
     /// Removes a key, if the kind can; false if it was certainly absent.
     pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
         match self {
@@ -180,6 +203,12 @@ impl AnyFilter<Owned> {
                 format!("a {} filter cannot remove keys: its bits are shared; use a counting filter", other.kind()),
             )),
         }
+    }
+}
+
+impl Clone for AnyFilter<Owned> {
+    fn clone(&self) -> Self {
+        on!(self, filter => filter.clone().into())
     }
 }
 

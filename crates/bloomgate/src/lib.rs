@@ -30,7 +30,7 @@
 //! | a need for one bit in each of k slices | [`Partitioned`] | 9.6 |
 //! | keys that go again | [`Counting`] | 41 |
 //! | no idea how many keys there will be | [`Scalable`] | 16 to 29 |
-//! | many threads that insert | the same kinds by `build_shared()` ([`Shared`]) | the same |
+//! | many threads that insert | the same kinds but counting, by `build_shared()` ([`Shared`]) | the same |
 //! | fewer than 10,000 keys | a `HashSet` | |
 //! | dense integers | a bitmap | |
 //! | a need to count distinct keys, or to list them | HyperLogLog; a sorted file | |
@@ -41,7 +41,7 @@
 //!
 //! A filter is made for one type of key ([`Encoding`]): bytes and text unless `.keys::<u64>()` or another is said. The
 //! type, the hash and its seed are the filter's [`Contract`]; it travels with the filter, and a key of another type is
-//! refused, not hashed some other way. For keys that strangers choose, hash under a [`Secret`]:
+//! refused, not hashed some other way. (Write `42u64`, not `42`, to a filter of `u64`: a bare literal is an `i32`.) For keys that strangers choose, hash under a [`Secret`]:
 //! `.secret(&Secret::generate()?)`.
 //!
 //! # Coming from

@@ -34,8 +34,9 @@ impl Wish {
         Self { items: None, rate: None, bits: None, headroom: 1.0, when_full, contract: Contract::xxh3() }
     }
 
-    /// The items with headroom, if any were named; checked.
+    /// The items with headroom, if any were named; checked, and the type of the keys with them.
     pub(crate) fn capacity(&self) -> Result<Option<u64>> {
+        self.contract.encoding().validate()?;
         if !self.headroom.is_finite() || !(1.0..=1000.0).contains(&self.headroom) {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
@@ -123,7 +124,8 @@ macro_rules! wish_setters {
             self
         }
 
-        /// How keys become digests: encoding, hash, seed or secret.
+        /// How keys become digests: encoding, hash, seed or secret. Replaces the type of the keys too: call it before
+        /// `keys`.
         #[must_use]
         pub fn contract(mut self, contract: $crate::hash::Contract) -> Self {
             self.wish.contract = contract;

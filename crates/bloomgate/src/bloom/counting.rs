@@ -244,8 +244,12 @@ impl<S: Store> Counting<S> {
     /// The smallest of the key's counters; at [`CounterBits::top`] it means "at least so often".
     #[doc(alias = "count")]
     pub fn count_estimate<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
+        let digest = self.contract.digest(key)?;
+        if S::CHECKED && !self.each_cell(digest, |word, _| self.store.admit(word)) {
+            return Err(damaged());
+        }
         let mut least = u64::MAX;
-        self.each_cell(self.contract.digest(key)?, |word, shift| {
+        self.each_cell(digest, |word, shift| {
             least = least.min(self.read(word, shift));
             true
         });
@@ -254,6 +258,9 @@ impl<S: Store> Counting<S> {
 
     /// The plain filter with the same bits: what to publish, at a quarter of the size.
     pub fn to_plain(&self) -> Result<Blocked> {
+        if S::CHECKED && !(0..self.store.words().count()).step_by(LINE_WORDS).all(|word| self.store.admit(word)) {
+            return Err(damaged());
+        }
         let mut plain = Blocked::empty(self.layout, self.contract.clone(), self.promise)?;
         let width = self.width.bits();
         let cells = self.store.words();
@@ -414,6 +421,15 @@ impl<S: Store> Counting<S> {
     }
 }
 
+#[cold]
+fn damaged() -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        "a chunk of the mapped counters is damaged, so that what they count is not known; `damage` says which: fetch the \
+         file again",
+    )
+}
+
 /// Building, inserting and removing, alone.
 impl Counting<Owned> {
     /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with `rate`.
@@ -509,6 +525,9 @@ impl Counting<Owned> {
     /// **Only remove what you inserted.** A key that was never inserted but seems to be there (a false positive)
     /// cannot be told from one that was, and removing it takes counts from others: a wrong "no" later. That is the
     /// contract of every filter with removal; ask your source of truth first if you are not sure.
+    ///
+    /// True does not mean that the key is gone: it may have been inserted more often, and one inserted so often that all
+    /// its counters stick is never gone. Count your own removals; do not loop until false.
     #[doc(alias = "delete")]
     pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
         Ok(self.remove_digest(self.contract.digest(key)?))
@@ -521,11 +540,17 @@ impl Counting<Owned> {
         }
         let top = self.width.top();
         let words = self.store.as_mut_slice();
+        let mut lowered = false;
         each_cell(&self.layout, self.width, digest, |word, shift| {
             let value = (words[word] >> shift) & top;
+            lowered |= value != top;
             words[word] -= u64::from(value != top) << shift;
             true
         });
+        // A key all of whose counters stick stays for ever, and stays counted.
+        if !lowered {
+            return true;
+        }
         self.count = self.count.saturating_sub(1);
         true
     }

@@ -1,6 +1,7 @@
 //! [`Bloom`]: everything that the fixed-size kinds have in common, which is all but where the bits go.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use super::layout::{Digests, KeyDigests, Layout, WordDigests};
 use super::{Builder, Promise, WhenFull};
@@ -12,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
-use crate::math::estimate::Estimate;
+use crate::math::estimate::{Estimate, different_keys, told_new};
 
 /// A Bloom filter of a fixed size. Use it by the names of its layouts: [`Blocked`](super::Blocked),
 /// [`Classic`](super::Classic), [`Partitioned`](super::Partitioned).
@@ -43,13 +44,15 @@ pub struct Bloom<L: Layout, S: Store = Owned> {
     contract: Contract,
     promise: Promise,
     count: S::Count,
+    /// The count at which the filter holds its capacity; worked out when it is first asked for.
+    full_at: OnceLock<u64>,
     store: S,
 }
 
 /// Asking, in any place.
 impl<L: Layout, S: Store> Bloom<L, S> {
     pub(crate) fn from_parts(layout: L, contract: Contract, promise: Promise, count: u64, store: S) -> Self {
-        Self { layout, contract, promise, count: S::Count::starting_at(count), store }
+        Self { layout, contract, promise, count: S::Count::starting_at(count), full_at: OnceLock::new(), store }
     }
 
     /// Whether a key may have been inserted: false is certain, true is "maybe".
@@ -212,10 +215,32 @@ impl<L: Layout, S: Store> Bloom<L, S> {
         self.promise.capacity
     }
 
-    /// How many more keys fit before the promise ends.
+    /// About how many more new keys fit before the promise ends.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.promise.capacity.saturating_sub(self.len())
+        self.full_at().saturating_sub(self.len())
+    }
+
+    /// How many keys are told to be new until the filter holds its capacity of different ones: less than the capacity
+    /// by those that were taken for known on the way. Of these only as many are counted on as there are in all but one
+    /// of 150,000 cases (4.5 standard deviations), so that the capacity itself is never refused.
+    fn full_at(&self) -> u64 {
+        *self.full_at.get_or_init(|| {
+            let Promise { capacity, rate, .. } = self.promise;
+            if rate < 1e-3 {
+                return capacity;
+            }
+            let taken_for_known = capacity as f64 - told_new(capacity, |items| self.layout.expected_rate(items));
+            capacity - (taken_for_known - 4.5 * taken_for_known.sqrt()).max(0.0) as u64
+        })
+    }
+
+    /// How many different keys were inserted, as far as [`len`](Self::len) tells: what `len` is short of by the keys that
+    /// were taken for known. Of a filter filled far beyond its capacity only the bits can tell
+    /// ([`approximate_count`](Self::approximate_count)).
+    #[must_use]
+    pub fn different_keys(&self) -> u64 {
+        different_keys(self.len(), |items| self.layout.expected_rate(items))
     }
 
     /// Whether the filter holds what it was made for.
@@ -236,12 +261,13 @@ impl<L: Layout, S: Store> Bloom<L, S> {
         self.promise.rate
     }
 
-    /// The exact expected rate of this shape with what was inserted so far. Rises as the filter fills.
+    /// The expected rate of this shape with what was inserted so far ([`different_keys`](Self::different_keys)). Rises as
+    /// the filter fills; far beyond the capacity ask [`estimated_rate`](Self::estimated_rate), which reads the bits.
     #[doc(alias = "expectedFpp")]
     #[doc(alias = "expected_fpp")]
     #[must_use]
     pub fn expected_rate(&self) -> f64 {
-        self.layout.expected_rate(self.len())
+        self.layout.expected_rate(self.different_keys())
     }
 
     /// The rate this shape would have with so many different keys.

@@ -34,6 +34,8 @@ use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
 
 /// The most stages of a chain, after which it refuses. At growth 1.75 the 64th holds 2^51 times the first.
 pub const MAX_STAGES: usize = 64;
+/// Keys of the first stage when no number is given: 22 KB at 1 %.
+pub const DEFAULT_FIRST: u64 = 10_000;
 /// Growth when none is asked for.
 pub const DEFAULT_GROWTH: f64 = 1.75;
 
@@ -347,7 +349,7 @@ fn fill(mut from: impl Digests, digests: &mut [Digest; BATCH]) -> (&[Digest], Re
 }
 
 impl Scalable<Owned> {
-    /// Starts a chain: `.items(n)` is the first stage, `.rate(p)` holds for the whole chain.
+    /// Starts a chain: `.items(n)` is the first stage (10,000 if not said), `.rate(p)` holds for the whole chain.
     #[must_use]
     pub fn builder() -> ScalableBuilder {
         ScalableBuilder {
@@ -592,12 +594,7 @@ impl ScalableBuilder {
 
     /// The chain with its first stage, or why there is none.
     pub fn build(self) -> Result<Scalable<Owned>> {
-        let first = self.wish.capacity()?.ok_or_else(|| {
-            Error::new(
-                ErrorKind::InvalidParameter,
-                "say how many keys the first stage holds: items(n); the chain grows from there",
-            )
-        })?;
+        let first = self.wish.capacity()?.unwrap_or(DEFAULT_FIRST);
         let rate = self.wish.checked_rate()?.unwrap_or(DEFAULT_RATE);
         check_growth(self.growth, self.tightening)?;
         check_shares(rate, self.tightening)?;

@@ -12,13 +12,14 @@ use super::load::{in_file, plain_file};
 use super::read::{Limits, SectionReader};
 use super::sections::{Codec, SectionType};
 use super::shapes::{Cells, Plan};
-use crate::bloom::layout::AnyLayout;
+use crate::bloom::layout::{AnyLayout, Layout};
 use crate::bloom::layout::sealed::Layout as _;
 use crate::bloom::{CounterBits, Promise, WhenFull};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Algorithm, Contract, SecretId};
 use crate::key::Encoding;
 use crate::kind::Kind;
+use crate::math::estimate::different_keys;
 use crate::math::scalable::{Tightening, chain_rate};
 
 /// Everything that a file says about itself, with what was found to be damaged.
@@ -280,9 +281,14 @@ fn dimensions(cells: &Cells) -> Dimensions {
 }
 
 fn expected_rate(cells: &Cells, len: u64) -> f64 {
+    /// A plain filter counts keys told to be new, and holds a few more; a counting one counts every insert.
+    fn after<L: Layout>(layout: &L, len: u64) -> f64 {
+        layout.expected_rate(different_keys(len, |items| layout.expected_rate(items)))
+    }
     match cells {
-        Cells::Bits(AnyLayout::Classic(layout)) => layout.expected_rate(len),
-        Cells::Bits(AnyLayout::Blocked(layout)) | Cells::Counters(layout, _) => layout.expected_rate(len),
-        Cells::Bits(AnyLayout::Partitioned(layout)) => layout.expected_rate(len),
+        Cells::Bits(AnyLayout::Classic(layout)) => after(layout, len),
+        Cells::Bits(AnyLayout::Blocked(layout)) => after(layout, len),
+        Cells::Counters(layout, _) => layout.expected_rate(len),
+        Cells::Bits(AnyLayout::Partitioned(layout)) => after(layout, len),
     }
 }

@@ -129,7 +129,7 @@ impl Contract {
 /// The words of the keys, unless one of them has none.
 #[inline(always)]
 fn gather<'a, K: Key>(keys: &'a [K], words: &'a mut [u64; CHUNK]) -> Option<&'a [u64]> {
-    if let Some(words) = K::words(keys) {
+    if let Some(words) = K::words(keys).filter(|words| words.len() == keys.len()) {
         return Some(words);
     }
     for (key, word) in keys.iter().zip(words.iter_mut()) {

@@ -366,3 +366,26 @@ fn newer_versions_are_refused_and_private_sections_passed_over() {
     assert!((0..keys).all(|i| loaded.contains(&key(i)).unwrap()));
     assert_eq!(loaded.to_bytes().unwrap(), bytes, "the private section is not ours to keep");
 }
+
+/// Damaged counters are not turned into a plain filter with fresh checksums, nor counted.
+#[test]
+fn damaged_counters_are_neither_published_nor_counted() {
+    let mut filter = Counting::builder().keys::<u64>().items(10_000).rate(0.01).build().unwrap();
+    filter.insert_all(0..10_000u64).unwrap();
+    let mut bytes = filter.to_bytes().unwrap();
+    let whole = Counting::<Mapped>::map_bytes(&bytes, &OpenOptions::new()).unwrap();
+    assert!(whole.to_plain().unwrap() == filter.to_plain().unwrap());
+    assert!((0..10_000u64).all(|key| whole.count_estimate(&key).unwrap() > 0));
+    let payload = bytes.len() - filter.size_in_bytes() as usize;
+    bytes[payload + 5_000..payload + 9_000].fill(0);
+    let hurt = Counting::<Mapped>::map_bytes(&bytes, &OpenOptions::new()).unwrap();
+    assert_eq!(hurt.to_plain().unwrap_err().kind(), ErrorKind::Corrupt);
+    for key in 0..10_000u64 {
+        assert!(hurt.contains(&key).unwrap(), "a wrong no");
+        match hurt.count_estimate(&key) {
+            Ok(count) => assert!(count > 0),
+            Err(refusal) => assert_eq!(refusal.kind(), ErrorKind::Corrupt),
+        }
+    }
+    assert!(hurt.damage().is_some());
+}
