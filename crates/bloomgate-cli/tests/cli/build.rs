@@ -197,3 +197,31 @@ fn compression_pays_or_says_why_not() {
     assert!(scene.run("info c.bloom").code(0).out().contains("compressed"));
     assert_eq!(scene.run("info --json c.bloom").code(0).field("compressed"), "true");
 }
+
+#[cfg(unix)]
+#[test]
+fn a_redirected_output_is_never_replaced() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 100));
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    std::os::unix::fs::symlink("/dev/stdout", scene.path("folder/link")).unwrap();
+    for (target, to_err) in
+        [("/dev/stdout", false), ("/dev/fd/1", false), ("folder/link", false), ("log.txt", false), ("log.txt", true)]
+    {
+        scene.write("log.txt", "");
+        let log = || std::fs::OpenOptions::new().append(true).open(scene.path("log.txt")).unwrap();
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
+        command.current_dir(scene.path("")).args(["build", "-o", target, "keys.txt"]);
+        let output = if to_err { command.stderr(log()) } else { command.stdout(log()) }.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{target}");
+        let told = if to_err { scene.read("log.txt") } else { output.stderr };
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains(target) && told.contains("would be replaced"), "{target}: {told}");
+        assert!(to_err || scene.read("log.txt").is_empty(), "{target}: the log was written to");
+    }
+    assert_eq!(scene.files(), ["folder", "keys.txt", "log.txt"]);
+    // A file in memory is a file.
+    if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
+        scene.run(&format!("build -q -o {} keys.txt", folder.path().join("f.bloom").display())).code(0);
+    }
+}
