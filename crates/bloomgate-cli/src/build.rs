@@ -137,6 +137,8 @@ struct Built {
     read: u64,
     /// Different keys, where they were counted.
     different: Option<u64>,
+    /// The first source whose keys end in a carriage return.
+    carriage_returns: Option<String>,
 }
 
 /// Runs the verb.
@@ -183,15 +185,27 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
     let mut filter = empty(args, items, contract)?;
     let progress = Progress::new("building", bytes, args.quiet);
     let mut read = 0;
+    let mut carriage_returns = None;
     for source in sources {
         let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        let mut first = true;
         while let Some(keys) = reader.next()? {
+            if std::mem::take(&mut first) {
+                look_for_carriage_returns(args, source, &keys, &mut carriage_returns);
+            }
             insert(&mut filter, &keys)?;
             read += keys.keys.len() as u64;
             progress.advance(keys.bytes);
         }
     }
-    Ok(Built { filter, read, different: None })
+    Ok(Built { filter, read, different: None, carriage_returns })
+}
+
+/// Looks at the first keys of a source: those of a file from Windows all end in a carriage return.
+fn look_for_carriage_returns(args: &Args, source: &Source, keys: &Keys<'_>, found: &mut Option<String>) {
+    if found.is_none() && !args.cut.crlf && !args.cut.null && keys.end_in_carriage_return() {
+        *found = Some(source.name());
+    }
 }
 
 /// The first of two passes: how many keys there are, those that occur twice counted twice.
@@ -215,9 +229,14 @@ fn count(args: &Args, sources: &[Source], bytes: u64) -> Result<u64, Failure> {
 fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, Failure> {
     let progress = Progress::new("reading", None, args.quiet);
     let mut digests: Vec<Digest> = Vec::new();
+    let mut carriage_returns = None;
     for source in sources {
         let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        let mut first = true;
         while let Some(keys) = reader.next()? {
+            if std::mem::take(&mut first) {
+                look_for_carriage_returns(args, source, &keys, &mut carriage_returns);
+            }
             digests.try_reserve(keys.keys.len()).map_err(|_| {
                 Failure::Message(format!(
                     "no memory for the digests of more than {} keys: give --items, or --kind scalable, and none are kept",
@@ -236,7 +255,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     for batch in digests.chunks(BATCH) {
         filter.insert_digests(batch)?;
     }
-    Ok(Built { filter, read: digests.len() as u64, different: Some(different) })
+    Ok(Built { filter, read: digests.len() as u64, different: Some(different), carriage_returns })
 }
 
 /// An empty filter of the kind that was asked for.
@@ -299,7 +318,7 @@ fn into_digests(contract: &Contract, keys: &Keys<'_>, digests: &mut Vec<Digest>)
 }
 
 fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
-    let Built { filter, read, different } = built;
+    let Built { filter, read, different, carriage_returns } = built;
     // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
     // insertion instead), and no more than were read.
     let certain = if filter.kind() == Kind::Counting { 0 } else { filter.len() };
@@ -338,6 +357,12 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             number::percent(filter.expected_rate()),
             number::percent(filter.promised_rate()),
         ));
+        if let Some(name) = carriage_returns {
+            screen::tell(format_args!(
+                "{} {name}: every key ends in a carriage return: is this a CRLF file? then use --crlf",
+                paint(WARN, "note:")
+            ));
+        }
         warn(args, filter);
     }
     Ok(DONE)

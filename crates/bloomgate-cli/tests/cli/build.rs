@@ -225,3 +225,27 @@ fn a_redirected_output_is_never_replaced() {
         scene.run(&format!("build -q -o {} keys.txt", folder.path().join("f.bloom").display())).code(0);
     }
 }
+
+#[test]
+fn a_forgotten_crlf_is_told_of() {
+    let scene = Scene::new();
+    scene.write("dos.txt", "a\r\nb\r\nc").write("mixed.txt", "a\r\nb\nc\r\n").write("one.txt", "a");
+    scene.write("numbers.txt", "1\r\n2\r\n");
+    for (arguments, told) in [
+        ("dos.txt", true),
+        ("--items 10 one.txt dos.txt", true),
+        ("-", true),
+        ("--crlf dos.txt", false),
+        ("--null dos.txt", false),
+        ("-q dos.txt", false),
+        ("mixed.txt", false),
+        ("one.txt", false),
+    ] {
+        let ran = scene.run_with(&format!("build -o f.bloom {arguments}"), "x\r\n\r\n").code(0);
+        let said = ran.err().contains("every key ends in a carriage return") && ran.err().contains("--crlf");
+        assert_eq!(said, told, "{arguments}: {}", ran.err());
+    }
+    scene.run("build -o f.bloom --keys u64 numbers.txt").refused(&["numbers.txt:1:", "carriage return", "--crlf"]);
+    scene.run("build -q -o f.bloom --keys u64 --crlf numbers.txt").code(0);
+    scene.run("check -q f.bloom -f numbers.txt").refused(&["numbers.txt:2:", "--crlf"]);
+}
