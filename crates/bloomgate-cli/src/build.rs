@@ -322,8 +322,15 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
     // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
     // insertion instead), and no more than were read.
     let certain = if filter.kind() == Kind::Counting { 0 } else { filter.len() };
-    let by_bits = || (filter.approximate_count().value.round() as u64).max(certain).min(*read);
-    let distinct = different.unwrap_or_else(by_bits);
+    let estimate = filter.approximate_count();
+    // When every bit is set, any larger number of keys would look the same.
+    let (by_bits, at_least) = match estimate.high {
+        Some(_) => (estimate.value, false),
+        None => (estimate.low, different.is_none()),
+    };
+    let distinct = different.unwrap_or_else(|| (by_bits.round() as u64).max(certain).min(*read));
+    // Past its capacity a filter counts few of the keys as new, and the rate expected of those would flatter it.
+    let by_the_bits = if filter.len() > filter.capacity() { Some(filter.estimated_rate()?) } else { None };
     let bits_per_key = filter.size_in_bytes() as f64 * 8.0 / distinct.max(1) as f64;
     if args.json {
         let object = Object::default()
@@ -332,12 +339,14 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             .whole("keys_read", *read)
             .whole("distinct", distinct)
             .flag("distinct_is_exact", different.is_some())
+            .flag("distinct_is_lower_bound", at_least)
             .whole("capacity", filter.capacity())
             .whole("filter_bytes", filter.size_in_bytes())
             .whole("file_bytes", saved.bytes)
             .number("bits_per_key", bits_per_key)
             .number("promised_rate", filter.promised_rate())
             .number("expected_rate", filter.expected_rate())
+            .maybe_number("estimated_rate", by_the_bits)
             .text("contract", filter.contract().describe())
             .text("address", &saved.address);
         let mut out = std::io::stdout().lock();
@@ -345,16 +354,23 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
         out.flush()?;
     }
     if !args.quiet {
+        let rate = match by_the_bits {
+            Some(rate) => format!("rate by the bits {}", number::percent(rate)),
+            None => format!("expected rate {}", number::percent(filter.expected_rate())),
+        };
+        let about = match different {
+            Some(_) => "",
+            None if at_least => "at least ",
+            None => "about ",
+        };
         screen::tell(format_args!(
-            "{}: {} keys read, {}{} different; {} in {}, {:.2} bits/key; expected rate {} ({} promised)",
+            "{}: {} keys read, {about}{} different; {} in {}, {:.2} bits/key; {rate} ({} promised)",
             args.output.display(),
             number::grouped(*read),
-            if different.is_some() { "" } else { "about " },
             number::grouped(distinct),
             filter.kind(),
             number::bytes(saved.bytes),
             bits_per_key,
-            number::percent(filter.expected_rate()),
             number::percent(filter.promised_rate()),
         ));
         if let Some(name) = carriage_returns {

@@ -249,3 +249,27 @@ fn a_forgotten_crlf_is_told_of() {
     scene.run("build -q -o f.bloom --keys u64 --crlf numbers.txt").code(0);
     scene.run("check -q f.bloom -f numbers.txt").refused(&["numbers.txt:2:", "--crlf"]);
 }
+
+#[test]
+fn a_filter_that_is_far_too_small_is_not_flattered() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 100_000));
+    for kind in ["blocked", "classic", "partitioned", "counting"] {
+        let ran = scene.run(&format!("build -o f.bloom --kind {kind} --items 10 --json keys.txt")).code(0);
+        assert!(ran.err().contains("rate by the bits 100 % (1.00 % promised)"), "{kind}: {}", ran.err());
+        assert!(ran.err().contains("at least ") && ran.err().contains("warning:"), "{kind}: {}", ran.err());
+        assert!((ran.number("estimated_rate") - 1.0).abs() < 1e-9, "{kind}: {}", ran.out());
+        assert_eq!(ran.field("distinct_is_lower_bound"), "true", "{kind}");
+        let strangers = scene.run_with("check -c f.bloom", lines("other", 1_000)).code(0);
+        assert_eq!(strangers.out(), "1000\n", "{kind}");
+    }
+    // Twice as many: some bits are clear, and what the bits say is what strangers see.
+    let ran = scene.run("build -o f.bloom --items 50000 --json keys.txt").code(0);
+    let maybes = scene.run_with("check -c f.bloom", lines("other", 100_000)).out();
+    let measured = maybes.trim().parse::<f64>().unwrap() / 1e5;
+    // A rate near 15 % of 100,000 strangers: six standard deviations are 0.007.
+    assert!((ran.number("estimated_rate") - measured).abs() < 0.007, "{measured} {}", ran.out());
+    assert!(ran.err().contains("rate by the bits") && ran.err().contains("about "), "{}", ran.err());
+    let enough = scene.run("build -o f.bloom --items 100k --json keys.txt").code(0);
+    assert!(enough.err().contains("expected rate") && enough.field("estimated_rate") == "null", "{}", enough.err());
+}
