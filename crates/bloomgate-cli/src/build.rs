@@ -59,10 +59,11 @@ pub struct Args {
     /// How many different keys there will be, such as 10M; counted when not given
     #[arg(long, value_name = "N", value_parser = number::count, allow_negative_numbers = true)]
     items: Option<u64>,
-    /// Room for more keys later, as a factor on their number
+    /// Room for keys that are added later (by the library), as a factor on the number of keys
     #[arg(long, value_name = "FACTOR", value_parser = number::factor, default_value = "1", allow_negative_numbers = true)]
     headroom: f64,
-    /// blocked (fastest), classic (smallest), partitioned, counting (keys can be removed) or scalable (grows)
+    /// blocked (fastest), classic (smallest), partitioned, counting (keys can be removed, by the library) or scalable
+    /// (grows while it is built, and later by the library)
     #[arg(long, value_parser = kind, default_value = "blocked")]
     kind: Kind,
     /// When there are more keys than it was made for: go-on (the rate rises), refuse (the build fails) or grow (scalable)
