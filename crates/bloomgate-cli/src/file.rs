@@ -19,6 +19,7 @@ pub enum Opened {
 
 /// Opens a filter to be asked; a keyed one needs its secret.
 pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> {
+    check_filter(path)?;
     let secret = secret_file.map(Secret::read_file).transpose()?;
     let options = match &secret {
         Some(secret) => OpenOptions::new().secret(secret),
@@ -35,6 +36,18 @@ pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> 
         ErrorKind::Secret if secret.is_none() => Failure::Message(format!("{error}, with --secret-file FILE")),
         _ => error.into(),
     })
+}
+
+/// Refuses what is there and is no plain file: opening a pipe would wait for ever. What is not there is told of when
+/// it is opened.
+pub fn check_filter(path: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(Failure::at(path, "is a directory: give the file of a filter")),
+        Ok(metadata) if !metadata.is_file() => {
+            Err(Failure::at(path, "is a pipe, socket or device: write it to a plain file first, and give that"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What was written.

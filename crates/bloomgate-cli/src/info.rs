@@ -13,6 +13,7 @@ use bloomgate::math::scalable::chain_rate;
 
 use crate::build::when_full_name;
 use crate::failure::{DONE, ERROR, Failure, Outcome};
+use crate::file;
 use crate::json::{self, Object};
 use crate::number::{bytes, grouped, percent};
 use crate::picture::{self, Cell, Regions};
@@ -66,6 +67,7 @@ struct Reading {
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
+    file::check_filter(&args.filter)?;
     let description = inspect(&args.filter)?;
     let intact = description.is_intact() && description.sentinels_agree != Some(false);
     // Damaged bits say nothing that can be believed.

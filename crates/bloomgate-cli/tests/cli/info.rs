@@ -81,3 +81,17 @@ fn damage_is_told_with_its_place() {
         assert!(ran.out().contains("DAMAGED") || ran.field("intact") == "false", "{arguments}: {}", ran.out());
     }
 }
+
+#[test]
+fn what_is_no_plain_file_is_refused_in_the_words_of_the_command() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    for arguments in ["info folder", "info --verify folder", "check folder key"] {
+        let said = scene.run(arguments).err();
+        scene.run(arguments).refused(&["folder: is a directory", "give the file of a filter"]);
+        assert!(!said.contains("read_from"), "{arguments}: {said}");
+    }
+    #[cfg(unix)]
+    scene.run("info /dev/null").refused(&["/dev/null", "plain file"]);
+    scene.run("info missing.bloom").refused(&["missing.bloom", "No such file"]);
+}
