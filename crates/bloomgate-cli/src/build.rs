@@ -295,7 +295,7 @@ fn insert(filter: &mut AnyFilter, keys: &Keys<'_>) -> Result<(), Failure> {
     };
     inserted.map(|_| ()).map_err(|error| match error.kind() {
         bloomgate::ErrorKind::Full => Failure::Message(format!(
-            "{} and after: there are more keys than the {} that the filter is for, and --when-full refuse was given: \
+            "at or after {}: there are more keys than the {} that the filter is for, and --when-full refuse was given: \
              give a larger --items or --headroom",
             keys.place(0),
             number::grouped(filter.capacity())

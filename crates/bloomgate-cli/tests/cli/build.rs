@@ -124,7 +124,7 @@ fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
         ("folder", &["folder is a directory"]),
         ("--keys u64 bad.txt", &["bad.txt:3:", "three", "decimal"]),
         ("long.txt", &["long.txt:1:", "16,777,216", "--null"]),
-        ("--when-full refuse --items 50 good.txt", &["good.txt:1", "50", "--headroom"]),
+        ("--when-full refuse --items 50 good.txt", &["at or after good.txt:1:", "50", "--headroom"]),
         ("--when-full grow good.txt", &["cannot grow", "Scalable"]),
         ("--hash siphash13 good.txt", &["secret new"]),
         ("--secret-file missing.key good.txt", &["missing.key"]),
