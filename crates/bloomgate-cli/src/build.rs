@@ -240,8 +240,8 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
             }
             digests.try_reserve(keys.keys.len()).map_err(|_| {
                 Failure::Message(format!(
-                    "no memory for the digests of more than {} keys: give --items, or --kind scalable, and none are kept",
-                    number::grouped(digests.len() as u64)
+                    "no memory for the digests of more than {}: give --items, or --kind scalable, and none are kept",
+                    number::counted(digests.len() as u64, "key")
                 ))
             })?;
             into_digests(&contract, &keys, &mut digests)?;
@@ -365,9 +365,9 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             None => "about ",
         };
         screen::tell(format_args!(
-            "{}: {} keys read, {about}{} different; {} in {}, {:.2} bits/key; {rate} ({} promised)",
+            "{}: {} read, {about}{} different; {} in {}, {:.2} bits/key; {rate} ({} promised)",
             args.output.display(),
-            number::grouped(*read),
+            number::counted(*read, "key"),
             number::grouped(distinct),
             filter.kind(),
             number::bytes(saved.bytes),
@@ -390,10 +390,10 @@ fn warn(args: &Args, filter: &AnyFilter) {
     let over = filter.len() > filter.capacity() && filter.expected_rate() > filter.promised_rate() * 1.001;
     if over {
         screen::tell(format_args!(
-            "{} it was made for {} keys and holds more: the rate is above the promise; build again with a larger \
+            "{} it was made for {} and holds more: the rate is above the promise; build again with a larger \
              --items, or with --kind scalable",
             paint(WARN, "warning:"),
-            number::grouped(filter.capacity())
+            number::counted(filter.capacity(), "key")
         ));
     }
     if args.compress && !file::pays(filter) {

@@ -124,7 +124,8 @@ fn ask_all<S: Store>(args: &Args, filter: &AnyFilter<S>) -> Outcome {
     }
     if tally.refused > MOST_COMPLAINTS {
         let more = tally.refused - MOST_COMPLAINTS;
-        screen::complain(format_args!("{} more keys are not in the filter's encoding", number::grouped(more)));
+        let more = if more == 1 { "1 more key is".into() } else { format!("{} more keys are", number::grouped(more)) };
+        screen::complain(format_args!("{more} not in the filter's encoding"));
     }
     Ok(tally.code())
 }

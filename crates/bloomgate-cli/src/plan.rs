@@ -164,7 +164,7 @@ fn on_screen(
             Some(plan) if plan.headroom > 1.0 => format!(", room for growth ({} times) included", plan.headroom),
             _ => String::new(),
         };
-        let title = format!("{} keys at a rate of {}{room}", number::grouped(items), number::percent(rate));
+        let title = format!("{} at a rate of {}{room}", number::counted(items, "key"), number::percent(rate));
         out.push_str(&format!("{}\n\n", paint(HEAD, title)));
         out.push_str(&table(rows, chosen, unicode));
         out.push('\n');
