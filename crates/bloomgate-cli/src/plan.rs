@@ -179,7 +179,7 @@ fn on_screen(
         Choice::CountTable => "Use a table of counts, not a filter.".into(),
         Choice::NoFilter { .. } => "Use no filter: it would cost more than it saves.".into(),
     };
-    out.push_str(&format!("{}\n", paint(STRONG, verdict)));
+    out.push_str(&paint(STRONG, wrapped("", &verdict)));
     advice.reasons.iter().for_each(|reason| out.push_str(&wrapped("  + ", reason)));
     // Of "no filter" the advice says from where on one pays, of the rest when they would be wrong.
     let otherwise = if matches!(advice.choice, Choice::NoFilter { .. }) { "  - but " } else { "  - not " };

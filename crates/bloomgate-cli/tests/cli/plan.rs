@@ -80,6 +80,8 @@ fn what_this_version_lacks_is_not_recommended() {
             assert!(screen.contains(words), "{words:?} is not in\n{screen}");
         }
         assert!(!screen.contains("Use a rotating"), "{screen}");
+        let mut prose = screen.lines().filter(|line| !line.contains("bloomgate build"));
+        assert!(prose.all(|line| line.chars().count() <= 80), "{screen}");
         assert_eq!(screen.contains("confirm every"), options.contains("right"), "{screen}");
     }
 }
