@@ -59,10 +59,11 @@ pub struct Args {
     /// How many different keys there will be, such as 10M; counted when not given
     #[arg(long, value_name = "N", value_parser = number::count, allow_negative_numbers = true)]
     items: Option<u64>,
-    /// Room for more keys later, as a factor on their number
+    /// Room for keys that are added later (by the library), as a factor on the number of keys
     #[arg(long, value_name = "FACTOR", value_parser = number::factor, default_value = "1", allow_negative_numbers = true)]
     headroom: f64,
-    /// blocked (fastest), classic (smallest), partitioned, counting (keys can be removed) or scalable (grows)
+    /// blocked (fastest), classic (smallest), partitioned, counting (keys can be removed, by the library) or scalable
+    /// (grows while it is built, and later by the library)
     #[arg(long, value_parser = kind, default_value = "blocked")]
     kind: Kind,
     /// When there are more keys than it was made for: go-on (the rate rises), refuse (the build fails) or grow (scalable)
@@ -137,6 +138,8 @@ struct Built {
     read: u64,
     /// Different keys, where they were counted.
     different: Option<u64>,
+    /// The first source whose keys end in a carriage return.
+    carriage_returns: Option<String>,
 }
 
 /// Runs the verb.
@@ -183,15 +186,27 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
     let mut filter = empty(args, items, contract)?;
     let progress = Progress::new("building", bytes, args.quiet);
     let mut read = 0;
+    let mut carriage_returns = None;
     for source in sources {
         let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        let mut first = true;
         while let Some(keys) = reader.next()? {
+            if std::mem::take(&mut first) {
+                look_for_carriage_returns(args, source, &keys, &mut carriage_returns);
+            }
             insert(&mut filter, &keys)?;
             read += keys.keys.len() as u64;
             progress.advance(keys.bytes);
         }
     }
-    Ok(Built { filter, read, different: None })
+    Ok(Built { filter, read, different: None, carriage_returns })
+}
+
+/// Looks at the first keys of a source: those of a file from Windows all end in a carriage return.
+fn look_for_carriage_returns(args: &Args, source: &Source, keys: &Keys<'_>, found: &mut Option<String>) {
+    if found.is_none() && !args.cut.crlf && !args.cut.null && keys.end_in_carriage_return() {
+        *found = Some(source.name());
+    }
 }
 
 /// The first of two passes: how many keys there are, those that occur twice counted twice.
@@ -215,13 +230,18 @@ fn count(args: &Args, sources: &[Source], bytes: u64) -> Result<u64, Failure> {
 fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, Failure> {
     let progress = Progress::new("reading", None, args.quiet);
     let mut digests: Vec<Digest> = Vec::new();
+    let mut carriage_returns = None;
     for source in sources {
         let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        let mut first = true;
         while let Some(keys) = reader.next()? {
+            if std::mem::take(&mut first) {
+                look_for_carriage_returns(args, source, &keys, &mut carriage_returns);
+            }
             digests.try_reserve(keys.keys.len()).map_err(|_| {
                 Failure::Message(format!(
-                    "no memory for the digests of more than {} keys: give --items, or --kind scalable, and none are kept",
-                    number::grouped(digests.len() as u64)
+                    "no memory for the digests of more than {}: give --items, or --kind scalable, and none are kept",
+                    number::counted(digests.len() as u64, "key")
                 ))
             })?;
             into_digests(&contract, &keys, &mut digests)?;
@@ -236,7 +256,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     for batch in digests.chunks(BATCH) {
         filter.insert_digests(batch)?;
     }
-    Ok(Built { filter, read: digests.len() as u64, different: Some(different) })
+    Ok(Built { filter, read: digests.len() as u64, different: Some(different), carriage_returns })
 }
 
 /// An empty filter of the kind that was asked for.
@@ -275,7 +295,7 @@ fn insert(filter: &mut AnyFilter, keys: &Keys<'_>) -> Result<(), Failure> {
     };
     inserted.map(|_| ()).map_err(|error| match error.kind() {
         bloomgate::ErrorKind::Full => Failure::Message(format!(
-            "{} and after: there are more keys than the {} that the filter is for, and --when-full refuse was given: \
+            "at or after {}: there are more keys than the {} that the filter is for, and --when-full refuse was given: \
              give a larger --items or --headroom",
             keys.place(0),
             number::grouped(filter.capacity())
@@ -299,12 +319,19 @@ fn into_digests(contract: &Contract, keys: &Keys<'_>, digests: &mut Vec<Digest>)
 }
 
 fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
-    let Built { filter, read, different } = built;
+    let Built { filter, read, different, carriage_returns } = built;
     // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
     // insertion instead), and no more than were read.
     let certain = if filter.kind() == Kind::Counting { 0 } else { filter.len() };
-    let by_bits = || (filter.approximate_count().value.round() as u64).max(certain).min(*read);
-    let distinct = different.unwrap_or_else(by_bits);
+    let estimate = filter.approximate_count();
+    // When every bit is set, any larger number of keys would look the same.
+    let (by_bits, at_least) = match estimate.high {
+        Some(_) => (estimate.value, false),
+        None => (estimate.low, different.is_none()),
+    };
+    let distinct = different.unwrap_or_else(|| (by_bits.round() as u64).max(certain).min(*read));
+    // Past its capacity a filter counts few of the keys as new, and the rate expected of those would flatter it.
+    let by_the_bits = if filter.len() > filter.capacity() { Some(filter.estimated_rate()?) } else { None };
     let bits_per_key = filter.size_in_bytes() as f64 * 8.0 / distinct.max(1) as f64;
     if args.json {
         let object = Object::default()
@@ -313,12 +340,14 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             .whole("keys_read", *read)
             .whole("distinct", distinct)
             .flag("distinct_is_exact", different.is_some())
+            .flag("distinct_is_lower_bound", at_least)
             .whole("capacity", filter.capacity())
             .whole("filter_bytes", filter.size_in_bytes())
             .whole("file_bytes", saved.bytes)
             .number("bits_per_key", bits_per_key)
             .number("promised_rate", filter.promised_rate())
             .number("expected_rate", filter.expected_rate())
+            .maybe_number("estimated_rate", by_the_bits)
             .text("contract", filter.contract().describe())
             .text("address", &saved.address);
         let mut out = std::io::stdout().lock();
@@ -326,18 +355,31 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
         out.flush()?;
     }
     if !args.quiet {
+        let rate = match by_the_bits {
+            Some(rate) => format!("rate by the bits {}", number::percent(rate)),
+            None => format!("expected rate {}", number::percent(filter.expected_rate())),
+        };
+        let about = match different {
+            Some(_) => "",
+            None if at_least => "at least ",
+            None => "about ",
+        };
         screen::tell(format_args!(
-            "{}: {} keys read, {}{} different; {} in {}, {:.2} bits/key; expected rate {} ({} promised)",
+            "{}: {} read, {about}{} different; {} in {}, {:.2} bits/key; {rate} ({} promised)",
             args.output.display(),
-            number::grouped(*read),
-            if different.is_some() { "" } else { "about " },
+            number::counted(*read, "key"),
             number::grouped(distinct),
             filter.kind(),
             number::bytes(saved.bytes),
             bits_per_key,
-            number::percent(filter.expected_rate()),
             number::percent(filter.promised_rate()),
         ));
+        if let Some(name) = carriage_returns {
+            screen::tell(format_args!(
+                "{} {name}: every key ends in a carriage return: is this a CRLF file? then use --crlf",
+                paint(WARN, "note:")
+            ));
+        }
         warn(args, filter);
     }
     Ok(DONE)
@@ -348,10 +390,10 @@ fn warn(args: &Args, filter: &AnyFilter) {
     let over = filter.len() > filter.capacity() && filter.expected_rate() > filter.promised_rate() * 1.001;
     if over {
         screen::tell(format_args!(
-            "{} it was made for {} keys and holds more: the rate is above the promise; build again with a larger \
+            "{} it was made for {} and holds more: the rate is above the promise; build again with a larger \
              --items, or with --kind scalable",
             paint(WARN, "warning:"),
-            number::grouped(filter.capacity())
+            number::counted(filter.capacity(), "key")
         ));
     }
     if args.compress && !file::pays(filter) {

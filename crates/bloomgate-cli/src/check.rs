@@ -31,7 +31,8 @@ Examples:
   bloomgate check --label urls.bloom -f keys.txt     both, with a tab between label and key
   tail -f access.log | bloomgate check urls.bloom    streams
 
-Keys come from the arguments, from files (-f), or else from standard input.
+Keys come from the arguments, from files (-f), or else from standard input. A key may be a negative number; any other \
+key that begins with a dash is written after --.
 
 A key that is printed as absent is certainly absent. A key that cannot be read in the filter's encoding (a word asked \
 of a filter of numbers) is reported with its line, is printed nowhere, and makes the exit code 2.
@@ -44,7 +45,7 @@ pub struct Args {
     #[arg(value_name = "FILTER")]
     filter: PathBuf,
     /// Keys to ask for
-    #[arg(value_name = "KEY")]
+    #[arg(value_name = "KEY", allow_negative_numbers = true)]
     keys: Vec<OsString>,
     /// Ask for the keys in a file; - is standard input; may be given several times
     #[arg(short, long = "file", value_name = "FILE", conflicts_with = "keys")]
@@ -123,7 +124,8 @@ fn ask_all<S: Store>(args: &Args, filter: &AnyFilter<S>) -> Outcome {
     }
     if tally.refused > MOST_COMPLAINTS {
         let more = tally.refused - MOST_COMPLAINTS;
-        screen::complain(format_args!("{} more keys are not in the filter's encoding", number::grouped(more)));
+        let more = if more == 1 { "1 more key is".into() } else { format!("{} more keys are", number::grouped(more)) };
+        screen::complain(format_args!("{more} not in the filter's encoding"));
     }
     Ok(tally.code())
 }

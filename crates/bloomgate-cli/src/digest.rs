@@ -22,6 +22,14 @@ pub fn refuse_given(contract: &Contract) -> Result<(), Failure> {
 
 /// The digest of a key that is written as text, or why it is none.
 pub fn digest(contract: &Contract, key: &[u8], scratch: &mut Vec<u8>) -> Result<Digest, String> {
+    parse(contract, key, scratch).map_err(|error| {
+        let hint =
+            if key.ends_with(b"\r") { "; it ends in a carriage return: for lines that do, use --crlf" } else { "" };
+        error + hint
+    })
+}
+
+fn parse(contract: &Contract, key: &[u8], scratch: &mut Vec<u8>) -> Result<Digest, String> {
     let text = std::str::from_utf8(key).map_err(|error| {
         format!(
             "the key is not UTF-8 (byte {} is 0x{:02x}), and the filter's keys are {}: repair it, or build with \

@@ -19,6 +19,7 @@ pub enum Opened {
 
 /// Opens a filter to be asked; a keyed one needs its secret.
 pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> {
+    check_filter(path)?;
     let secret = secret_file.map(Secret::read_file).transpose()?;
     let options = match &secret {
         Some(secret) => OpenOptions::new().secret(secret),
@@ -35,6 +36,18 @@ pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> 
         ErrorKind::Secret if secret.is_none() => Failure::Message(format!("{error}, with --secret-file FILE")),
         _ => error.into(),
     })
+}
+
+/// Refuses what is there and is no plain file: opening a pipe would wait for ever. What is not there is told of when
+/// it is opened.
+pub fn check_filter(path: &Path) -> Result<(), Failure> {
+    match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => Err(Failure::at(path, "is a directory: give the file of a filter")),
+        Ok(metadata) if !metadata.is_file() => {
+            Err(Failure::at(path, "is a pipe, socket or device: write it to a plain file first, and give that"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What was written.
@@ -70,6 +83,12 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
     if path.as_os_str() == "-" {
         return Err(Failure::Message("a filter is written to a file, not to standard output: name one with -o".into()));
     }
+    if is_of_the_system(path) {
+        return Err(Failure::at(path, "is a device or a stream and would be replaced: name the file to write"));
+    }
+    if is_an_output(path) {
+        return Err(Failure::at(path, "is where messages go and would be replaced: name another file to write"));
+    }
     for source in sources {
         if let Source::File(from) = source
             && let (Ok(from), Ok(to)) = (from.canonicalize(), path.canonicalize())
@@ -86,4 +105,35 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
         return Err(Failure::at(parent, "there is no such directory: make it, or write elsewhere"));
     }
     Ok(())
+}
+
+/// Whether a path lies where the system keeps its devices and processes: `/dev/stdout` looks like a plain file when
+/// standard output is one. `/dev/shm` is a folder of plain files in memory.
+fn is_of_the_system(path: &Path) -> bool {
+    // The folder first: resolved to the end, /dev/stdout is the file that it was redirected to.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let places = [folder.canonicalize(), path.canonicalize()];
+    let system =
+        |place: &Path| (place.starts_with("/dev") && !place.starts_with("/dev/shm")) || place.starts_with("/proc");
+    places.iter().flatten().any(|place| system(place))
+}
+
+/// Whether a path is the file that standard output or standard error was redirected to, whatever its name.
+#[cfg(unix)]
+fn is_an_output(path: &Path) -> bool {
+    use std::fs::{File, Metadata};
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::MetadataExt;
+    let Ok(target) = std::fs::metadata(path) else { return false };
+    let same = |output: Metadata| (output.dev(), output.ino()) == (target.dev(), target.ino());
+    let (out, err) = (std::io::stdout(), std::io::stderr());
+    [out.as_fd(), err.as_fd()].into_iter().any(|output| {
+        let output = output.try_clone_to_owned().and_then(|output| File::from(output).metadata());
+        output.is_ok_and(same)
+    })
+}
+
+#[cfg(not(unix))]
+fn is_an_output(_: &Path) -> bool {
+    false
 }

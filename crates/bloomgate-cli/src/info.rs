@@ -13,8 +13,9 @@ use bloomgate::math::scalable::chain_rate;
 
 use crate::build::when_full_name;
 use crate::failure::{DONE, ERROR, Failure, Outcome};
+use crate::file;
 use crate::json::{self, Object};
-use crate::number::{bytes, grouped, percent};
+use crate::number::{bytes, counted, grouped, percent};
 use crate::picture::{self, Cell, Regions};
 use crate::screen::{self, DIM, HEAD, WARN, paint, wrapped};
 
@@ -66,6 +67,7 @@ struct Reading {
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
+    file::check_filter(&args.filter)?;
     let description = inspect(&args.filter)?;
     let intact = description.is_intact() && description.sentinels_agree != Some(false);
     // Damaged bits say nothing that can be believed.
@@ -205,16 +207,18 @@ fn verdict(path: &Path, description: &Description) -> String {
 
 fn shape(dimensions: &Dimensions) -> String {
     match dimensions {
-        Dimensions::Classic { bits, hashes } => format!("{} bits, {hashes} for each key", grouped(*bits)),
+        Dimensions::Classic { bits, hashes } => format!("{}, {hashes} for each key", counted(*bits, "bit")),
         Dimensions::Blocked { lines, lines_per_key: 1, .. } => {
-            format!("{} lines of 512 bits, one for each key", grouped(*lines))
+            format!("{} of 512 bits, one for each key", counted(*lines, "line"))
         }
         Dimensions::Blocked { lines, lines_per_key, .. } => {
-            format!("{} lines of 512 bits, {lines_per_key} for each key", grouped(*lines))
+            format!("{} of 512 bits, {lines_per_key} for each key", counted(*lines, "line"))
         }
-        Dimensions::Partitioned { slice_bits, hashes } => format!("{hashes} slices of {} bits", grouped(*slice_bits)),
+        Dimensions::Partitioned { slice_bits, hashes } => {
+            format!("{} of {}", counted(u64::from(*hashes), "slice"), counted(*slice_bits, "bit"))
+        }
         Dimensions::Counting { lines, counter_bits, .. } => {
-            format!("{} lines of 512 counters of {} bits", grouped(*lines), counter_bits.bits())
+            format!("{} of 512 counters of {} bits", counted(*lines, "line"), counter_bits.bits())
         }
         other => other.to_string(),
     }
@@ -222,9 +226,10 @@ fn shape(dimensions: &Dimensions) -> String {
 
 fn between(estimate: &Estimate) -> String {
     let whole = |value: f64| grouped(value.round() as u64);
+    let keys = |value: f64| counted(value.round() as u64, "key");
     match estimate.high {
-        Some(high) => format!("about {} keys ({} to {})", whole(estimate.value), whole(estimate.low), whole(high)),
-        None => format!("at least {} keys: every bit is set", whole(estimate.low)),
+        Some(high) => format!("about {} ({} to {})", keys(estimate.value), whole(estimate.low), whole(high)),
+        None => format!("at least {}: every bit is set", keys(estimate.low)),
     }
 }
 
@@ -238,7 +243,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     let kind = match (&description.chain, &description.parts[..]) {
         (Some(chain), parts) => format!(
             "scalable, {} of {} filters, each {} times as large as the one before",
-            if parts.len() == 1 { "1 stage".into() } else { format!("{} stages", parts.len()) },
+            counted(parts.len() as u64, "stage"),
             chain.stage_kind,
             chain.growth
         ),
@@ -312,10 +317,10 @@ fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut S
     for (part, bits) in description.parts.iter().zip(&reading.parts).take(MOST_STAGES) {
         if description.chain.is_some() {
             let title = format!(
-                "stage {}: {} of {} keys in {}, {} full",
+                "stage {}: {} of {} in {}, {} full",
                 part.part,
                 grouped(part.len),
-                grouped(part.capacity),
+                counted(part.capacity, "key"),
                 bytes(part.size_in_bytes),
                 percent(bits.set as f64 / bits.cells.max(1) as f64)
             );
@@ -328,8 +333,8 @@ fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut S
         }
     }
     if description.parts.len() > MOST_STAGES {
-        let more = description.parts.len() - MOST_STAGES;
-        out.push_str(&paint(DIM, format!("  and {more} more stages: --json tells of all\n")));
+        let more = (description.parts.len() - MOST_STAGES) as u64;
+        out.push_str(&paint(DIM, format!("  and {}: --json tells of all\n", counted(more, "more stage"))));
     }
 }
 

@@ -163,6 +163,14 @@ impl Keys<'_> {
         format!("{}:{}", self.name, self.line(index))
     }
 
+    /// Whether every key ends in a carriage return: then it belongs to the line end, and somebody forgot to say so. A
+    /// last line without its line end has none.
+    pub fn end_in_carriage_return(&self) -> bool {
+        let whole =
+            if self.block.ends_with(&[self.separator]) { &self.keys[..] } else { &self.keys[..self.keys.len() - 1] };
+        !whole.is_empty() && whole.iter().all(|key| key.ends_with(b"\r"))
+    }
+
     /// The line (or record) of a key, from 1. Counted when asked, which is seldom; asked in order, each byte is counted
     /// once.
     pub fn line(&self, index: usize) -> u64 {

@@ -17,6 +17,7 @@ mod progress;
 mod screen;
 mod secret;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -63,8 +64,19 @@ enum Verb {
     Secret(secret::Verb),
 }
 
+/// The arguments, with `-0` of check written out: its keys may be negative numbers, and `-0` would be taken for one.
+fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut given: Vec<OsString> = given.collect();
+    if given.get(1).is_some_and(|verb| verb == "check") {
+        given.iter_mut().take_while(|given| *given != "--").filter(|given| *given == "-0").for_each(|given| {
+            *given = "--null".into();
+        });
+    }
+    given
+}
+
 fn main() -> ExitCode {
-    let outcome = match Command::parse().verb {
+    let outcome = match Command::parse_from(arguments(std::env::args_os())).verb {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Check(args) => check::run(&args),

@@ -129,6 +129,11 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// `1 key`, `2,000 keys`: of words that take an s.
+pub fn counted(number: u64, word: &str) -> String {
+    format!("{} {word}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
 /// Three significant digits, without an exponent where that reads well.
 pub fn short(number: f64) -> String {
     // The exponent after rounding: 0.9996 is 1.00, not 1.000.
@@ -239,6 +244,7 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
+        assert_eq!([0, 1, 2, 1000].map(|n| counted(n, "key")), ["0 keys", "1 key", "2 keys", "1,000 keys"]);
         assert_eq!([0, 12, 999, 1000, 1_234_567].map(grouped), ["0", "12", "999", "1,000", "1,234,567"]);
         assert_eq!(
             [0, 999, 1000, 1_264_640, 999_999].map(bytes),

@@ -100,8 +100,8 @@ impl Regions {
         let low = fills.iter().copied().fold(1.0, f64::min);
         let high = fills.iter().copied().fold(0.0, f64::max);
         let scale = if unicode { "▁ 0-12 % … █ 88-100 %" } else { ". 0-10 % ... @ 90-100 %" };
-        let regions = fills.len();
-        let text = format!("    {regions} regions, {:.1} % to {:.1} % full ({scale})", low * 100.0, high * 100.0);
+        let regions = crate::number::counted(fills.len() as u64, "region");
+        let text = format!("    {regions}, {:.1} % to {:.1} % full ({scale})", low * 100.0, high * 100.0);
         paint(DIM, text) + "\n"
     }
 

@@ -134,7 +134,7 @@ pub fn run(args: &Args) -> Outcome {
         (None, None) => None,
     };
     let rows = sized.map(|(items, rate)| advice::table(items, rate)).transpose()?.unwrap_or_default();
-    let commands = advice.plan.as_ref().map(|plan| next_commands(&need, &advice, plan)).unwrap_or_default();
+    let commands = advice.plan.as_ref().map(|plan| next_commands(&need, plan)).unwrap_or_default();
     let text = if args.json {
         in_json(&need, &advice, &rows, &commands) + "\n"
     } else {
@@ -164,14 +164,14 @@ fn on_screen(
             Some(plan) if plan.headroom > 1.0 => format!(", room for growth ({} times) included", plan.headroom),
             _ => String::new(),
         };
-        let title = format!("{} keys at a rate of {}{room}", number::grouped(items), number::percent(rate));
+        let title = format!("{} at a rate of {}{room}", number::counted(items, "key"), number::percent(rate));
         out.push_str(&format!("{}\n\n", paint(HEAD, title)));
         out.push_str(&table(rows, chosen, unicode));
         out.push('\n');
     }
     let verdict = match &advice.choice {
-        Choice::Filter(kind) => format!("Use a {kind} filter."),
-        Choice::TwoPhase(kind) => format!("Use a {kind} filter, and confirm every \"maybe\" with the truth."),
+        Choice::Filter(kind) => format!("Use {}.", filters(*kind, chosen)),
+        Choice::TwoPhase(kind) => format!("Use {}; confirm every \"maybe\" with the truth.", filters(*kind, chosen)),
         Choice::HashSet => "Use a hash set, not a filter.".into(),
         Choice::Bitmap => "Use a bitmap, not a filter.".into(),
         Choice::HyperLogLog => "Use a HyperLogLog sketch, not a filter.".into(),
@@ -179,7 +179,7 @@ fn on_screen(
         Choice::CountTable => "Use a table of counts, not a filter.".into(),
         Choice::NoFilter { .. } => "Use no filter: it would cost more than it saves.".into(),
     };
-    out.push_str(&format!("{}\n", paint(STRONG, verdict)));
+    out.push_str(&paint(STRONG, wrapped("", &verdict)));
     advice.reasons.iter().for_each(|reason| out.push_str(&wrapped("  + ", reason)));
     // Of "no filter" the advice says from where on one pays, of the rest when they would be wrong.
     let otherwise = if matches!(advice.choice, Choice::NoFilter { .. }) { "  - but " } else { "  - not " };
@@ -216,6 +216,16 @@ fn on_screen(
         commands.iter().for_each(|command| out.push_str(&format!("  {command}\n")));
     }
     Ok(out)
+}
+
+/// What is used: the kind that fits, or what this version has in its place.
+fn filters(kind: KindName, stand_in: Option<KindName>) -> String {
+    match stand_in {
+        Some(other) if !kind.available() => {
+            format!("two {other} filters in turn; a {kind} filter is not in this version")
+        }
+        _ => format!("a {kind} filter"),
+    }
 }
 
 fn table(rows: &[Row], chosen: Option<KindName>, unicode: bool) -> String {
@@ -286,10 +296,7 @@ fn written_rate(rate: f64) -> f64 {
 }
 
 /// The commands that make what was planned.
-fn next_commands(need: &Need, advice: &Advice, plan: &Plan) -> Vec<String> {
-    if matches!(advice.choice, Choice::Filter(kind) | Choice::TwoPhase(kind) if !kind.available()) {
-        return Vec::new();
-    }
+fn next_commands(need: &Need, plan: &Plan) -> Vec<String> {
     let rate = if need.rate == Some(plan.rate) { plan.rate } else { written_rate(plan.rate) };
     let mut build = format!("bloomgate build -o keys.bloom --rate {rate}");
     if plan.shape.kind != KindName::Blocked {

@@ -17,6 +17,7 @@
 //! # Ok::<(), bloomgate::Error>(())
 //! ```
 
+mod figures;
 mod sizing;
 mod words;
 
@@ -24,6 +25,7 @@ pub use sizing::{HashSweep, Point, Row, Shape, sweep_hashes, sweep_memory, sweep
 pub use words::{Advice, Choice, Growth, KindName, Need, Plan, Savings, Wants};
 
 use crate::error::{Error, ErrorKind, Result};
+use figures::{grouped, keys, percent, time};
 
 /// Below this many keys a hash set costs a few hundred kilobytes and is never wrong.
 pub const HASH_SET_BELOW: u64 = 10_000;
@@ -107,10 +109,11 @@ pub fn advise(need: &Need) -> Result<Advice> {
         return Ok(alternative(
             Choice::HashSet,
             format!(
-                "{items} keys fit a hash set of about {} kB, which is never wrong and can list and remove them",
+                "a hash set holds {} in about {} kB, is never wrong and can list and remove them",
+                keys(items),
                 (items * 64).div_ceil(1000)
             ),
-            format!("when there will be more than {HASH_SET_BELOW} keys, or the set is sent to many machines"),
+            format!("when there will be more than {}, or the set is sent to many machines", keys(HASH_SET_BELOW)),
         ));
     }
     let mut reasons = Vec::new();
@@ -123,7 +126,7 @@ pub fn advise(need: &Need) -> Result<Advice> {
             choice: Choice::NoFilter { why: savings.arithmetic.clone() },
             reasons: vec![format!("a filter would cost more than it saves: {}", savings.arithmetic)],
             when_not: vec![match savings.break_even_absent_share {
-                Some(share) => format!("from {:.3} % of absent lookups on a filter pays", share * 100.0),
+                Some(share) => format!("from {} of absent lookups on a filter pays", percent(share)),
                 None => "when the lookup that a \"no\" saves becomes dearer".to_string(),
             }],
             plan: None,
@@ -211,7 +214,7 @@ fn kind_for(
     if need.window {
         say(
             "only the recent past counts: generations of a rotating filter age out together; it is not in this version, \
-             so keep two blocked filters, add to the newer, ask both, and clear the older in turn",
+             so keep two blocked filters, add to the newer, ask both, and clear the older in turn; their rates add up",
             "when every key has its own time to live",
         );
         return (KindName::Rotating, None);
@@ -254,7 +257,7 @@ fn kind_for(
         return (KindName::Classic, later);
     }
     say(
-        "many lookups: a blocked filter reads one cache line a key (more only below a rate of 3e-4)",
+        "many lookups: a blocked filter reads one cache line a key (more only below a rate of 0.03 %)",
         "when the last 5 to 10 % of memory matter more than speed: classic",
     );
     (KindName::Blocked, later)
@@ -282,11 +285,11 @@ fn plan_for(
         (Some(items), _) => items,
         (None, Some(memory)) => {
             let items = most_items(sized, rate, memory)?;
-            reasons.push(format!("{memory} bytes hold {items} keys at a rate of {rate}"));
+            reasons.push(format!("{} bytes hold {} at a rate of {}", grouped(memory), keys(items), percent(rate)));
             items
         }
         (None, None) if need.growth == Growth::Unknown => {
-            reasons.push(format!("no number of keys given: the first stage holds {HASH_SET_BELOW}"));
+            reasons.push(format!("no number of keys given: the first stage holds {}", grouped(HASH_SET_BELOW)));
             HASH_SET_BELOW
         }
         (None, None) => {
@@ -304,11 +307,14 @@ fn plan_for(
             fits = shape.bytes() <= memory;
             promised = best_rate(sized, items, memory)?;
             shape = shape_of(items, promised)?;
-            reasons.push(format!("{memory} bytes give {items} keys a rate of {promised:.3e}"));
+            reasons.push(format!("{} bytes give {} a rate of {}", grouped(memory), keys(items), percent(promised)));
             fits |= need.rate.is_none();
         }
     } else if need.rate.is_none() {
-        reasons.push(format!("no rate given: planned for {USUAL_RATE}, one absent key in a hundred gets through"));
+        reasons.push(format!(
+            "no rate given: planned for {}, one absent key in a hundred gets through",
+            percent(USUAL_RATE)
+        ));
     }
     Ok(Plan {
         items,
@@ -375,12 +381,19 @@ fn savings_for(need: &Need, rate: f64) -> Option<Savings> {
     // What one absent lookup is worth, before the filter is paid.
     let worth = (1.0 - rate) * lookup - rate * wrong;
     let break_even = if worth > 0.0 { Some(filter / worth).filter(|&share| share <= 1.0) } else { None };
-    let arithmetic = format!(
-        "{:.4} % of lookups avoided x {lookup:e} s - {:.4} % false positives x {wrong:e} s - {filter:e} s for the filter \
-         = {saved:.3e} s saved per lookup; pays from {} of absent lookups",
-        avoided * 100.0,
-        false_positives * 100.0,
-        break_even.map_or("no share".to_string(), |share| format!("{:.4} %", share * 100.0)),
+    let mut arithmetic = match avoided {
+        0.0 => "no lookup avoided".to_string(),
+        _ => format!("{} of lookups avoided x {}", percent(avoided), time(lookup)),
+    };
+    if false_positives * wrong > 0.0 {
+        arithmetic += &format!(" - {} false positives x {}", percent(false_positives), time(wrong));
+    }
+    arithmetic += &format!(
+        " - {} for the filter = {} {} per lookup; pays from {} of absent lookups",
+        time(filter),
+        time(saved.abs()),
+        if saved < 0.0 { "lost" } else { "saved" },
+        break_even.map_or("no share".to_string(), percent),
     );
     Some(Savings {
         lookups_per_second: per_second,
@@ -483,7 +496,25 @@ mod tests {
         assert!((savings.saved_seconds_per_second - 87.295).abs() < 0.01);
         // 50 ns / (0.99 ms - 0.02 ms)
         assert!((savings.break_even_absent_share.unwrap() - 5.1546e-5).abs() < 1e-8);
-        assert!(savings.worth_it && savings.arithmetic.contains("pays from"));
+        assert!(savings.worth_it);
+        assert_eq!(
+            savings.arithmetic,
+            "89.1 % of lookups avoided x 1 ms - 0.9 % false positives x 2 ms - 50 ns for the filter = 873 us saved per \
+             lookup; pays from 0.00515 % of absent lookups"
+        );
+        let dear = Need {
+            absent_share: Some(0.05),
+            lookup_cost_seconds: Some(0.1 * 1e-6),
+            false_positive_cost_seconds: None,
+            ..need
+        };
+        let savings = advise(&dear).unwrap().savings.unwrap();
+        assert!(!savings.worth_it);
+        assert_eq!(
+            savings.arithmetic,
+            "4.95 % of lookups avoided x 100 ns - 50 ns for the filter = 45 ns lost per lookup; pays from 50.5 % of \
+             absent lookups"
+        );
         assert_eq!(advise(&million()).unwrap().savings, None);
     }
 
@@ -492,7 +523,7 @@ mod tests {
         // A lookup of 200 ns, and one in ten absent: 20 ns saved for 50 ns paid.
         let need = Need { absent_share: Some(0.1), lookup_cost_seconds: Some(200e-9), ..million() };
         let advice = advise(&need).unwrap();
-        assert!(matches!(&advice.choice, Choice::NoFilter { why } if why.contains("saved per lookup")), "{advice:?}");
+        assert!(matches!(&advice.choice, Choice::NoFilter { why } if why.contains("lost per lookup")), "{advice:?}");
         let savings = advice.savings.unwrap();
         assert!(!savings.worth_it && savings.saved_seconds_per_second < 0.0);
         let share = savings.break_even_absent_share.unwrap();

@@ -124,7 +124,7 @@ fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
         ("folder", &["folder is a directory"]),
         ("--keys u64 bad.txt", &["bad.txt:3:", "three", "decimal"]),
         ("long.txt", &["long.txt:1:", "16,777,216", "--null"]),
-        ("--when-full refuse --items 50 good.txt", &["good.txt:1", "50", "--headroom"]),
+        ("--when-full refuse --items 50 good.txt", &["at or after good.txt:1:", "50", "--headroom"]),
         ("--when-full grow good.txt", &["cannot grow", "Scalable"]),
         ("--hash siphash13 good.txt", &["secret new"]),
         ("--secret-file missing.key good.txt", &["missing.key"]),
@@ -196,4 +196,80 @@ fn compression_pays_or_says_why_not() {
     assert!(full.err().contains("not compressed"), "{}", full.err());
     assert!(scene.run("info c.bloom").code(0).out().contains("compressed"));
     assert_eq!(scene.run("info --json c.bloom").code(0).field("compressed"), "true");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_redirected_output_is_never_replaced() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 100));
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    std::os::unix::fs::symlink("/dev/stdout", scene.path("folder/link")).unwrap();
+    for (target, to_err) in
+        [("/dev/stdout", false), ("/dev/fd/1", false), ("folder/link", false), ("log.txt", false), ("log.txt", true)]
+    {
+        scene.write("log.txt", "");
+        let log = || std::fs::OpenOptions::new().append(true).open(scene.path("log.txt")).unwrap();
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
+        command.current_dir(scene.path("")).args(["build", "-o", target, "keys.txt"]);
+        let output = if to_err { command.stderr(log()) } else { command.stdout(log()) }.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{target}");
+        let told = if to_err { scene.read("log.txt") } else { output.stderr };
+        let told = String::from_utf8(told).unwrap();
+        assert!(told.contains(target) && told.contains("would be replaced"), "{target}: {told}");
+        assert!(to_err || scene.read("log.txt").is_empty(), "{target}: the log was written to");
+    }
+    assert_eq!(scene.files(), ["folder", "keys.txt", "log.txt"]);
+    // A file in memory is a file.
+    if let Ok(folder) = tempfile::tempdir_in("/dev/shm") {
+        scene.run(&format!("build -q -o {} keys.txt", folder.path().join("f.bloom").display())).code(0);
+    }
+}
+
+#[test]
+fn a_forgotten_crlf_is_told_of() {
+    let scene = Scene::new();
+    scene.write("dos.txt", "a\r\nb\r\nc").write("mixed.txt", "a\r\nb\nc\r\n").write("one.txt", "a");
+    scene.write("numbers.txt", "1\r\n2\r\n");
+    for (arguments, told) in [
+        ("dos.txt", true),
+        ("--items 10 one.txt dos.txt", true),
+        ("-", true),
+        ("--crlf dos.txt", false),
+        ("--null dos.txt", false),
+        ("-q dos.txt", false),
+        ("mixed.txt", false),
+        ("one.txt", false),
+    ] {
+        let ran = scene.run_with(&format!("build -o f.bloom {arguments}"), "x\r\n\r\n").code(0);
+        let said = ran.err().contains("every key ends in a carriage return") && ran.err().contains("--crlf");
+        assert_eq!(said, told, "{arguments}: {}", ran.err());
+    }
+    scene.run("build -o f.bloom --keys u64 numbers.txt").refused(&["numbers.txt:1:", "carriage return", "--crlf"]);
+    scene.run("build -q -o f.bloom --keys u64 --crlf numbers.txt").code(0);
+    scene.run("check -q f.bloom -f numbers.txt").refused(&["numbers.txt:2:", "--crlf"]);
+}
+
+#[test]
+fn a_filter_that_is_far_too_small_is_not_flattered() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 100_000));
+    for kind in ["blocked", "classic", "partitioned", "counting"] {
+        let ran = scene.run(&format!("build -o f.bloom --kind {kind} --items 10 --json keys.txt")).code(0);
+        assert!(ran.err().contains("rate by the bits 100 % (1.00 % promised)"), "{kind}: {}", ran.err());
+        assert!(ran.err().contains("at least ") && ran.err().contains("warning:"), "{kind}: {}", ran.err());
+        assert!((ran.number("estimated_rate") - 1.0).abs() < 1e-9, "{kind}: {}", ran.out());
+        assert_eq!(ran.field("distinct_is_lower_bound"), "true", "{kind}");
+        let strangers = scene.run_with("check -c f.bloom", lines("other", 1_000)).code(0);
+        assert_eq!(strangers.out(), "1000\n", "{kind}");
+    }
+    // Twice as many: some bits are clear, and what the bits say is what strangers see.
+    let ran = scene.run("build -o f.bloom --items 50000 --json keys.txt").code(0);
+    let maybes = scene.run_with("check -c f.bloom", lines("other", 100_000)).out();
+    let measured = maybes.trim().parse::<f64>().unwrap() / 1e5;
+    // A rate near 15 % of 100,000 strangers: six standard deviations are 0.007.
+    assert!((ran.number("estimated_rate") - measured).abs() < 0.007, "{measured} {}", ran.out());
+    assert!(ran.err().contains("rate by the bits") && ran.err().contains("about "), "{}", ran.err());
+    let enough = scene.run("build -o f.bloom --items 100k --json keys.txt").code(0);
+    assert!(enough.err().contains("expected rate") && enough.field("estimated_rate") == "null", "{}", enough.err());
 }

@@ -208,3 +208,28 @@ fn in_a_pipe_each_answer_leaves_before_the_next_question() {
     drop(questions);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn negative_numbers_are_keys_and_options_stay_options() {
+    let scene = Scene::new();
+    scene.write("ids.txt", "-3\n-42\n7\n-170141183460469231731687303715884105728\n");
+    scene.run("build -q -o ids.bloom --keys i128 --rate 1e-9 ids.txt").code(0);
+    for (arguments, printed, code) in [
+        ("ids.bloom -3", "-3\n", 0),
+        ("ids.bloom 7 -42 -5", "7\n-42\n", 0),
+        ("ids.bloom -5 -170141183460469231731687303715884105728", "-170141183460469231731687303715884105728\n", 0),
+        ("ids.bloom -4", "", 1),
+        ("-c ids.bloom -3 -4", "1\n", 0),
+        ("ids.bloom -3 -v -4", "-4\n", 0),
+        ("ids.bloom -- -3 -0", "-3\n", 0),
+    ] {
+        assert_eq!(scene.run(&format!("check {arguments}")).code(code).out(), printed, "{arguments}");
+    }
+    // After the filter too, -0 is the separator and no key.
+    for arguments in ["ids.bloom -0", "-0 ids.bloom", "ids.bloom -0 -f -", "ids.bloom -0v"] {
+        let ran = scene.run_with(&format!("check {arguments}"), &b"-3\x00-4\x00"[..]).code(0);
+        assert_eq!(ran.out(), if arguments.ends_with('v') { "-4\0" } else { "-3\0" }, "{arguments}");
+    }
+    scene.run("check ids.bloom -x").refused(&["-x"]);
+    scene.run("check -3").refused(&["-3"]);
+}

@@ -81,3 +81,31 @@ fn damage_is_told_with_its_place() {
         assert!(ran.out().contains("DAMAGED") || ran.field("intact") == "false", "{arguments}: {}", ran.out());
     }
 }
+
+#[test]
+fn what_is_no_plain_file_is_refused_in_the_words_of_the_command() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.path("folder")).unwrap();
+    for arguments in ["info folder", "info --verify folder", "check folder key"] {
+        let said = scene.run(arguments).err();
+        scene.run(arguments).refused(&["folder: is a directory", "give the file of a filter"]);
+        assert!(!said.contains("read_from"), "{arguments}: {said}");
+    }
+    #[cfg(unix)]
+    scene.run("info /dev/null").refused(&["/dev/null", "plain file"]);
+    scene.run("info missing.bloom").refused(&["missing.bloom", "No such file"]);
+}
+
+#[test]
+fn one_is_not_many() {
+    let scene = Scene::new();
+    scene.write("one.txt", "key\n");
+    let built = scene.run("build -o f.bloom one.txt").code(0).err();
+    assert!(built.contains(" 1 key read,"), "{built}");
+    let screen = scene.run("info f.bloom").code(0).out();
+    assert!(screen.contains("1 line of 512 bits") && screen.contains("about 1 key (1 to 1)"), "{screen}");
+    scene.run("build -q -o f.bloom --kind counting one.txt").code(0);
+    assert!(scene.run("info f.bloom").code(0).out().contains("1 line of 512 counters"));
+    scene.run("build -q -o f.bloom --kind scalable one.txt").code(0);
+    assert!(scene.run("info f.bloom").code(0).out().contains("1 stage of"));
+}

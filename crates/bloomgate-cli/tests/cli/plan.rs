@@ -28,6 +28,7 @@ fn the_next_command_works_and_keeps_what_was_planned() {
         ("--items 50k --growth unknown", "scalable", u64::MAX),
         ("--items 50k --growth some", "blocked", u64::MAX),
         ("--items 50k --untrusted", "blocked", u64::MAX),
+        ("--items 50k --window", "blocked", u64::MAX),
         ("--items 50k --rate 0.01 --memory 60500", "classic", 60_500),
     ] {
         let planned = scene.run(&format!("plan --json {options}")).code(0);
@@ -66,6 +67,38 @@ fn something_else_may_be_better() {
         let screen = scene.run(&format!("plan {options}")).code(0).out();
         assert!(screen.contains(words), "{options}\n{screen}");
         assert_eq!(screen.contains("bloomgate build"), json.field("next") != "[]");
+    }
+}
+
+#[test]
+fn what_this_version_lacks_is_not_recommended() {
+    let scene = Scene::new();
+    for options in ["--items 1M --window", "--items 1M --window --must-be-right"] {
+        let screen = scene.run(&format!("plan {options}")).code(0).out();
+        for words in ["Use two blocked filters in turn; a rotating filter is not in this version", "bloomgate build -o"]
+        {
+            assert!(screen.contains(words), "{words:?} is not in\n{screen}");
+        }
+        assert!(!screen.contains("Use a rotating"), "{screen}");
+        let mut prose = screen.lines().filter(|line| !line.contains("bloomgate build"));
+        assert!(prose.all(|line| line.chars().count() <= 80), "{screen}");
+        assert_eq!(screen.contains("confirm every"), options.contains("right"), "{screen}");
+    }
+}
+
+#[test]
+fn reasons_are_written_in_figures_that_people_read() {
+    let scene = Scene::new();
+    for (options, words) in [
+        ("--items 1M --absent-share 7.33% --lookup-cost 100ns", "7.26 % of lookups avoided x 100 ns - 50 ns for the"),
+        ("--memory 64MB --rate 0.001", "64,000,000 bytes hold "),
+        ("--items 1", "holds 1 key in"),
+        ("--items 5000", "more than 10,000 keys"),
+        ("--growth unknown", "the first stage holds 10,000"),
+    ] {
+        let reasons = scene.run(&format!("plan --json {options}")).code(0);
+        let reasons = reasons.field("reasons") + &reasons.field("when_not");
+        assert!(reasons.contains(words) && !reasons.contains("e-"), "{words:?} is not in {reasons}");
     }
 }
 
