@@ -146,7 +146,9 @@ struct Built {
 pub fn run(args: &Args) -> Outcome {
     let contract = contract(args)?;
     let sources = Source::all(&args.files);
-    file::check_target(&args.output, &sources)?;
+    // What is read is not replaced: the keys, nor the secret that opens the filter.
+    let secret_file = args.secret_file.iter().cloned().map(Source::File);
+    file::check_target(&args.output, &sources.iter().cloned().chain(secret_file).collect::<Vec<_>>())?;
     if sources.iter().filter(|&source| *source == Source::Stdin).count() > 1 {
         return Err(Failure::Message("standard input (-) is named more than once: it can be read once".into()));
     }

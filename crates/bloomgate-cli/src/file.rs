@@ -86,8 +86,11 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
     if is_of_the_system(path) {
         return Err(Failure::at(path, "is a device or a stream and would be replaced: name the file to write"));
     }
-    if is_an_output(path) {
-        return Err(Failure::at(path, "is where messages go and would be replaced: name another file to write"));
+    if is_a_stream(path) {
+        return Err(Failure::at(
+            path,
+            "is standard input, output or error, redirected, and would be replaced: name another file to write",
+        ));
     }
     for source in sources {
         if let Source::File(from) = source
@@ -118,22 +121,22 @@ fn is_of_the_system(path: &Path) -> bool {
     places.iter().flatten().any(|place| system(place))
 }
 
-/// Whether a path is the file that standard output or standard error was redirected to, whatever its name.
+/// Whether a path is the file that standard input, output or error was redirected to, whatever its name.
 #[cfg(unix)]
-fn is_an_output(path: &Path) -> bool {
+fn is_a_stream(path: &Path) -> bool {
     use std::fs::{File, Metadata};
     use std::os::fd::AsFd;
     use std::os::unix::fs::MetadataExt;
     let Ok(target) = std::fs::metadata(path) else { return false };
-    let same = |output: Metadata| (output.dev(), output.ino()) == (target.dev(), target.ino());
-    let (out, err) = (std::io::stdout(), std::io::stderr());
-    [out.as_fd(), err.as_fd()].into_iter().any(|output| {
-        let output = output.try_clone_to_owned().and_then(|output| File::from(output).metadata());
-        output.is_ok_and(same)
+    let same = |stream: Metadata| (stream.dev(), stream.ino()) == (target.dev(), target.ino());
+    let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    [input.as_fd(), output.as_fd(), error.as_fd()].into_iter().any(|stream| {
+        let stream = stream.try_clone_to_owned().and_then(|stream| File::from(stream).metadata());
+        stream.is_ok_and(same)
     })
 }
 
 #[cfg(not(unix))]
-fn is_an_output(_: &Path) -> bool {
+fn is_a_stream(_: &Path) -> bool {
     false
 }

@@ -273,3 +273,27 @@ fn a_filter_that_is_far_too_small_is_not_flattered() {
     let enough = scene.run("build -o f.bloom --items 100k --json keys.txt").code(0);
     assert!(enough.err().contains("expected rate") && enough.field("estimated_rate") == "null", "{}", enough.err());
 }
+
+/// What is read is never replaced: not the file on standard input, nor the secret.
+#[cfg(unix)]
+#[test]
+fn the_file_on_standard_input_and_the_secret_are_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let (keys, secret) = (dir.path().join("keys.txt"), dir.path().join("users.secret"));
+    std::fs::write(&keys, "a\nb\n").unwrap();
+    let bloomgate = || assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
+    bloomgate().args(["secret", "new", "-o"]).arg(&secret).assert().success();
+    let before = std::fs::read(&secret).unwrap();
+    bloomgate().args(["build", "-o"]).arg(&secret).arg("--secret-file").arg(&secret).arg(&keys).assert().code(2);
+    assert_eq!(std::fs::read(&secret).unwrap(), before);
+    let input = std::fs::File::open(&keys).unwrap();
+    let status = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
+        .args(["build", "-o"])
+        .arg(&keys)
+        .stdin(input)
+        .stderr(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(2));
+    assert_eq!(std::fs::read(&keys).unwrap(), b"a\nb\n");
+}

@@ -88,7 +88,10 @@ impl<'a> WordDigests<'a> {
     /// The keys as words, if they lie in memory as such and the contract is XXH3 over such words.
     #[inline]
     pub(crate) fn of<K: Key>(contract: &Contract, keys: &'a [K]) -> Option<Self> {
-        Some(Self { seed: contract.word_seed::<K>()?, words: K::words(keys).filter(|words| words.len() == keys.len())? })
+        Some(Self {
+            seed: contract.word_seed::<K>()?,
+            words: K::words(keys).filter(|words| words.len() == keys.len())?,
+        })
     }
 
     #[inline(always)]

@@ -116,7 +116,11 @@ fn item_counts_from_none_to_too_many() {
             refused(builder().items(items).build(), InvalidParameter, &["2^40", &items.to_string(), "split"]);
         }
         refused(builder().items(1 << 40).headroom(1.5).build(), InvalidParameter, &["2^40", "headroom"]);
-        refused(builder().build(), InvalidParameter, &["items(n)"]);
+        match builder().build() {
+            // A chain is for those who do not know: it begins with 10,000.
+            Ok(filter) => assert_eq!((name, filter.capacity()), ("scalable", 10_000)),
+            refusal => refused(refusal, InvalidParameter, &["items(n)"]),
+        }
     });
     // 2^40 keys need 1.3 TB and more: whether the system grants the addresses is its own affair, and a refusal is clean.
     each_kind!(name, builder => {
@@ -371,4 +375,16 @@ fn saturated_filters_still_tell() {
         assert!(filter.contains(&u64::MAX).unwrap());
         assert_eq!(filter.expected_rate_at(u64::MAX), 1.0, "{name}");
     });
+}
+
+/// A prefix of nothing would make all keys one key, and a file that nobody can open.
+#[test]
+fn prefixes_of_nothing_are_refused_when_a_filter_is_built() {
+    use bloomgate::Encoding;
+    for encoding in [Encoding::PrefixLength { bytes: 0 }, Encoding::PrefixDelimiter { delimiter: b'/', count: 0 }] {
+        let contract = Contract::xxh3().with_encoding(encoding);
+        assert!(Blocked::builder().contract(contract.clone()).items(10).build().is_err());
+        assert!(Counting::builder().contract(contract.clone()).items(10).build().is_err());
+        assert!(Scalable::builder().contract(contract).build().is_err());
+    }
 }
