@@ -435,7 +435,7 @@ impl Counting<Owned> {
     /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with `rate`.
     #[must_use]
     pub fn builder() -> CountingBuilder {
-        CountingBuilder { wish: Wish::new(WhenFull::GoOn), width: CounterBits::Four }
+        CountingBuilder { wish: Wish::new(WhenFull::GoOn), width: CounterBits::Four, shape: None }
     }
 
     pub(crate) fn empty(
@@ -601,6 +601,8 @@ impl<A: Store, B: Store> PartialEq<Counting<B>> for Counting<A> {
 pub struct CountingBuilder {
     wish: Wish,
     width: CounterBits,
+    /// The explicit shape: counters, and how many of them a key has.
+    shape: Option<(u64, u32)>,
 }
 
 impl CountingBuilder {
@@ -627,16 +629,53 @@ impl CountingBuilder {
         Ok((layout, layout.capacity_at(rate)))
     }
 
+    /// The explicit shape: a multiple of 512 counters, and 8 of them a key, or 16 or more for several lines a key.
+    #[must_use]
+    pub fn counters(mut self, counters: u64, hashes: u32) -> Self {
+        self.shape = Some((counters, hashes));
+        self
+    }
+
+    /// The filter of an explicit shape: its capacity is what was named, or what keeps the rate, or half its counters set.
+    fn explicit(self, counters: u64, hashes: u32) -> Result<Counting> {
+        let plain = <BlockedLayout as super::layout::sealed::Layout>::explicit(counters, hashes)?;
+        let layout = BlockedLayout::new(plain.lines(), plain.lines_per_key(), true)?;
+        let rate = self.wish.checked_rate()?;
+        let half_full = (layout.bits() as f64 * std::f64::consts::LN_2 / f64::from(layout.hashes())) as u64;
+        let capacity = match (self.wish.capacity()?, rate) {
+            (Some(items), _) => items,
+            (None, Some(rate)) => layout.capacity_at(rate),
+            (None, None) => half_full,
+        }
+        .max(1);
+        let kept = layout.expected_rate(capacity);
+        if let Some(rate) = rate.filter(|&rate| kept > rate * super::builder::KEPT) {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!(
+                    "{counters} counters with {hashes} a key have a rate of {kept:.3e} at {capacity} items, not {rate:e}; \
+                     they hold {} items at that rate: ask for fewer items, a higher rate or more counters",
+                    layout.capacity_at(rate)
+                ),
+            ));
+        }
+        let promise = Promise { capacity, rate: rate.unwrap_or(kept), when_full: self.wish.when_full };
+        Counting::empty(layout, self.width, self.wish.contract, promise)
+    }
+
     /// The filter, or why there is none.
     pub fn build(self) -> Result<Counting> {
-        let items = self.wish.capacity()?;
-        let rate = self.wish.checked_rate()?.unwrap_or(super::builder::DEFAULT_RATE);
         if self.wish.when_full == WhenFull::Grow {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
                 "a counting filter cannot grow; let it go on or refuse when full",
             ));
         }
+        if let Some((counters, hashes)) = self.shape {
+            return self.explicit(counters, hashes);
+        }
+        let items = self.wish.capacity()?;
+        let rate = self.wish.checked_rate()?.unwrap_or(super::builder::DEFAULT_RATE);
         let plain_bits = self.wish.bits.map(|bits| bits / u64::from(self.width.bits()));
         let (layout, capacity) = match (items, plain_bits) {
             (Some(items), limit) => {

@@ -612,7 +612,7 @@ impl ScalableBuilder {
 
 /// Whether the shares of all stages a chain can have stay within the rate: no stage goes below 1e-15, so a rate near
 /// that would be exceeded by the number of stages.
-fn check_shares(rate: f64, tightening: Tightening) -> Result<()> {
+pub(crate) fn check_shares(rate: f64, tightening: Tightening) -> Result<()> {
     let sum: f64 = (0..MAX_STAGES as u32).map(|at| stage_rate(rate, tightening, at)).sum();
     if sum <= rate * SHARED_OUT {
         return Ok(());

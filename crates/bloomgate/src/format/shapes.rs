@@ -12,7 +12,7 @@ use super::write::FrameWriter;
 use crate::bloom::builder::{MAX_ITEMS, check_rate};
 use crate::bloom::layout::AnyLayout;
 use crate::bloom::layout::sealed::Layout as _;
-use crate::bloom::scalable::{Growth, MAX_STAGES, check_growth};
+use crate::bloom::scalable::{Growth, MAX_STAGES, check_growth, check_shares};
 use crate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Counting, PartitionedLayout, Promise, WhenFull};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kind::Kind;
@@ -236,6 +236,9 @@ impl Plan {
             }
         }
         head.expect_payloads(plan.parts().map(|(part, piece)| (part, piece.cells.words() * 8)))?;
+        for (part, piece) in plan.parts() {
+            check_kept(part, &piece.cells, &piece.promise)?;
+        }
         Ok(plan)
     }
 }
@@ -317,6 +320,23 @@ fn read_piece(head: &Head, part: u16, kind: Kind) -> Result<Piece> {
     Ok(Piece { cells, promise, len })
 }
 
+/// A shape that cannot keep what the file promises of it: no builder makes one. The slack is for another machine's
+/// arithmetic.
+fn check_kept(part: u16, cells: &Cells, promise: &Promise) -> Result<()> {
+    let kept = match cells {
+        Cells::Bits(AnyLayout::Classic(layout)) => layout.expected_rate(promise.capacity),
+        Cells::Bits(AnyLayout::Blocked(layout)) | Cells::Counters(layout, _) => layout.expected_rate(promise.capacity),
+        Cells::Bits(AnyLayout::Partitioned(layout)) => layout.expected_rate(promise.capacity),
+    };
+    if kept <= promise.rate * 1.001 {
+        return Ok(());
+    }
+    Err(corrupt(format!(
+        "SHAPE of part {part}: promises a rate of {:e} for {} keys, and its bits keep {kept:e}",
+        promise.rate, promise.capacity
+    )))
+}
+
 fn read_chain(head: &Head) -> Result<Plan> {
     let fields = shape_fields(head, 0, Kind::Scalable)?;
     let promise = read_promise(Kind::Scalable, &fields)?;
@@ -345,7 +365,8 @@ fn read_chain(head: &Head) -> Result<Plan> {
     let growth = Growth { stages: kind, first: promise.capacity, factor: fields.f64(GROWTH)?, tightening };
     let checked = check_growth(growth.factor, tightening)
         .and_then(|()| check_rate(promise.rate))
-        .and_then(|_| check_rate(stage_rate(promise.rate, tightening, 0)));
+        .and_then(|_| check_rate(stage_rate(promise.rate, tightening, 0)))
+        .and_then(|_| check_shares(promise.rate, tightening));
     checked.map_err(|refusal| outside(0, refusal))?;
     let stages = fields.u16(STAGES)?;
     if stages == 0 || usize::from(stages) > MAX_STAGES || promise.capacity > MAX_ITEMS {

@@ -243,3 +243,16 @@ fn a_stuck_key_stays_counted() {
     assert!(filter.remove("b").unwrap() && !filter.contains("b").unwrap());
     assert_eq!(filter.len(), 15);
 }
+
+/// The explicit shape: exactly these counters, the capacity that keeps the rate, and a refusal where none does.
+#[test]
+fn explicit_counters_are_honoured() {
+    let filter = Counting::builder().counters(512 * 100, 8).rate(0.01).build().unwrap();
+    assert_eq!((filter.size_in_bytes(), filter.layout().lines()), (512 * 100 / 2, 100));
+    assert!(filter.expected_rate_at(filter.capacity()) <= 0.01 * 1.0001);
+    assert!(filter.expected_rate_at(filter.capacity() + 1) > 0.01);
+    assert!(Counting::builder().counters(512 * 100, 8).items(10_000).rate(0.01).build().is_err());
+    assert!(Counting::builder().counters(500, 8).build().is_err());
+    let plain = Counting::builder().counters(512, 16).build().unwrap();
+    assert_eq!((plain.layout().lines_per_key(), plain.promised_rate()), (2, plain.expected_rate_at(plain.capacity())));
+}

@@ -185,6 +185,8 @@ fn shapes_that_no_builder_makes_are_refused() {
         ("classic", 1, u16s(99), Version, "update Bloomgate"),
         ("classic", 1, u32s(1), Corrupt, "field 1"),
         ("classic", 2, u64s(0), Corrupt, "capacity of 0"),
+        ("classic", 2, u64s(u64::MAX), Corrupt, "its bits keep"),
+        ("classic", 3, f64s(1e-300), Corrupt, "its bits keep"),
         ("classic", 3, f64s(f64::NAN), Corrupt, "finite"),
         ("classic", 3, f64s(-0.5), Corrupt, "rate"),
         ("classic", 3, f64s(1.5), Corrupt, "rate"),
