@@ -1,12 +1,13 @@
 //! [`AnyFilter`]: one enum over the kinds, for programs that learn the kind from a file or a user.
 
 use crate::bits::{Owned, Store};
-use crate::bloom::{Blocked, Classic, Counting, Partitioned, Scalable, WhenFull};
+use crate::bloom::{Blocked, Classic, Counting, Partitioned, Scalable};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
+use crate::promise::WhenFull;
 
 /// A filter of any kind.
 ///

@@ -76,21 +76,28 @@ mod arch;
 #[allow(unsafe_code)] // Memory: aligned, shared, mapped.
 pub mod bits;
 pub mod bloom;
+pub mod cuckoo;
 pub mod error;
+pub mod foreign;
 pub mod format;
+pub mod fuse;
 pub mod hash;
 pub mod key;
 pub mod kind;
 pub mod math;
+pub mod promise;
+pub mod quotient;
+pub mod ribbon;
 
 pub use any::AnyFilter;
 pub use arch::path as simd_path;
 #[doc(hidden)]
 pub use arch::set_simd;
 pub use bits::{HugePages, Mapped, Owned, Shared};
-pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable, WhenFull};
+pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{Address, OpenOptions, SaveOptions};
 pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};
 pub use key::{Encoding, Key, Uuid};
 pub use kind::{Guarantee, Kind};
+pub use promise::WhenFull;

@@ -41,6 +41,8 @@ pub(crate) trait WriteWords {
     /// # Safety
     /// `at` must be below the count of the words.
     unsafe fn set_unchecked(&mut self, at: usize, bits: u64) -> u64;
+    /// Replaces one word: for the one writer of cells that move or count.
+    fn put(&mut self, at: usize, word: u64);
     /// Where the words begin, for stores that keep to the count.
     #[cfg_attr(any(miri, loom, not(target_arch = "x86_64")), allow(dead_code))]
     fn as_mut_ptr(&mut self) -> *mut u64;
@@ -114,6 +116,10 @@ impl WriteWords for &mut [u64] {
         old
     }
     #[inline(always)]
+    fn put(&mut self, at: usize, word: u64) {
+        self[at] = word;
+    }
+    #[inline(always)]
     fn as_mut_ptr(&mut self) -> *mut u64 {
         <[u64]>::as_mut_ptr(self)
     }
@@ -139,6 +145,11 @@ impl WriteWords for &[AtomicU64] {
     unsafe fn set_unchecked(&mut self, at: usize, bits: u64) -> u64 {
         // SAFETY: passed on to the caller.
         unsafe { self.get_unchecked(at) }.fetch_or(bits, Ordering::Relaxed)
+    }
+    /// Relaxed: what orders it for readers is the version around it (`bits::version`).
+    #[inline(always)]
+    fn put(&mut self, at: usize, word: u64) {
+        self[at].store(word, Ordering::Relaxed);
     }
     #[inline(always)]
     fn as_mut_ptr(&mut self) -> *mut u64 {

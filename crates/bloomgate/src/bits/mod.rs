@@ -5,6 +5,7 @@ pub(crate) mod counter;
 pub(crate) mod mapped;
 mod owned;
 mod shared;
+pub(crate) mod version;
 
 pub use mapped::{Damage, Mapped};
 pub use owned::{HugePages, Owned};

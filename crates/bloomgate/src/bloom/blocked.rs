@@ -26,12 +26,13 @@
 //!              ..x.....x.                   and two bits in it
 //! ```
 
-use super::layout::{self, AnyLayout, Digests, Layout};
+use super::layout::{self, AnyLayout, Layout};
 use crate::arch::CHUNK;
 use crate::arch::blocked::{Flight, LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::hash::digests::Digests;
 use crate::kind::Kind;
 use crate::math;
 use crate::math::estimate::Estimate;

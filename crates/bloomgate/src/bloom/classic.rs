@@ -23,12 +23,13 @@
 //!      ..x......x..........x...x.............x.........x....x..       one key, k = 7
 //! ```
 
-use super::layout::{self, AnyLayout, Digests, Layout};
+use super::layout::{self, AnyLayout, Layout};
 use crate::arch::CHUNK;
 use crate::arch::probes::{self, Whole};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::hash::digests::Digests;
 use crate::kind::Kind;
 use crate::math;
 use crate::math::estimate::Estimate;

@@ -24,20 +24,19 @@
 
 use std::fmt;
 
-use super::builder::{Wish, wish_setters};
-use super::filter::{check_lengths, full};
 use super::layout::sealed::Layout as _;
-use super::layout::{Digests, KeyDigests, pipeline};
-use super::{Blocked, BlockedLayout, Promise, WhenFull};
+use super::{Blocked, BlockedLayout};
 use crate::arch::blocked::{LANES, LINE_WORDS, line_start, marks};
 use crate::arch::prefetch;
 use crate::arch::words::ReadWords;
 use crate::bits::{HugePages, Owned, Store};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::digests::{Digests, KeyDigests, check_lengths, pipeline};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
+use crate::promise::{Promise, WhenFull, Wish, full, wish_setters};
 
 /// How wide a counter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -649,7 +648,7 @@ impl CountingBuilder {
         }
         .max(1);
         let kept = layout.expected_rate(capacity);
-        if let Some(rate) = rate.filter(|&rate| kept > rate * super::builder::KEPT) {
+        if let Some(rate) = rate.filter(|&rate| kept > rate * crate::promise::KEPT) {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
                 format!(
@@ -675,7 +674,7 @@ impl CountingBuilder {
             return self.explicit(counters, hashes);
         }
         let items = self.wish.capacity()?;
-        let rate = self.wish.checked_rate()?.unwrap_or(super::builder::DEFAULT_RATE);
+        let rate = self.wish.checked_rate()?.unwrap_or(crate::promise::DEFAULT_RATE);
         let plain_bits = self.wish.bits.map(|bits| bits / u64::from(self.width.bits()));
         let (layout, capacity) = match (items, plain_bits) {
             (Some(items), limit) => {

@@ -3,17 +3,19 @@
 use std::fmt;
 use std::sync::OnceLock;
 
-use super::layout::{Digests, KeyDigests, Layout, WordDigests};
-use super::{Builder, Promise, WhenFull};
+use super::Builder;
+use super::layout::Layout;
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::arch::{CHUNK, Job, dispatch};
 use crate::bits::counter::Count;
 use crate::bits::{HugePages, Owned, Shared, Store};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::{Estimate, different_keys, told_new};
+use crate::promise::{Promise, WhenFull, full};
 
 /// A Bloom filter of a fixed size. Use it by the names of its layouts: [`Blocked`](super::Blocked),
 /// [`Classic`](super::Classic), [`Partitioned`](super::Partitioned).
@@ -521,27 +523,6 @@ impl<L: Layout> Bloom<L, Shared> {
         let count = self.len();
         Ok(Bloom::from_parts(self.layout, self.contract, self.promise, count, self.store.into_owned()?))
     }
-}
-
-#[cold]
-pub(crate) fn full(kind: Kind, capacity: u64) -> Error {
-    Error::new(
-        ErrorKind::Full,
-        format!(
-            "the {kind} filter holds the {capacity} keys it was made for and refuses more; build a larger one, let it \
-             go on at a rising rate, or use a scalable filter"
-        ),
-    )
-}
-
-pub(crate) fn check_lengths(keys: usize, answers: usize) -> Result<()> {
-    if keys == answers {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::InvalidParameter,
-        format!("{keys} keys need {keys} answers, and there is room for {answers}; give slices of one length"),
-    ))
 }
 
 impl<L: Layout> Clone for Bloom<L, Owned> {

@@ -35,27 +35,3 @@ pub type Blocked<S = Owned> = Bloom<BlockedLayout, S>;
 pub type Classic<S = Owned> = Bloom<ClassicLayout, S>;
 /// A filter with one slice of bits per hash. See [`partitioned`].
 pub type Partitioned<S = Owned> = Bloom<PartitionedLayout, S>;
-
-/// What an insert does when the filter holds what it was made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WhenFull {
-    /// Take the key all the same: no key is ever lost, and the rate rises above the promise.
-    #[doc(alias = "saturate")]
-    GoOn,
-    /// Refuse the key with [`ErrorKind::Full`](crate::ErrorKind::Full): the rate stays, and the key is not in.
-    #[doc(alias = "nonscaling")]
-    Refuse,
-    /// Open another stage ([`Scalable`] only).
-    Grow,
-}
-
-/// What was asked for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Promise {
-    /// Keys that keep the rate.
-    pub(crate) capacity: u64,
-    /// The rate to keep.
-    pub(crate) rate: f64,
-    /// What happens past the capacity.
-    pub(crate) when_full: WhenFull,
-}

@@ -14,11 +14,12 @@
 //! ```
 
 use super::classic::{check_shape, contains_all, insert_all};
-use super::layout::{self, AnyLayout, Digests, Layout};
+use super::layout::{self, AnyLayout, Layout};
 use crate::arch::probes::{self, Slices};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::error::Result;
 use crate::hash::Digest;
+use crate::hash::digests::Digests;
 use crate::kind::Kind;
 use crate::math;
 use crate::math::estimate::Estimate;

@@ -19,18 +19,18 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use super::builder::{DEFAULT_RATE, MIN_RATE, Wish, wish_setters};
-use super::filter::{check_lengths, full};
-use super::layout::{Digests, KeyDigests, Layout};
+use super::layout::Layout;
 use super::stage::Stage;
-use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout, Promise, WhenFull};
+use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout};
 use crate::arch::CHUNK;
 use crate::bits::{Owned, Shared, Store};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::digests::{Digests, KeyDigests, check_lengths};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
+use crate::promise::{DEFAULT_RATE, MIN_RATE, Promise, WhenFull, Wish, full, wish_setters};
 
 /// The most stages of a chain, after which it refuses. At growth 1.75 the 64th holds 2^51 times the first.
 pub const MAX_STAGES: usize = 64;
@@ -308,7 +308,7 @@ impl<S: Store> Scalable<S> {
 /// An empty stage of a chain.
 fn stage(growth: &Growth, contract: &Contract, rate: f64, at: usize) -> Result<Stage<Owned>> {
     let capacity = stage_capacity(growth.first, growth.factor, at as u32)
-        .filter(|&capacity| capacity <= super::builder::MAX_ITEMS)
+        .filter(|&capacity| capacity <= crate::promise::MAX_ITEMS)
         .ok_or_else(|| {
             Error::new(
                 ErrorKind::Full,

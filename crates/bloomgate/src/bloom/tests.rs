@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::thread;
 
-use super::{Blocked, Bloom, Classic, Counting, Partitioned, Promise, Scalable, WhenFull};
+use super::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable};
 use super::{BlockedLayout, ClassicLayout, PartitionedLayout};
 use crate::hash::{Contract, Digest};
+use crate::promise::{Promise, WhenFull};
 
 const PROMISE: Promise = Promise { capacity: 10, rate: 0.1, when_full: WhenFull::GoOn };
 

@@ -12,15 +12,16 @@ use super::load::{in_file, plain_file};
 use super::read::{Limits, SectionReader};
 use super::sections::{Codec, SectionType};
 use super::shapes::{Cells, Plan};
+use crate::bloom::CounterBits;
 use crate::bloom::layout::sealed::Layout as _;
 use crate::bloom::layout::{AnyLayout, Layout};
-use crate::bloom::{CounterBits, Promise, WhenFull};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Algorithm, Contract, SecretId};
 use crate::key::Encoding;
 use crate::kind::Kind;
 use crate::math::estimate::different_keys;
 use crate::math::scalable::{Tightening, chain_rate};
+use crate::promise::{Promise, WhenFull};
 
 /// Everything that a file says about itself, with what was found to be damaged.
 #[derive(Debug, Clone)]

@@ -145,7 +145,7 @@ impl<S: Store> Filed<S> for AnyFilter<S> {
             Kind::Blocked => AnyFilter::Blocked(Blocked::of(contract, plan, stores)?),
             Kind::Partitioned => AnyFilter::Partitioned(Partitioned::of(contract, plan, stores)?),
             Kind::Counting => AnyFilter::Counting(Counting::of(contract, plan, stores)?),
-            Kind::Scalable => AnyFilter::Scalable(Scalable::of(contract, plan, stores)?),
+            _ => AnyFilter::Scalable(Scalable::of(contract, plan, stores)?),
         })
     }
 }

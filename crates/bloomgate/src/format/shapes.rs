@@ -9,14 +9,14 @@ use super::frame::corrupt;
 use super::read::Head;
 use super::sections::SectionType;
 use super::write::FrameWriter;
-use crate::bloom::builder::{MAX_ITEMS, check_rate};
 use crate::bloom::layout::AnyLayout;
 use crate::bloom::layout::sealed::Layout as _;
 use crate::bloom::scalable::{Growth, MAX_STAGES, check_growth, check_shares};
-use crate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Counting, PartitionedLayout, Promise, WhenFull};
+use crate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Counting, PartitionedLayout};
 use crate::error::{Error, ErrorKind, Result};
 use crate::kind::Kind;
 use crate::math::scalable::{Tightening, stage_capacity, stage_rate};
+use crate::promise::{MAX_ITEMS, Promise, WhenFull, check_rate};
 
 // Every shape.
 const KIND: Tag = Tag::critical(1);
@@ -142,7 +142,7 @@ impl Cells {
                 })?;
                 Self::Counters(layout, width)
             }
-            Kind::Scalable => return Err(corrupt("SHAPE: a chain inside a chain".into())),
+            other => return Err(corrupt(format!("SHAPE: a {other} filter inside a part"))),
         })
     }
 }
@@ -276,9 +276,7 @@ fn shape_fields(head: &Head, part: u16, kind: Kind) -> Result<FieldReader<'_>> {
         Kind::Blocked => &[LINES, LINES_PER_KEY, PAIRED],
         Kind::Partitioned => &[HASHES, SLICE_BITS],
         Kind::Counting => &[LINES, LINES_PER_KEY, PAIRED, COUNTER_BITS],
-        Kind::Scalable => {
-            &[STAGE_KIND, STAGES, GROWTH, TIGHTENING, TIGHTENING_STAGES, TIGHTENING_RISE, TIGHTENING_THEN]
-        }
+        _ => &[STAGE_KIND, STAGES, GROWTH, TIGHTENING, TIGHTENING_STAGES, TIGHTENING_RISE, TIGHTENING_THEN],
     };
     let known = [&[KIND, CAPACITY, RATE, WHEN_FULL], own].concat();
     FieldReader::parse(SectionType::SHAPE, head.body(SectionType::SHAPE, part)?, &known)

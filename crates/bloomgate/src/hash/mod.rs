@@ -12,6 +12,7 @@ mod algorithm;
 mod batch;
 mod contract;
 mod digest;
+pub(crate) mod digests;
 mod murmur3;
 mod parts;
 mod secret;

@@ -1,0 +1,1 @@
+//! Cuckoo filters: fingerprints that move, so that keys can be removed.

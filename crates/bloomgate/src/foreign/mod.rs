@@ -1,0 +1,1 @@
+//! Filters of other systems, read and written in their own forms, answering with their own hashes.

@@ -1,0 +1,1 @@
+//! Binary fuse filters: for sets that are known whole and never change.

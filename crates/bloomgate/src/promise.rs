@@ -1,0 +1,176 @@
+//! What a filter is asked for and promises, whatever its kind: how many keys, at what rate, and what happens past that.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Contract;
+use crate::kind::Kind;
+
+/// What an insert does when the filter holds what it was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WhenFull {
+    /// Take the key all the same: no key is ever lost, and the rate rises above the promise.
+    #[doc(alias = "saturate")]
+    GoOn,
+    /// Refuse the key with [`ErrorKind::Full`](crate::ErrorKind::Full): the rate stays, and the key is not in.
+    #[doc(alias = "nonscaling")]
+    Refuse,
+    /// Open another stage (kinds that grow).
+    Grow,
+}
+
+/// What was asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Promise {
+    /// Keys that keep the rate.
+    pub(crate) capacity: u64,
+    /// The rate to keep.
+    pub(crate) rate: f64,
+    /// What happens past the capacity.
+    pub(crate) when_full: WhenFull,
+}
+
+/// The rate that is kept when none is asked for.
+pub const DEFAULT_RATE: f64 = 0.01;
+/// The least rate that can be asked for: below it the number of bits per key stops making sense (72).
+pub const MIN_RATE: f64 = 1e-15;
+/// The most keys a filter can be made for.
+pub const MAX_ITEMS: u64 = 1 << 40;
+
+/// A rate counts as kept up to this factor: sizing rounds in the fifth digit.
+pub(crate) const KEPT: f64 = 1.0001;
+
+/// What every filter is asked for, whatever its kind: how many keys, at what rate, in how much memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Wish {
+    pub(crate) items: Option<u64>,
+    pub(crate) rate: Option<f64>,
+    pub(crate) bits: Option<u64>,
+    pub(crate) headroom: f64,
+    pub(crate) when_full: WhenFull,
+    pub(crate) contract: Contract,
+}
+
+impl Wish {
+    pub(crate) fn new(when_full: WhenFull) -> Self {
+        Self { items: None, rate: None, bits: None, headroom: 1.0, when_full, contract: Contract::xxh3() }
+    }
+
+    /// The items with headroom, if any were named; checked, and the type of the keys with them.
+    pub(crate) fn capacity(&self) -> Result<Option<u64>> {
+        self.contract.encoding().validate()?;
+        if !self.headroom.is_finite() || !(1.0..=1000.0).contains(&self.headroom) {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!(
+                    "headroom is a factor from 1 to 1000 on the number of items, not {}; 1.5 is usual",
+                    self.headroom
+                ),
+            ));
+        }
+        let Some(items) = self.items else { return Ok(None) };
+        let capacity = (items as f64 * self.headroom).ceil();
+        if items > MAX_ITEMS || capacity > MAX_ITEMS as f64 {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!("a filter holds up to 2^40 items, headroom included, not {items}; split the keys over several"),
+            ));
+        }
+        // An empty set is a set: it gets the smallest filter.
+        Ok(Some(if self.headroom == 1.0 { items } else { capacity as u64 }.max(1)))
+    }
+
+    /// The rate, if one was named; checked.
+    pub(crate) fn checked_rate(&self) -> Result<Option<f64>> {
+        self.rate.map(check_rate).transpose()
+    }
+}
+
+/// A rate that can be kept, or why it cannot.
+pub(crate) fn check_rate(rate: f64) -> Result<f64> {
+    if !rate.is_finite() || rate <= 0.0 || rate >= 1.0 {
+        return Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!("a false-positive rate lies between 0 and 1, both excluded, not {rate}; 1 % is 0.01"),
+        ));
+    }
+    if rate < MIN_RATE {
+        return Err(Error::new(
+            ErrorKind::InvalidParameter,
+            format!("the least rate that can be kept is {MIN_RATE:e}, not {rate:e}; use an exact set instead"),
+        ));
+    }
+    Ok(rate)
+}
+
+macro_rules! wish_setters {
+    () => {
+        /// How many different keys the filter is for.
+        #[doc(alias = "capacity")]
+        #[doc(alias = "expected_items")]
+        #[doc(alias = "expectedInsertions")]
+        #[must_use]
+        pub fn items(mut self, items: u64) -> Self {
+            self.wish.items = Some(items);
+            self
+        }
+
+        /// The false-positive rate to keep while the filter holds no more than its items; 0.01 if not said.
+        #[doc(alias = "false_pos")]
+        #[doc(alias = "fpp")]
+        #[doc(alias = "error_rate")]
+        #[must_use]
+        pub fn rate(mut self, rate: f64) -> Self {
+            self.wish.rate = Some(rate);
+            self
+        }
+
+        /// Room for more items than named: 1.5 is usual when the number is a guess, 3 when it is a bad one.
+        #[must_use]
+        pub fn headroom(mut self, factor: f64) -> Self {
+            self.wish.headroom = factor;
+            self
+        }
+
+        /// What an insert does when the filter holds what it was made for.
+        #[must_use]
+        pub fn when_full(mut self, when_full: $crate::promise::WhenFull) -> Self {
+            self.wish.when_full = when_full;
+            self
+        }
+
+        /// The type of the keys; bytes and text if not said.
+        #[must_use]
+        pub fn keys<K: $crate::key::Key + ?Sized>(mut self) -> Self {
+            self.wish.contract = self.wish.contract.with_encoding(K::ENCODING);
+            self
+        }
+
+        /// How keys become digests: encoding, hash, seed or secret. Replaces the type of the keys too: call it before
+        /// `keys`.
+        #[must_use]
+        pub fn contract(mut self, contract: $crate::hash::Contract) -> Self {
+            self.wish.contract = contract;
+            self
+        }
+
+        /// Hash with SipHash-1-3 under this secret: for keys that strangers choose. Keeps the type of the keys.
+        #[must_use]
+        pub fn secret(mut self, secret: &$crate::hash::Secret) -> Self {
+            let encoding = self.wish.contract.encoding();
+            self.wish.contract = $crate::hash::Contract::keyed(secret).with_encoding(encoding);
+            self
+        }
+    };
+}
+#[allow(unused_imports)] // by name, from every family's builder
+pub(crate) use wish_setters;
+
+#[cold]
+pub(crate) fn full(kind: Kind, capacity: u64) -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!(
+            "the {kind} filter holds the {capacity} keys it was made for and refuses more; build a larger one, let it \
+             go on at a rising rate, or use a kind that grows"
+        ),
+    )
+}
