@@ -138,8 +138,8 @@ struct Built {
     read: u64,
     /// Different keys, where they were counted.
     different: Option<u64>,
-    /// The first source whose keys end in a carriage return.
-    carriage_returns: Option<String>,
+    /// What looked strange in the sources.
+    strange: Strange,
 }
 
 /// Runs the verb.
@@ -155,6 +155,43 @@ pub fn run(args: &Args) -> Outcome {
     let built = build(args, contract, &sources)?;
     let saved = file::save(&built.filter, &args.output, args.compress)?;
     report(args, &built, &saved)
+}
+
+/// Marks of another system on the keys, which become part of them unless somebody says otherwise.
+#[derive(Default)]
+struct Strange {
+    /// The first source whose keys end in a carriage return.
+    carriage_returns: Option<String>,
+    /// The first source that begins with a byte order mark.
+    byte_order_mark: Option<String>,
+}
+
+impl Strange {
+    /// Looks at the first keys of a source.
+    fn look(&mut self, args: &Args, source: &Source, keys: &Keys<'_>) {
+        if self.carriage_returns.is_none() && !args.cut.crlf && !args.cut.null && keys.end_in_carriage_return() {
+            self.carriage_returns = Some(source.name());
+        }
+        if self.byte_order_mark.is_none() && keys.keys.first().is_some_and(|key| key.starts_with(b"\xEF\xBB\xBF")) {
+            self.byte_order_mark = Some(source.name());
+        }
+    }
+
+    fn tell(&self) {
+        if let Some(name) = &self.carriage_returns {
+            screen::tell(format_args!(
+                "{} {name}: every key ends in a carriage return: is this a CRLF file? then use --crlf",
+                paint(WARN, "note:")
+            ));
+        }
+        if let Some(name) = &self.byte_order_mark {
+            screen::tell(format_args!(
+                "{} {name}: it begins with a byte order mark, which is now part of its first key: take it off with \
+                 `tail -c +4`",
+                paint(WARN, "note:")
+            ));
+        }
+    }
 }
 
 fn contract(args: &Args) -> Result<Contract, Failure> {
@@ -188,27 +225,20 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
     let mut filter = empty(args, items, contract)?;
     let progress = Progress::new("building", bytes, args.quiet);
     let mut read = 0;
-    let mut carriage_returns = None;
+    let mut strange = Strange::default();
     for source in sources {
         let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
         let mut first = true;
         while let Some(keys) = reader.next()? {
             if std::mem::take(&mut first) {
-                look_for_carriage_returns(args, source, &keys, &mut carriage_returns);
+                strange.look(args, source, &keys);
             }
             insert(&mut filter, &keys)?;
             read += keys.keys.len() as u64;
             progress.advance(keys.bytes);
         }
     }
-    Ok(Built { filter, read, different: None, carriage_returns })
-}
-
-/// Looks at the first keys of a source: those of a file from Windows all end in a carriage return.
-fn look_for_carriage_returns(args: &Args, source: &Source, keys: &Keys<'_>, found: &mut Option<String>) {
-    if found.is_none() && !args.cut.crlf && !args.cut.null && keys.end_in_carriage_return() {
-        *found = Some(source.name());
-    }
+    Ok(Built { filter, read, different: None, strange })
 }
 
 /// The first of two passes: how many keys there are, those that occur twice counted twice.
@@ -232,13 +262,13 @@ fn count(args: &Args, sources: &[Source], bytes: u64) -> Result<u64, Failure> {
 fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, Failure> {
     let progress = Progress::new("reading", None, args.quiet);
     let mut digests: Vec<Digest> = Vec::new();
-    let mut carriage_returns = None;
+    let mut strange = Strange::default();
     for source in sources {
         let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
         let mut first = true;
         while let Some(keys) = reader.next()? {
             if std::mem::take(&mut first) {
-                look_for_carriage_returns(args, source, &keys, &mut carriage_returns);
+                strange.look(args, source, &keys);
             }
             digests.try_reserve(keys.keys.len()).map_err(|_| {
                 Failure::Message(format!(
@@ -254,11 +284,13 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     // Sorted, equal keys stand together. Their order makes no difference to the bits.
     digests.sort_unstable();
     let different = digests.chunk_by(|a, b| a == b).count() as u64;
-    let mut filter = empty(args, different, contract)?;
+    // Kinds that can remove count a key as often as it comes, so they need room for every time.
+    let items = if args.kind.takes_removals() { digests.len() as u64 } else { different };
+    let mut filter = empty(args, items, contract)?;
     for batch in digests.chunks(BATCH) {
         filter.insert_digests(batch)?;
     }
-    Ok(Built { filter, read: digests.len() as u64, different: Some(different), carriage_returns })
+    Ok(Built { filter, read: digests.len() as u64, different: Some(different), strange })
 }
 
 /// An empty filter of the kind that was asked for.
@@ -321,7 +353,7 @@ fn into_digests(contract: &Contract, keys: &Keys<'_>, digests: &mut Vec<Digest>)
 }
 
 fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
-    let Built { filter, read, different, carriage_returns } = built;
+    let Built { filter, read, different, strange } = built;
     // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
     // insertion instead), and no more than were read.
     let certain = if filter.kind() == Kind::Counting { 0 } else { filter.len() };
@@ -376,12 +408,7 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             bits_per_key,
             number::percent(filter.promised_rate()),
         ));
-        if let Some(name) = carriage_returns {
-            screen::tell(format_args!(
-                "{} {name}: every key ends in a carriage return: is this a CRLF file? then use --crlf",
-                paint(WARN, "note:")
-            ));
-        }
+        strange.tell();
         warn(args, filter);
     }
     Ok(DONE)

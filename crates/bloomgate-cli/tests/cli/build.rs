@@ -297,3 +297,23 @@ fn the_file_on_standard_input_and_the_secret_are_not_replaced() {
     assert_eq!(status.code(), Some(2));
     assert_eq!(std::fs::read(&keys).unwrap(), b"a\nb\n");
 }
+
+/// Keys that come twice are counted twice by kinds that can remove, from a pipe as from a file.
+#[test]
+fn a_counting_filter_has_room_for_every_occurrence() {
+    let scene = Scene::new();
+    scene.write("keys.txt", "a\na\nb\n");
+    scene.run("build -q -o f.bloom --kind counting --when-full refuse keys.txt").code(0);
+    scene.run_with("build -q -o p.bloom --kind counting --when-full refuse", "a\na\nb\n").code(0);
+    assert_eq!(scene.read("f.bloom"), scene.read("p.bloom"), "the same keys, the same file");
+}
+
+#[test]
+fn a_byte_order_mark_is_told() {
+    let scene = Scene::new();
+    scene.write("keys.txt", "\u{feff}first\nsecond\n");
+    let ran = scene.run("build -o f.bloom keys.txt").code(0);
+    assert!(ran.err().contains("keys.txt: it begins with a byte order mark"), "{}", ran.err());
+    let plain = scene.run_with("build -o f.bloom", "first\nsecond\n").code(0);
+    assert!(!plain.err().contains("byte order"), "{}", plain.err());
+}

@@ -38,7 +38,7 @@ pub fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Re
 fn resolve(path: &Path) -> Result<PathBuf> {
     let found = match fs::canonicalize(path) {
         Ok(real) => real,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => path.to_path_buf(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => end_of_links(path),
         Err(e) => return Err(Error::io(format!("looking for {}", path.display()), e)),
     };
     if fs::metadata(&found).is_ok_and(|m| !m.is_file()) || found.file_name().is_none() {
@@ -46,6 +46,19 @@ fn resolve(path: &Path) -> Result<PathBuf> {
         return Err(Error::new(ErrorKind::InvalidParameter, message));
     }
     Ok(found)
+}
+
+/// Where a chain of links ends that leads to nothing yet: the file is made there, and the links stay links.
+fn end_of_links(path: &Path) -> PathBuf {
+    let mut end = path.to_path_buf();
+    // Forty is what systems follow.
+    for _ in 0..40 {
+        match fs::read_link(&end) {
+            Ok(next) => end = directory(&end).join(next),
+            Err(_) => break,
+        }
+    }
+    end
 }
 
 fn directory(path: &Path) -> &Path {

@@ -75,6 +75,13 @@ fn links_are_followed_and_permissions_kept() {
     assert_eq!(fs::read(&real).unwrap(), b"new");
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
     assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
+    // A link to nothing yet: the file is made where it leads, also by way of another link.
+    let (far, near) = (directory.path().join("far"), directory.path().join("near"));
+    symlink("not-yet", &far).unwrap();
+    symlink(&far, &near).unwrap();
+    write_atomically(&near, put(b"made")).unwrap();
+    assert_eq!(fs::read(directory.path().join("not-yet")).unwrap(), b"made");
+    assert!(fs::symlink_metadata(&near).unwrap().is_symlink() && fs::symlink_metadata(&far).unwrap().is_symlink());
 }
 
 #[test]
