@@ -11,7 +11,7 @@ use super::frame::Section;
 use super::load::{in_file, plain_file};
 use super::read::{Limits, SectionReader};
 use super::sections::{Codec, SectionType};
-use super::shapes::{Cells, Plan};
+use super::shapes::{Cells, Plan, Rule};
 use crate::bloom::CounterBits;
 use crate::bloom::layout::sealed::Layout as _;
 use crate::bloom::layout::{AnyLayout, Layout};
@@ -253,11 +253,13 @@ fn describe<R: Read>(reader: R, length: u64) -> Result<Description> {
         },
         size_in_bytes: parts.iter().map(|part| part.size_in_bytes).sum(),
         compressed: parts.iter().any(|part| part.codec != Codec::Raw),
-        chain: plan.chain.map(|chain| ChainDescription {
-            stage_kind: chain.growth.stages,
-            first: chain.growth.first,
-            growth: chain.growth.factor,
-            tightening: chain.growth.tightening,
+        chain: plan.chain.map(|chain| match chain.rule {
+            Rule::Scalable(growth) => ChainDescription {
+                stage_kind: growth.stages,
+                first: growth.first,
+                growth: growth.factor,
+                tightening: growth.tightening,
+            },
         }),
         sections: sections.collect(),
         parts,

@@ -2,7 +2,7 @@
 
 use super::frame::corrupt;
 use super::load::wrong_kind;
-use super::shapes::{Cells, Chain, Piece, Plan};
+use super::shapes::{Cells, Chain, Piece, Plan, Rule};
 use crate::any::AnyFilter;
 use crate::bits::Store;
 use crate::bloom::layout::AnyLayout;
@@ -87,7 +87,7 @@ impl<S: Store> Filed<S> for Scalable<S> {
     }
 
     fn pieces(&self) -> (Option<Chain>, Vec<(Piece, &S)>) {
-        let chain = Chain { growth: self.growth_rule(), promise: self.promise() };
+        let chain = Chain { rule: Rule::Scalable(self.growth_rule()), promise: self.promise() };
         let stages = self.each_stage().map(|stage| match stage {
             Stage::Blocked(filter) => piece(filter),
             Stage::Classic(filter) => piece(filter),
@@ -97,7 +97,9 @@ impl<S: Store> Filed<S> for Scalable<S> {
     }
 
     fn of(contract: Contract, plan: Plan, stores: Vec<S>) -> Result<Self> {
-        let Some(chain) = plan.chain else { return Err(wrong_kind(Kind::Scalable, plan.kind())) };
+        let Some(Chain { rule: Rule::Scalable(growth), promise: whole }) = plan.chain else {
+            return Err(wrong_kind(Kind::Scalable, plan.kind()));
+        };
         let stage = |(Piece { cells, promise, len }, store): (Piece, S)| {
             let contract = contract.clone();
             match cells {
@@ -114,7 +116,7 @@ impl<S: Store> Filed<S> for Scalable<S> {
             }
         };
         let stages = plan.pieces.into_iter().zip(stores).map(stage).collect::<Result<Vec<_>>>()?;
-        Scalable::from_parts(contract, chain.promise, chain.growth, stages)
+        Scalable::from_parts(contract, whole, growth, stages)
     }
 }
 
