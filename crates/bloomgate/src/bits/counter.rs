@@ -49,6 +49,11 @@ impl Counter {
     pub(crate) fn add(&self, more: u64) {
         self.0[stripe()].0.fetch_add(more, Ordering::Relaxed);
     }
+
+    /// Starts again at 0; what other threads add at that moment may or may not be counted.
+    pub(crate) fn reset(&self) {
+        self.0.iter().for_each(|stripe| stripe.0.store(0, Ordering::Relaxed));
+    }
 }
 
 impl Count for Counter {

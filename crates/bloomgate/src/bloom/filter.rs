@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::Builder;
 use super::layout::Layout;
-use crate::arch::words::{ReadWords, WriteWords};
+use crate::arch::words::{Ordering, ReadWords, WriteWords};
 use crate::arch::{CHUNK, Job, dispatch};
 use crate::bits::counter::Count;
 use crate::bits::{HugePages, Owned, Shared, Store};
@@ -516,6 +516,12 @@ impl<L: Layout> Bloom<L, Shared> {
     pub fn clear(&mut self) {
         self.store.as_mut_slice().fill(0);
         self.count.set(0);
+    }
+
+    /// Forgets everything while others may be looking and inserting: for a ring, which knows when that loses nothing.
+    pub(crate) fn sweep(&self) {
+        self.count.reset();
+        self.store.atomics().iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
     /// The same filter for one owner. Moves; nothing is copied.

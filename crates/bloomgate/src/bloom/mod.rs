@@ -1,5 +1,5 @@
 //! The Bloom filters: [`Classic`], [`Blocked`] and [`Partitioned`] of a fixed size, [`Counting`] with removal,
-//! [`Scalable`] that grows.
+//! [`Scalable`] that grows, [`Rotating`] that keeps keys for a window of time.
 //!
 //! The fixed-size kinds are one type, [`Bloom`], over a layout (where a key's bits go) and a place (where the words
 //! live): whatever holds for one holds for all.
@@ -11,6 +11,7 @@ pub mod counting;
 mod filter;
 pub mod layout;
 pub mod partitioned;
+pub mod rotating;
 pub mod scalable;
 mod stage;
 #[cfg(test)]
@@ -23,6 +24,7 @@ pub use counting::{CounterBits, Counting, CountingBuilder};
 pub use filter::Bloom;
 pub use layout::Layout;
 pub use partitioned::PartitionedLayout;
+pub use rotating::{Rotating, RotatingBuilder, RotatingRule, RotatingState};
 pub use scalable::{Scalable, ScalableBuilder};
 
 pub(crate) use stage::Stage;

@@ -9,6 +9,7 @@
 //! | [`partitioned`] | `k` slices, one probe in each |
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
 //! | [`scalable`] | a chain of filters that grows |
+//! | [`rotating`] | a ring of filters over a window of time |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -18,6 +19,7 @@ pub mod classic;
 pub mod estimate;
 mod line_sharing;
 pub mod partitioned;
+pub mod rotating;
 pub mod scalable;
 mod search;
 
