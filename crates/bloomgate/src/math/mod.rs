@@ -8,6 +8,7 @@
 //! | [`classic`] | `m` bits, `k` probes anywhere |
 //! | [`partitioned`] | `k` slices, one probe in each |
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
+//! | [`ribbon`] | bits that solve a system of equations, for sets that never change |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`rotating`] | a ring of filters over a window of time |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
@@ -20,6 +21,7 @@ pub mod estimate;
 mod line_sharing;
 pub mod partitioned;
 pub mod rotating;
+pub mod ribbon;
 pub mod scalable;
 mod search;
 
