@@ -10,6 +10,7 @@
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`rotating`] | a ring of filters over a window of time |
+//! | [`stable`] | cells that decay |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -22,6 +23,7 @@ pub mod partitioned;
 pub mod rotating;
 pub mod scalable;
 mod search;
+pub mod stable;
 
 /// How far above the asked rate an expected rate may lie, relatively: 1 % may be 1.0001 %.
 ///

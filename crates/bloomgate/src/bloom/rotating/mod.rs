@@ -2,7 +2,7 @@
 //!
 //! **When.** "Seen in the last hour, day, week?": deduplicating events, rate limits, recently visited pages, one-time
 //! tokens. **When not.** Keys stay ([`super::Blocked`] is 1.7 times smaller), or go one by one when told
-//! ([`super::Counting`]); or the stream has no clock and may forget at random (a stable filter).
+//! ([`super::Counting`]); or the stream has no clock and may forget at random ([`super::Stable`]).
 //!
 //! ```text
 //!  window W, 4 generations                        now
