@@ -13,13 +13,13 @@
 //! ```
 //!
 //! which is a sum over how many of the factors took their `a` term, from the longest window to the shortest; the mean
-//! over `x` is taken by Gauss's rule. A key with several lines takes them from different sections of the memory, each of
-//! which sees all keys, so that the rates multiply.
+//! over `x` is taken by Gauss's rule. A key with several lines takes them from different sections of the memory, each
+//! of which sees all keys, so that the rates multiply.
 //!
-//! In the filter of Deng and Rafiei ("Approximately detecting duplicates for streaming data using stable Bloom filters",
-//! 2006) every insertion lowers `P` cells at random; [`random_zeros`] and [`random_decay`] are their formulas. A cell there
-//! may be lowered three times in a row just after it was set, so that nothing is certain to be remembered: the table of
-//! `bloom::stable` holds the two against each other.
+//! In the filter of Deng and Rafiei ("Approximately detecting duplicates for streaming data using stable Bloom
+//! filters", 2006) every insertion lowers `P` cells at random; [`random_zeros`] and [`random_decay`] are their
+//! formulas. A cell there may be lowered three times in a row just after it was set, so that nothing is certain to be
+//! remembered: the table of `bloom::stable` holds the two against each other.
 
 use super::search::{greatest, least};
 use super::{allowed, tame};
@@ -131,8 +131,8 @@ pub fn round_for(rows: u64, lines: u32, p: f64) -> u64 {
     greatest(guess, |round| settled_rate(rows, lines, round) <= limit)
 }
 
-/// Deng and Rafiei's share of zero cells at the stable point, when every insertion lowers `p` of `m` cells at random and
-/// sets `k` of them to `max`: `(1 / (1 + 1/(p (1/k - 1/m))))^max`.
+/// Deng and Rafiei's share of zero cells at the stable point, when every insertion lowers `p` of `m` cells at random
+/// and sets `k` of them to `max`: `(1 / (1 + 1/(p (1/k - 1/m))))^max`.
 #[must_use]
 pub fn random_zeros(m: f64, k: f64, max: f64, p: f64) -> f64 {
     (1.0 / (1.0 + 1.0 / (p * (1.0 / k - 1.0 / m)))).powf(max)

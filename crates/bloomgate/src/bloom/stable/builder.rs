@@ -69,8 +69,8 @@ impl StableBuilder {
         if self.wish.when_full != WhenFull::GoOn {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
-                "a stable filter is never full: it goes on, and forgets the oldest; use a rotating or a fixed-size one to \
-                 refuse",
+                "a stable filter is never full: it goes on, and forgets the oldest; use a rotating or a fixed-size one \
+                 to refuse",
             ));
         }
         let rate = self.wish.checked_rate()?;
@@ -90,8 +90,8 @@ impl StableBuilder {
                     return Err(Error::new(
                         ErrorKind::LimitExceeded,
                         format!(
-                            "to remember {} insertions at a rate of {asked} takes {} bytes, {} are allowed; they remember \
-                             {best} at that rate: ask for fewer items, a higher rate or more memory",
+                            "to remember {} insertions at a rate of {asked} takes {} bytes, {} are allowed; they \
+                             remember {best} at that rate: ask for fewer items, a higher rate or more memory",
                             shape.remembered(),
                             shape.words() * 8,
                             lines * 64

@@ -1,8 +1,8 @@
 //! Cells that decay: an endless stream in a fixed memory, at a rate that settles and stays.
 //!
-//! **When.** "Have I seen this lately?" over a stream without end and without a clock, where a duplicate that slips through
-//! late is no harm: log lines, clicks, alerts, crawled links. **When not.** A "no" must be a proof (any other kind: here
-//! it only means *not seen lately*); or "lately" is a time and not a number of keys ([`super::Rotating`]).
+//! **When.** "Have I seen this lately?" over a stream without end and without a clock, where a duplicate that slips
+//! through late is no harm: log lines, clicks, alerts, crawled links. **When not.** A "no" must be a proof (any other
+//! kind: here it only means *not seen lately*); or "lately" is a time and not a number of keys ([`super::Rotating`]).
 //!
 //! Every insertion sets a key's cells to 3 and moves a hand on, which lowers all cells once per round of T insertions.
 //! So **the last 2T insertions are certainly remembered**, after 3T nothing is left of a key, and the rate rises for
@@ -11,11 +11,11 @@
 //!
 //! | asked | bits per remembered insertion | lines per key | 1 MB remembers the last |
 //! |---|---|---|---|
-//! | 10 % | 14.8 | 1 | 569,000 |
-//! | 1 % | 25.9 | 1 | 324,000 |
-//! | 0.1 % | 41.5 | 1 | 202,000 |
-//! | 0.01 % | 51.9 | 2 | 162,000 |
-//! | 1 in a million | 83.0 | 2 | 101,000 |
+//! | 10 % | 14.8 | 1 | 542,000 |
+//! | 1 % | 25.9 | 1 | 309,000 |
+//! | 0.1 % | 41.5 | 1 | 193,000 |
+//! | 0.01 % | 51.9 | 2 | 154,000 |
+//! | 1 in a million | 83.0 | 2 | 96,000 |
 //!
 //! # Where it comes from
 //!
@@ -24,7 +24,7 @@
 //! memory that here remembers N insertions for certain (two-bit cells, their best k = 5, P = 27), 1.2 % of the keys are
 //! forgotten after N/8, a third after N/2 and four of five after N. The steady hand keeps the settled rate, forgets
 //! nothing within N, needs no random numbers and streams through memory. Two bits are the best width: one bit remembers
-//! nothing for certain, and three buy half a round with half as much memory again.
+//! nothing for certain, and three cost 30 % more for the same insertions.
 //!
 //! ```text
 //!  line   word 0 .. word 7        512 bits; 32 cells of two bits a word; a key has one cell in each
@@ -225,7 +225,8 @@ impl<S: Store> Stable<S> {
     #[must_use]
     pub fn remembers(&self) -> Estimate {
         let (low, round) = (self.shape.remembered() as f64, self.shape.round() as f64);
-        // The first of a key's words that the hand comes to is at most an eighth of a round ahead, in each of its lines.
+        // The first of a key's words that the hand comes to is at most an eighth of a round ahead, in each of its
+        // lines.
         let first = round / (LINE_WORDS as f64 * f64::from(self.shape.lines_per_key() + 1));
         Estimate { value: low + first, low, high: Some(low + round) }
     }

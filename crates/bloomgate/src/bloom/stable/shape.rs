@@ -32,8 +32,8 @@ impl StableShape {
         let least = words.div_ceil(MOST_SWEPT);
         if !(least..=MAX_ITEMS.max(least)).contains(&round) {
             return refuse(format!(
-                "the cells of {words} words are lowered once in {least} to 2^40 insertions, not in {round}; ask for more \
-                 items or less memory"
+                "the cells of {words} words are lowered once in {least} to 2^40 insertions, not in {round}; ask for \
+                 more items or less memory"
             ));
         }
         Ok(Self { rows, lines_per_key, round })
