@@ -1,5 +1,5 @@
 //! The Bloom filters: [`Classic`], [`Blocked`] and [`Partitioned`] of a fixed size, [`Counting`] with removal,
-//! [`Scalable`] that grows, [`Rotating`] that keeps keys for a window of time.
+//! [`Scalable`] that grows, [`Rotating`] that keeps keys for a window of time, [`Stable`] that remembers the latest.
 //!
 //! The fixed-size kinds are one type, [`Bloom`], over a layout (where a key's bits go) and a place (where the words
 //! live): whatever holds for one holds for all.
@@ -13,6 +13,7 @@ pub mod layout;
 pub mod partitioned;
 pub mod rotating;
 pub mod scalable;
+pub mod stable;
 mod stage;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use layout::Layout;
 pub use partitioned::PartitionedLayout;
 pub use rotating::{Rotating, RotatingBuilder, RotatingRule, RotatingState};
 pub use scalable::{Scalable, ScalableBuilder};
+pub use stable::{Stable, StableBuilder, StableShape};
 
 pub(crate) use stage::Stage;
 

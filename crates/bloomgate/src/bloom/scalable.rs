@@ -43,7 +43,7 @@ pub const DEFAULT_GROWTH: f64 = 1.75;
 const SHARED_OUT: f64 = 1.001;
 
 /// Digests that a batch works on at a time, through all stages: 4 KB of digests stay in the first-level cache.
-const BATCH: usize = 8 * CHUNK;
+pub(super) const BATCH: usize = 8 * CHUNK;
 
 /// How a chain grows: what was asked for, and never changes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -332,7 +332,7 @@ fn stage(growth: &Growth, contract: &Contract, rate: f64, at: usize) -> Result<S
 }
 
 /// Hashes up to a batch of keys; when one is refused, the digests of those before it come with the refusal.
-fn fill(mut from: impl Digests, digests: &mut [Digest; BATCH]) -> (&[Digest], Result<()>) {
+pub(super) fn fill(mut from: impl Digests, digests: &mut [Digest; BATCH]) -> (&[Digest], Result<()>) {
     let mut count = 0;
     let mut result = Ok(());
     for chunk in digests.as_chunks_mut::<CHUNK>().0 {

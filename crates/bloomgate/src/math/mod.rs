@@ -11,6 +11,7 @@
 //! | [`ribbon`] | bits that solve a system of equations, for sets that never change |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`rotating`] | a ring of filters over a window of time |
+//! | [`stable`] | cells that decay |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -24,6 +25,7 @@ pub mod rotating;
 pub mod ribbon;
 pub mod scalable;
 mod search;
+pub mod stable;
 
 /// How far above the asked rate an expected rate may lie, relatively: 1 % may be 1.0001 %.
 ///

@@ -17,8 +17,8 @@ pub const DEFAULT_GENERATIONS: u32 = 4;
 /// Makes a [`Rotating`] filter. Setters never refuse; [`build`](RotatingBuilder::build) alone does.
 ///
 /// `items` are the keys that come **in a window**. A key that comes again in another generation is kept there too, and
-/// counts again: when the same keys keep coming all the time, each generation holds all of them, and `.headroom(g)` makes
-/// room for that. When they come in bursts, `.headroom(2.0)` lets a generation hold twice its share.
+/// counts again: when the same keys keep coming all the time, each generation holds all of them, and `.headroom(g)`
+/// makes room for that. When they come in bursts, `.headroom(2.0)` lets a generation hold twice its share.
 #[derive(Debug, Clone)]
 pub struct RotatingBuilder {
     wish: Wish,
@@ -55,9 +55,9 @@ impl RotatingBuilder {
     ///
     /// For clocks that may be set wrongly: a reading that is later by more counts as this much, and the rest as the
     /// clock having been set, so that a wrong reading makes keys go early by no more than this; one that is earlier by
-    /// more is followed, so that the ring does not wait for a time that never comes. The price: a pause between readings
-    /// that is longer than this (a suspended machine, a file that is loaded a week later) counts as this much too, and
-    /// keys are kept longer. A few times the usual pause between readings is right.
+    /// more is followed, so that the ring does not wait for a time that never comes. The price: a pause between
+    /// readings that is longer than this (a suspended machine, a file that is loaded a week later) counts as this much
+    /// too, and keys are kept longer. A few times the usual pause between readings is right.
     #[must_use]
     pub fn max_step(mut self, longest: Duration) -> Self {
         self.max_step = Some(longest);
@@ -88,8 +88,8 @@ impl RotatingBuilder {
         let each = generation_rate(rate, generations);
         if each < MIN_RATE {
             return Err(refuse(format!(
-                "a rate of {rate:e} cannot be shared out over {} generations, which keep {MIN_RATE:e} each at least; ask \
-                 for 1e-13 or more",
+                "a rate of {rate:e} cannot be shared out over {} generations, which keep {MIN_RATE:e} each at least; \
+                 ask for 1e-13 or more",
                 rule.ring()
             )));
         }
@@ -109,8 +109,8 @@ impl RotatingBuilder {
                     return Err(Error::new(
                         ErrorKind::LimitExceeded,
                         format!(
-                            "{items} items a window at a rate of {rate} need {} bytes, {} are allowed; they hold {best} \
-                             items at that rate: ask for fewer items, a higher rate or more memory",
+                            "{items} items a window at a rate of {rate} need {} bytes, {} are allowed; they hold \
+                             {best} items at that rate: ask for fewer items, a higher rate or more memory",
                             layout.words() * 8 * rule.ring() as u64,
                             limit.saturating_mul(rule.ring() as u64) / 8
                         ),

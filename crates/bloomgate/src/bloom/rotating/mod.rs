@@ -2,7 +2,7 @@
 //!
 //! **When.** "Seen in the last hour, day, week?": deduplicating events, rate limits, recently visited pages, one-time
 //! tokens. **When not.** Keys stay ([`super::Blocked`] is 1.7 times smaller), or go one by one when told
-//! ([`super::Counting`]); or the stream has no clock and may forget at random (a stable filter).
+//! ([`super::Counting`]); or the stream has no clock and may forget at random ([`super::Stable`]).
 //!
 //! ```text
 //!  window W, 4 generations                        now
@@ -27,14 +27,14 @@
 //!
 //! The filter never looks at a clock: [`advance`](Rotating::advance) tells it the time, counted from any beginning, and
 //! `insert` and `contains` happen at the time last told. A key is as old as the last `advance` before its insert, so
-//! advance before inserting, or from a timer a few times per generation. The first `advance` starts the clock: until then
-//! keys do not age.
+//! advance before inserting, or from a timer a few times per generation. The first `advance` starts the clock: until
+//! then keys do not age.
 //!
 //! A reading that is earlier than the last is waited out: time stands still until the clock has caught up, so keys are
 //! kept longer and never shorter. A reading that is later is believed. A clock that is *wrongly* set forward makes keys
 //! go early, which no filter can tell from time that passed; with [`max_step`](RotatingBuilder::max_step) one reading
-//! moves the ring by that much at most, and a clock set back by more does not stop it. Best is a clock that is never set:
-//! [`advance_by`](Rotating::advance_by) with what an [`Instant`](std::time::Instant) says has passed.
+//! moves the ring by that much at most, and a clock set back by more does not stop it. Best is a clock that is never
+//! set: [`advance_by`](Rotating::advance_by) with what an [`Instant`](std::time::Instant) says has passed.
 
 mod builder;
 mod clock;
@@ -56,11 +56,11 @@ use std::time::{Duration, SystemTime};
 use loom::sync::atomic::fence;
 
 use super::Blocked;
-use crate::arch::CHUNK;
+use super::scalable::{BATCH, fill};
 use crate::arch::words::{AtomicU64, Ordering};
 use crate::bits::{Owned, Shared, Store};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
+use crate::hash::digests::{KeyDigests, WordDigests, check_lengths};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
@@ -70,9 +70,6 @@ use crate::math::scalable::chain_rate;
 use crate::promise::{Promise, WhenFull, full};
 use clock::{Hands, nanoseconds};
 use salt::{salt, salted};
-
-/// Digests that a batch works on at a time, through all generations: 4 KB of digests stay in the first-level cache.
-const BATCH: usize = 8 * CHUNK;
 
 /// A Bloom filter that forgets: keys are kept for a window of time.
 ///
@@ -290,6 +287,7 @@ impl<S: Store> Rotating<S> {
         &self.contract
     }
 
+    #[allow(dead_code)] // for the file format
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }
@@ -416,22 +414,6 @@ pub(crate) fn generation_promise(promise: &Promise, rule: &RotatingRule) -> Prom
         rate: generation_rate(promise.rate, rule.generations()),
         when_full: WhenFull::GoOn,
     }
-}
-
-fn fill(mut from: impl Digests, digests: &mut [Digest; BATCH]) -> (&[Digest], Result<()>) {
-    let mut count = 0;
-    let mut result = Ok(());
-    for chunk in digests.as_chunks_mut::<CHUNK>().0 {
-        match from.next(chunk) {
-            Ok(0) => break,
-            Ok(filled) => count += filled,
-            Err(refused) => {
-                result = Err(refused);
-                break;
-            }
-        }
-    }
-    (&digests[..count], result)
 }
 
 /// Building, inserting and turning, alone.

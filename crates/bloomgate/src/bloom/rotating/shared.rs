@@ -9,8 +9,8 @@
 //! - **Who asks** believes a "no" only if the tick was the same before and after; then no generation that counted was
 //!   cleared meanwhile. A tick changes twice per turn, so at most two rounds of asking are lost to it.
 //! - **Who inserts** looks at the tick again after its bits are set. If the youngest generation is another by then, the
-//!   bits may have gone into one that was being cleared, or lie in one that goes too early: it inserts again. Bits that a
-//!   slow thread sets in a generation that has a new life only cost a little of its rate.
+//!   bits may have gone into one that was being cleared, or lie in one that goes too early: it inserts again. Bits that
+//!   a slow thread sets in a generation that has a new life only cost a little of its rate.
 //! - **Who turns** says that the oldest no longer counts, clears it, and says that it is the youngest.
 
 use std::time::{Duration, SystemTime};
