@@ -9,6 +9,7 @@
 //! | [`partitioned`] | `k` slices, one probe in each |
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
 //! | [`scalable`] | a chain of filters that grows |
+//! | [`split_block`] | one bit in each of 8 words of a 256-bit block: Parquet |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -20,6 +21,7 @@ mod line_sharing;
 pub mod partitioned;
 pub mod scalable;
 mod search;
+pub mod split_block;
 
 /// How far above the asked rate an expected rate may lie, relatively: 1 % may be 1.0001 %.
 ///
