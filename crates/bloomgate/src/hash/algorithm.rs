@@ -15,6 +15,13 @@ use crate::error::{Error, ErrorKind, Result};
 /// | 4 | [`Blake2b`](Self::Blake2b) | `blake2b` | secret | the same, with a cryptographic hash |
 /// | 5 | [`Murmur3`](Self::Murmur3) | `murmur3` | 32-bit seed | sharing with programs that have it |
 /// | 6 | [`Given`](Self::Given) | `given` | nothing | keys that are digests already |
+/// | 7 | [`Murmur64aPair`](Self::Murmur64aPair) | `murmur64a-pair` | nothing | RedisBloom's Bloom filters |
+/// | 8 | [`Murmur64a`](Self::Murmur64a) | `murmur64a` | nothing | RedisBloom's cuckoo filters |
+/// | 9 | [`Xxh64`](Self::Xxh64) | `xxh64` | nothing | Parquet's Bloom filters |
+/// | 10 | [`Blake2b64Double`](Self::Blake2b64Double) | `blake2b-64-double` | nothing | the `BFv1` form |
+///
+/// Numbers 7 to 10 are what [foreign](crate::foreign) filters hash with; who knows them can choose keys, so they are
+/// for keys you trust. 8 and 9 give 64 bits: their `lo` is the foreign hash, and `hi` is mixed from it.
 ///
 /// The numbers are frozen: a number never changes its meaning, and one that is retired is not reused.
 #[non_exhaustive]
@@ -32,12 +39,30 @@ pub enum Algorithm {
     Murmur3,
     /// None: the caller gives digests, and keys are refused.
     Given,
+    /// MurmurHash64A under RedisBloom's seed, and again under the first hash as the seed.
+    Murmur64aPair,
+    /// MurmurHash64A with seed 0.
+    Murmur64a,
+    /// XXH64 with seed 0.
+    Xxh64,
+    /// BLAKE2b with 8 bytes of output, personalised `bf1` and `bf2`; the second is odd.
+    Blake2b64Double,
 }
 
 impl Algorithm {
     /// Every algorithm, in the order of the numbers.
-    pub const ALL: [Self; 6] =
-        [Self::Xxh3, Self::SipHash13, Self::SipHash24, Self::Blake2b, Self::Murmur3, Self::Given];
+    pub const ALL: [Self; 10] = [
+        Self::Xxh3,
+        Self::SipHash13,
+        Self::SipHash24,
+        Self::Blake2b,
+        Self::Murmur3,
+        Self::Given,
+        Self::Murmur64aPair,
+        Self::Murmur64a,
+        Self::Xxh64,
+        Self::Blake2b64Double,
+    ];
 
     /// The frozen number of this algorithm.
     #[must_use]
@@ -49,6 +74,10 @@ impl Algorithm {
             Self::Blake2b => 4,
             Self::Murmur3 => 5,
             Self::Given => 6,
+            Self::Murmur64aPair => 7,
+            Self::Murmur64a => 8,
+            Self::Xxh64 => 9,
+            Self::Blake2b64Double => 10,
         }
     }
 
@@ -68,7 +97,17 @@ impl Algorithm {
             Self::Blake2b => "blake2b",
             Self::Murmur3 => "murmur3",
             Self::Given => "given",
+            Self::Murmur64aPair => "murmur64a-pair",
+            Self::Murmur64a => "murmur64a",
+            Self::Xxh64 => "xxh64",
+            Self::Blake2b64Double => "blake2b-64-double",
         }
+    }
+
+    /// Whether it is there for the filters of another system alone: it has neither seed nor secret.
+    #[must_use]
+    pub const fn is_foreign(self) -> bool {
+        matches!(self, Self::Murmur64aPair | Self::Murmur64a | Self::Xxh64 | Self::Blake2b64Double)
     }
 
     /// Whether the algorithm needs a secret.
@@ -93,7 +132,8 @@ impl FromStr for Algorithm {
                 ErrorKind::InvalidParameter,
                 format!(
                     "{} is not a hash: use xxh3 or murmur3 (keys you trust), siphash13, siphash24 or blake2b \
-                     (keys from outside, with a secret), or given (keys that are digests)",
+                     (keys from outside, with a secret), given (keys that are digests), or one of other systems: \
+                     murmur64a-pair, murmur64a, xxh64, blake2b-64-double",
                     crate::key::quoted(name)
                 ),
             )
@@ -107,13 +147,25 @@ mod tests {
 
     #[test]
     fn numbers_and_names_are_frozen_and_read_back() {
-        let table = [(1, "xxh3"), (2, "siphash13"), (3, "siphash24"), (4, "blake2b"), (5, "murmur3"), (6, "given")];
+        let table = [
+            (1, "xxh3"),
+            (2, "siphash13"),
+            (3, "siphash24"),
+            (4, "blake2b"),
+            (5, "murmur3"),
+            (6, "given"),
+            (7, "murmur64a-pair"),
+            (8, "murmur64a"),
+            (9, "xxh64"),
+            (10, "blake2b-64-double"),
+        ];
+        assert_eq!(Algorithm::ALL.len(), table.len());
         for (algorithm, (number, name)) in Algorithm::ALL.into_iter().zip(table) {
             assert_eq!((algorithm.number(), algorithm.to_string().as_str()), (number, name));
             assert_eq!(Algorithm::from_number(number), Some(algorithm));
             assert_eq!(name.parse::<Algorithm>().unwrap(), algorithm);
         }
-        for number in [0, 7, u16::MAX] {
+        for number in [0, 11, u16::MAX] {
             assert_eq!(Algorithm::from_number(number), None);
         }
         for name in ["", "XXH3", "md5", "siphash"] {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::foreign;
 use super::murmur3::murmur3;
 use super::secret::wipe;
 use super::{Algorithm, Digest, Secret, SecretId};
@@ -32,12 +33,18 @@ pub struct Contract {
 /// The algorithm with what keys it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Hasher {
-    Xxh3 { seed: u64 },
+    Xxh3 {
+        seed: u64,
+    },
     SipHash13(Keyed),
     SipHash24(Keyed),
     Blake2b(Keyed),
-    Murmur3 { seed: u32 },
+    Murmur3 {
+        seed: u32,
+    },
     Given,
+    /// Those of other systems: nothing keys them.
+    Foreign(Algorithm),
 }
 
 /// The key of a hash, made from a secret, and the secret's public values.
@@ -137,6 +144,31 @@ impl Contract {
         Self::over_bytes(Hasher::Given)
     }
 
+    /// RedisBloom's hash of Bloom filters: MurmurHash64A twice, the second seeded by the first. Never for keys from
+    /// outside, nor are the three that follow.
+    #[must_use]
+    pub const fn murmur64a_pair() -> Self {
+        Self::over_bytes(Hasher::Foreign(Algorithm::Murmur64aPair))
+    }
+
+    /// RedisBloom's hash of cuckoo filters: MurmurHash64A with seed 0.
+    #[must_use]
+    pub const fn murmur64a() -> Self {
+        Self::over_bytes(Hasher::Foreign(Algorithm::Murmur64a))
+    }
+
+    /// Parquet's hash: XXH64 with seed 0.
+    #[must_use]
+    pub const fn xxh64() -> Self {
+        Self::over_bytes(Hasher::Foreign(Algorithm::Xxh64))
+    }
+
+    /// The hash of the `BFv1` form: BLAKE2b with 8 bytes of output under two personalisations.
+    #[must_use]
+    pub const fn blake2b_64_double() -> Self {
+        Self::over_bytes(Hasher::Foreign(Algorithm::Blake2b64Double))
+    }
+
     /// The contract of an algorithm chosen at run time. An algorithm takes a seed or a secret or
     /// neither; what it does not take has to be left out (a seed of 0, no secret).
     pub fn new(algorithm: Algorithm, seed: u64, secret: Option<&Secret>) -> Result<Self> {
@@ -166,8 +198,11 @@ impl Contract {
             Algorithm::Murmur3 => u32::try_from(seed)
                 .map(Self::murmur3)
                 .map_err(|_| refused_seed(algorithm, seed, "a seed of 32 bits: use at most 4294967295")),
-            Algorithm::Given if seed != 0 => Err(refused_seed(algorithm, seed, "no seed: leave it out")),
+            _ if (algorithm == Algorithm::Given || algorithm.is_foreign()) && seed != 0 => {
+                Err(refused_seed(algorithm, seed, "no seed: leave it out"))
+            }
             Algorithm::Given => Ok(Self::given()),
+            _ if algorithm.is_foreign() => Ok(Self::over_bytes(Hasher::Foreign(algorithm))),
             _ => Ok(Self::xxh3_seeded(seed)),
         }
     }
@@ -202,6 +237,7 @@ impl Contract {
             Hasher::Blake2b(_) => Algorithm::Blake2b,
             Hasher::Murmur3 { .. } => Algorithm::Murmur3,
             Hasher::Given => Algorithm::Given,
+            Hasher::Foreign(algorithm) => algorithm,
         }
     }
 
@@ -240,7 +276,8 @@ impl Contract {
         self.key().is_some()
     }
 
-    /// One line for people: `xxh3 seed 0 over u64`, `siphash13 secret 0123456789abcdef over text`.
+    /// One line for people: `xxh3 seed 0 over u64`, `siphash13 secret 0123456789abcdef over text`, `xxh64 unkeyed over
+    /// bytes`.
     #[must_use]
     pub fn describe(&self) -> String {
         self.to_string()
@@ -291,6 +328,7 @@ impl Contract {
             Hasher::SipHash24(keyed) => siphash::string::<2, 4, 4>(keyed.sip(), bytes),
             Hasher::Blake2b(keyed) => keyed.blake2b(bytes),
             Hasher::Murmur3 { seed } => murmur3(*seed, bytes),
+            Hasher::Foreign(algorithm) => foreign::digest(*algorithm, bytes),
             Hasher::Given => {
                 let mut digest = [0; 16];
                 digest.iter_mut().zip(canonical).for_each(|(to, from)| *to = *from);
@@ -402,6 +440,7 @@ impl fmt::Display for Contract {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.algorithm(), self.secret_id()) {
             (Algorithm::Given, _) => return f.write_str("given digests"),
+            (algorithm, None) if algorithm.is_foreign() => write!(f, "{algorithm} unkeyed")?,
             (algorithm, Some(id)) => write!(f, "{algorithm} secret {id}")?,
             (algorithm, None) => write!(f, "{algorithm} seed {}", self.seed())?,
         }

@@ -13,6 +13,7 @@ mod batch;
 mod contract;
 mod digest;
 pub(crate) mod digests;
+mod foreign;
 mod murmur3;
 mod parts;
 mod secret;

@@ -19,7 +19,7 @@ fn mix2(k: u64) -> u64 {
 }
 
 #[inline]
-fn avalanche(mut h: u64) -> u64 {
+pub(super) fn avalanche(mut h: u64) -> u64 {
     h = (h ^ (h >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     h = (h ^ (h >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
     h ^ (h >> 33)

@@ -47,7 +47,7 @@ impl Contract {
         let algorithm = Algorithm::from_number(parts.algorithm).ok_or_else(|| {
             Error::new(
                 ErrorKind::Version,
-                format!("hash number {} is unknown, this version knows 1 to 6: use a newer version", parts.algorithm),
+                format!("hash number {} is unknown, this version knows 1 to 10: use a newer version", parts.algorithm),
             )
         })?;
         if parts.version != ContractParts::VERSION {

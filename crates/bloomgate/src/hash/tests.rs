@@ -28,6 +28,10 @@ fn hashing() -> Vec<Contract> {
         Contract::blake2b(&secret),
         Contract::murmur3(0),
         Contract::murmur3(u32::MAX),
+        Contract::murmur64a_pair(),
+        Contract::murmur64a(),
+        Contract::xxh64(),
+        Contract::blake2b_64_double(),
     ]
 }
 
@@ -277,6 +281,8 @@ fn descriptions_are_one_line() {
     assert_eq!(Contract::xxh3().for_keys::<u64>().describe(), "xxh3 seed 0 over u64");
     assert_eq!(Contract::murmur3(9).for_keys::<(u64, &str)>().describe(), "murmur3 seed 9 over tuple(u64,text)");
     assert_eq!(Contract::given().describe(), "given digests");
+    assert_eq!(Contract::murmur64a_pair().describe(), "murmur64a-pair unkeyed over bytes");
+    assert_eq!(Contract::xxh64().for_keys::<i64>().describe(), "xxh64 unkeyed over i64");
     let keyed = Contract::keyed(&secret()).for_keys::<str>();
     assert_eq!(keyed.describe(), format!("siphash13 secret {} over text", secret().id()));
     assert_eq!(format!("{keyed:?}"), format!("Contract({keyed})"));
@@ -336,7 +342,7 @@ fn parts_read_back_and_contradictions_do_not() {
         let version = Err(ErrorKind::Version);
         let corrupt = Err(ErrorKind::Corrupt);
         assert_eq!(kind(ContractParts { algorithm: 0, ..parts.clone() }), version);
-        assert_eq!(kind(ContractParts { algorithm: 7, ..parts.clone() }), version);
+        assert_eq!(kind(ContractParts { algorithm: 11, ..parts.clone() }), version);
         assert_eq!(kind(ContractParts { version: 0, ..parts.clone() }), version);
         assert_eq!(kind(ContractParts { version: 2, ..parts.clone() }), version);
         assert_eq!(kind(ContractParts { encoding: vec![99, 0], ..parts.clone() }), version);

@@ -12,6 +12,7 @@
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`rotating`] | a ring of filters over a window of time |
 //! | [`stable`] | cells that decay |
+//! | [`split_block`] | one bit in each of 8 words of a 256-bit block: Parquet |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -26,6 +27,7 @@ pub mod ribbon;
 pub mod scalable;
 mod search;
 pub mod stable;
+pub mod split_block;
 
 /// How far above the asked rate an expected rate may lie, relatively: 1 % may be 1.0001 %.
 ///

@@ -22,6 +22,7 @@ CONTEXT = {
     "siphash24": "bloomgate 2026 siphash-2-4-128 key v1",
     "blake2b": "bloomgate 2026 blake2b-128 key v1",
 }
+FOREIGN = ["murmur64a-pair", "murmur64a", "xxh64", "blake2b-64-double"]
 MASK = (1 << 64) - 1
 
 
@@ -70,7 +71,44 @@ for message in (bytes(range(length)) for length in range(64)):
     assert siphash(REFERENCE_KEY, message, 2, 4, wide=False) == siphash24.siphash24(message, key=REFERENCE_KEY).digest()
 
 
+def murmur64a(data, seed):
+    """Austin Appleby's MurmurHash2 for 64-bit processors, from its description."""
+    m = 0xC6A4A7935BD1E995
+    h = (seed ^ (len(data) * m)) & MASK
+    whole = len(data) // 8 * 8
+    for (k,) in struct.iter_unpack("<Q", data[:whole]):
+        k = k * m & MASK
+        k = (k ^ k >> 47) * m & MASK
+        h = (h ^ k) * m & MASK
+    if data[whole:]:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * m & MASK
+    h = (h ^ h >> 47) * m & MASK
+    return h ^ h >> 47
+
+
+def widened(lo):
+    """64 bits as 128: the second half is MurmurHash3's finaliser of the first plus the golden ratio."""
+    h = (lo + 0x9E3779B97F4A7C15) & MASK
+    h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD & MASK
+    h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 & MASK
+    return struct.pack("<QQ", lo, h ^ h >> 33)
+
+
+def foreign(algorithm, data):
+    if algorithm == "murmur64a-pair":
+        first = murmur64a(data, 0xC6A4A7935BD1E995)
+        return struct.pack("<QQ", first, murmur64a(data, first))
+    if algorithm == "murmur64a":
+        return widened(murmur64a(data, 0))
+    if algorithm == "xxh64":
+        return widened(xxhash.xxh64_intdigest(data, seed=0))
+    first, second = (hashlib.blake2b(data, digest_size=8, person=person).digest() for person in (b"bf1", b"bf2"))
+    return first + bytes([second[0] | 1]) + second[1:]
+
+
 def digest(algorithm, key, data):
+    if algorithm in FOREIGN:
+        return foreign(algorithm, data)
     if algorithm == "xxh3":
         return xxhash.xxh3_128_intdigest(data, seed=int(key)).to_bytes(16, "little")
     if algorithm == "murmur3":
@@ -128,6 +166,7 @@ CONTRACTS = [
     *(("xxh3", seed) for seed in ("0", "1", str(2**64 - 1))),
     *((algorithm, secret) for algorithm in CONTEXT for secret in SECRETS),
     *(("murmur3", seed) for seed in ("0", str(2**32 - 1))),
+    *((algorithm, "0") for algorithm in FOREIGN),
 ]
 
 if __name__ == "__main__":
