@@ -8,8 +8,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Seen, Ordering::SeqCst};
 
-use bloomgate::{Blocked, Classic, Digest, Partitioned, Shared};
-use loom::sync::atomic::{AtomicBool, Ordering};
+use bloomgate::bits::Version;
+use bloomgate::{Blocked, Classic, Counting, Digest, Partitioned, Shared};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
 const KEY: Digest = Digest::new(3, 7 << 60);
@@ -148,5 +149,114 @@ fn batches_lose_nothing() {
         let mut answers = [false; 2];
         filter.contains_digests(&[OTHER, KEY], &mut answers).unwrap();
         assert_eq!(answers, [true; 2]);
+    });
+}
+
+/// One fingerprint with two homes; the writer takes it away before it puts it there.
+#[derive(Default)]
+struct Homes {
+    version: Version,
+    words: [AtomicU64; 2],
+}
+
+impl Homes {
+    fn move_over(&self, from: usize) {
+        self.version.change(|| {
+            self.words[from].store(0, Ordering::Relaxed);
+            self.words[1 - from].store(1, Ordering::Relaxed);
+        });
+    }
+
+    fn found(&self) -> bool {
+        self.words.iter().any(|word| word.load(Ordering::Relaxed) == 1)
+    }
+}
+
+/// A fingerprint that moves is found in every interleaving; and without the version it would not be.
+#[test]
+fn what_moves_is_never_told_to_be_absent() {
+    static MISSED: Seen = Seen::new(false);
+    loom::model(|| {
+        let homes = Arc::new(Homes::default());
+        homes.version.change(|| homes.words[0].store(1, Ordering::Relaxed));
+        let writer = {
+            let homes = homes.clone();
+            thread::spawn(move || homes.move_over(0))
+        };
+        assert!(homes.version.ask(|| {
+            let found = homes.found();
+            if !found {
+                MISSED.store(true, SeqCst);
+            }
+            found
+        }));
+        writer.join().unwrap();
+        assert!(homes.version.ask(|| homes.found()));
+        assert!(!homes.version.ask(|| homes.words[0].load(Ordering::Relaxed) == 1), "it is in its other home");
+    });
+    assert!(MISSED.load(SeqCst), "the models never met the writer half-way");
+}
+
+/// There and back again by two writers, and a reader of many keys: the homes hold one fingerprint in what is believed.
+#[test]
+fn two_writers_and_a_batch() {
+    let mut models = loom::model::Builder::new();
+    models.preemption_bound = Some(3);
+    models.check(|| {
+        let homes = Arc::new(Homes::default());
+        homes.version.change(|| homes.words[0].store(1, Ordering::Relaxed));
+        let writer = {
+            let homes = homes.clone();
+            thread::spawn(move || {
+                homes.move_over(0);
+                homes.move_over(1);
+            })
+        };
+        let mut seen = [0; 2];
+        assert!(homes.version.ask_all(|| seen = [0, 1].map(|at| homes.words[at].load(Ordering::Relaxed))));
+        assert_eq!(seen[0] + seen[1], 1, "{seen:?}");
+        writer.join().unwrap();
+    });
+}
+
+/// Two keys of a counting filter that share four counters of eight: while one goes the other stays.
+#[test]
+fn a_key_stays_while_another_is_removed() {
+    let (stays, goes) = (Digest::new(1, 0), Digest::new(6911, 0));
+    let mut models = loom::model::Builder::new();
+    models.preemption_bound = Some(2);
+    models.check(move || {
+        let make = || Counting::builder().counters(512, 8);
+        let filter: Arc<Counting<Shared>> = Arc::new(make().build_shared().unwrap());
+        filter.insert_digest(stays).unwrap();
+        filter.insert_digest(goes).unwrap();
+        assert!(filter.set_cells() < 16, "the keys share no counter");
+        let remover = {
+            let filter = filter.clone();
+            thread::spawn(move || filter.remove_digest(goes))
+        };
+        assert!(filter.contains_digest(stays), "a wrong no");
+        assert!(remover.join().unwrap());
+        let mut alone = make().build().unwrap();
+        alone.insert_digest(stays).unwrap();
+        assert_eq!(alone, *filter);
+    });
+}
+
+/// A key that was counted in once is counted out once, though two threads try.
+#[test]
+fn one_of_two_removers_is_told_no() {
+    let mut models = loom::model::Builder::new();
+    models.preemption_bound = Some(2);
+    models.check(|| {
+        let filter: Arc<Counting<Shared>> = Arc::new(Counting::builder().counters(512, 8).build_shared().unwrap());
+        filter.insert_digest(KEY).unwrap();
+        let other = {
+            let filter = filter.clone();
+            thread::spawn(move || filter.remove_digest(KEY))
+        };
+        let here = filter.remove_digest(KEY);
+        assert!(here ^ other.join().unwrap());
+        assert_eq!((filter.len(), filter.set_cells()), (0, 0));
     });
 }

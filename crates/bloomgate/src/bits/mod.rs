@@ -10,6 +10,10 @@ pub(crate) mod version;
 pub use mapped::{Damage, Mapped};
 pub use owned::{HugePages, Owned};
 pub use shared::Shared;
+/// For the models in `tests/loom.rs` alone.
+#[cfg(loom)]
+#[doc(hidden)]
+pub use version::Version;
 
 pub(crate) use counter::Counter;
 

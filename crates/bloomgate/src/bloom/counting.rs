@@ -14,6 +14,22 @@
 //!   is false.
 //! - Each counter moves by exactly one per key, even where two of a key's bits fall together.
 //!
+//! # Many threads
+//!
+//! [`build_shared`](CountingBuilder::build_shared): `insert` and `remove` by `&self`, one at a time behind a lock, and
+//! lookups beside them without one. A reader needs no version of the counters (as it does where keys move), because
+//! every word is right for every key that is in, **at every moment**:
+//!
+//! - One writer at a time replaces one word at a time, and in it moves one counter by one. No update is lost.
+//! - A key that is in has put one into each of its counters and not taken it back. Whoever else is removed takes its own
+//!   one: a counter that both have is at 2 or more before, at 1 or more after, and stuck if it ever was at the top.
+//! - So each of the words in which a key's counters lie has a value other than zero there in every state from the end of
+//!   its insert on; a reader may meet each word in another state, and finds the key in all of them. Whoever learnt of the
+//!   insert (by a channel, a lock, a join) sees states from its end on, since the writes of one word are totally ordered.
+//! - A removal looks and lowers under the lock: two threads cannot both take what was put in once.
+//! - A writer that dies between two words leaves a key half put in or half taken out, which nobody was told of; all
+//!   others are as above. So the lock goes on being used.
+//!
 //! # Memory
 //!
 //! ```text
@@ -23,13 +39,16 @@
 //! ```
 
 use std::fmt;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::layout::sealed::Layout as _;
 use super::{Blocked, BlockedLayout};
 use crate::arch::blocked::{LANES, LINE_WORDS, line_start, marks};
 use crate::arch::prefetch;
-use crate::arch::words::ReadWords;
-use crate::bits::{HugePages, Owned, Store};
+use crate::arch::words::{ReadWords, WriteWords};
+use crate::bits::version::Mutex;
+use crate::bits::{HugePages, Owned, Shared, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digests::{Digests, KeyDigests, check_lengths, pipeline};
 use crate::hash::{Contract, Digest};
@@ -97,7 +116,10 @@ pub struct Counting<S: Store = Owned> {
     width: CounterBits,
     contract: Contract,
     promise: Promise,
-    count: u64,
+    /// Written by the one writer alone, read by everybody.
+    count: AtomicU64,
+    /// Held by whoever changes shared counters.
+    writer: Mutex<()>,
     store: S,
 }
 
@@ -155,7 +177,7 @@ impl<S: Store> Counting<S> {
         count: u64,
         store: S,
     ) -> Self {
-        Self { layout, width, contract, promise, count, store }
+        Self { layout, width, contract, promise, count: AtomicU64::new(count), writer: Mutex::new(()), store }
     }
 
     /// The words that the counters of this layout fill.
@@ -274,7 +296,7 @@ impl<S: Store> Counting<S> {
                 }
             }
         }
-        plain.set_len(self.count);
+        plain.set_len(self.len());
         Ok(plain)
     }
 
@@ -331,13 +353,13 @@ impl<S: Store> Counting<S> {
     /// Keys inserted less keys removed; a key inserted twice counts twice.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.count
+        self.count.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is left.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.count == 0
+        self.len() == 0
     }
 
     /// How many keys the filter was made for.
@@ -349,7 +371,7 @@ impl<S: Store> Counting<S> {
     /// How many more keys fit before the promise ends.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.promise.capacity.saturating_sub(self.count)
+        self.promise.capacity.saturating_sub(self.len())
     }
 
     /// Whether the filter holds what it was made for.
@@ -373,7 +395,7 @@ impl<S: Store> Counting<S> {
     /// The exact expected rate of this shape with what is in it now.
     #[must_use]
     pub fn expected_rate(&self) -> f64 {
-        self.layout.expected_rate(self.count)
+        self.layout.expected_rate(self.len())
     }
 
     /// The rate this shape would have with so many different keys.
@@ -467,17 +489,8 @@ impl Counting<Owned> {
     }
 
     fn raise(&mut self, digest: Digest) -> bool {
-        let top = self.width.top();
-        let mut fresh = false;
-        let words = self.store.as_mut_slice();
-        each_cell(&self.layout, self.width, digest, |word, shift| {
-            let value = (words[word] >> shift) & top;
-            fresh |= value == 0;
-            words[word] += u64::from(value != top) << shift;
-            true
-        });
-        self.count += 1;
-        fresh
+        *self.count.get_mut() += 1;
+        raise(&self.layout, self.width, &mut self.store.as_mut_slice(), digest)
     }
 
     /// Inserts many keys at once; how many were certainly new.
@@ -537,28 +550,160 @@ impl Counting<Owned> {
         if !self.contains_digest(digest) {
             return false;
         }
-        let top = self.width.top();
-        let words = self.store.as_mut_slice();
-        let mut lowered = false;
-        each_cell(&self.layout, self.width, digest, |word, shift| {
-            let value = (words[word] >> shift) & top;
-            lowered |= value != top;
-            words[word] -= u64::from(value != top) << shift;
-            true
-        });
         // A key all of whose counters stick stays for ever, and stays counted.
-        if !lowered {
-            return true;
+        if lower(&self.layout, self.width, &mut self.store.as_mut_slice(), digest) {
+            let count = self.count.get_mut();
+            *count = count.saturating_sub(1);
         }
-        self.count = self.count.saturating_sub(1);
         true
     }
 
     /// Forgets everything; the shape, the contract and the promise stay.
     pub fn clear(&mut self) {
         self.store.as_mut_slice().fill(0);
-        self.count = 0;
+        *self.count.get_mut() = 0;
     }
+
+    /// The same filter for many threads at once. Moves; nothing is copied.
+    pub fn into_shared(self) -> Result<Counting<Shared>> {
+        let count = self.len();
+        let store = Shared::from_owned(self.store)?;
+        Ok(Counting::from_parts(self.layout, self.width, self.contract, self.promise, count, store))
+    }
+}
+
+/// Inserting and removing, from many threads: one changes at a time, and all may ask meanwhile.
+impl Counting<Shared> {
+    /// Inserts a key; true if it was certainly new.
+    ///
+    /// A key inserted twice must be removed twice. Of several threads that insert the same new key exactly one is told
+    /// that it was new.
+    #[doc(alias = "put")]
+    #[doc(alias = "add")]
+    pub fn insert<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
+        self.insert_digest(self.contract.digest(key)?)
+    }
+
+    /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
+    pub fn insert_digest(&self, digest: Digest) -> Result<bool> {
+        let _alone = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.insert_alone(digest)
+    }
+
+    /// An insert by the holder of the lock.
+    fn insert_alone(&self, digest: Digest) -> Result<bool> {
+        if self.promise.when_full == WhenFull::Refuse && self.is_full() {
+            return Err(full(Kind::Counting, self.promise.capacity));
+        }
+        let fresh = raise(&self.layout, self.width, &mut self.store.atomics(), digest);
+        self.count.store(self.len() + 1, Ordering::Relaxed);
+        Ok(fresh)
+    }
+
+    /// Inserts many keys at once; how many were certainly new. Other writers may come in between.
+    ///
+    /// If a key is refused (wrong encoding, full), the keys before it are in and those after it are not.
+    pub fn insert_batch<K: Key>(&self, keys: &[K]) -> Result<u64> {
+        self.insert_all_digests(KeyDigests { contract: &self.contract, keys })
+    }
+
+    /// [`insert_batch`](Self::insert_batch) for digests.
+    pub fn insert_digests(&self, digests: &[Digest]) -> Result<u64> {
+        self.insert_all_digests(digests)
+    }
+
+    fn insert_all_digests(&self, mut digests: impl Digests) -> Result<u64> {
+        let mut fresh = 0;
+        let mut refused = None;
+        pipeline(
+            Digest::default(),
+            |out| digests.next(out),
+            |now, next| {
+                next.iter().for_each(|&digest| self.fetch(digest));
+                if refused.is_some() {
+                    return;
+                }
+                // Once for the 32 keys, and not while keys are encoded and hashed.
+                let _alone = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+                for &digest in now {
+                    match self.insert_alone(digest) {
+                        Ok(new) => fresh += u64::from(new),
+                        Err(error) => {
+                            refused = Some(error);
+                            return;
+                        }
+                    }
+                }
+            },
+        )?;
+        refused.map_or(Ok(fresh), Err)
+    }
+
+    /// Removes a key that was inserted; false if it was certainly absent, and then nothing changed.
+    ///
+    /// **Only remove what you inserted**, and only once its insert has returned (by any thread). Of two threads that
+    /// remove a key that was inserted once, the second is told false (or true if it seems to be there: then it has
+    /// broken this rule). All else is as for a [filter of one owner](Counting::remove_digest).
+    #[doc(alias = "delete")]
+    pub fn remove<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
+        Ok(self.remove_digest(self.contract.digest(key)?))
+    }
+
+    /// [`remove`](Self::remove) for a digest made elsewhere under the same contract.
+    pub fn remove_digest(&self, digest: Digest) -> bool {
+        let _alone = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.contains_digest(digest) {
+            return false;
+        }
+        if lower(&self.layout, self.width, &mut self.store.atomics(), digest) {
+            self.count.store(self.len().saturating_sub(1), Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Forgets everything; takes the only reference, so that no insert is lost half-way.
+    pub fn clear(&mut self) {
+        self.store.as_mut_slice().fill(0);
+        *self.count.get_mut() = 0;
+    }
+
+    /// The same filter for one owner. Moves; nothing is copied.
+    pub fn into_owned(self) -> Result<Counting<Owned>> {
+        let count = self.len();
+        let store = self.store.into_owned()?;
+        Ok(Counting::from_parts(self.layout, self.width, self.contract, self.promise, count, store))
+    }
+}
+
+/// Adds one to every counter of a key; whether one of them was zero. For the one writer there is.
+#[inline(always)]
+fn raise<W: WriteWords>(layout: &BlockedLayout, width: CounterBits, words: &mut W, digest: Digest) -> bool {
+    let top = width.top();
+    let mut fresh = false;
+    each_cell(layout, width, digest, |at, shift| {
+        let word = words.read().load(at);
+        let value = (word >> shift) & top;
+        fresh |= value == 0;
+        words.put(at, word + (u64::from(value != top) << shift));
+        true
+    });
+    fresh
+}
+
+/// Takes one from every counter of a key that is there and does not stick; whether there was one. For the one writer
+/// there is, who has just seen that none of them is zero.
+#[inline(always)]
+fn lower<W: WriteWords>(layout: &BlockedLayout, width: CounterBits, words: &mut W, digest: Digest) -> bool {
+    let top = width.top();
+    let mut lowered = false;
+    each_cell(layout, width, digest, |at, shift| {
+        let word = words.read().load(at);
+        let value = (word >> shift) & top;
+        lowered |= value != top;
+        words.put(at, word - (u64::from(value != top) << shift));
+        true
+    });
+    lowered
 }
 
 impl Clone for Counting<Owned> {
@@ -567,7 +712,7 @@ impl Clone for Counting<Owned> {
         let mut copy =
             Self::empty(self.layout, self.width, self.contract.clone(), self.promise).expect("memory for a clone");
         copy.store.as_mut_slice().copy_from_slice(self.store.as_slice());
-        copy.count = self.count;
+        *copy.count.get_mut() = self.len();
         copy
     }
 }
@@ -579,7 +724,7 @@ impl<S: Store> fmt::Debug for Counting<S> {
             .field("width", &self.width)
             .field("contract", &self.contract)
             .field("promise", &self.promise)
-            .field("len", &self.count)
+            .field("len", &self.len())
             .finish_non_exhaustive()
     }
 }
@@ -705,5 +850,10 @@ impl CountingBuilder {
         };
         let promise = Promise { capacity, rate, when_full: self.wish.when_full };
         Counting::empty(layout, self.width, self.wish.contract, promise)
+    }
+
+    /// The filter for many threads at once, or why there is none.
+    pub fn build_shared(self) -> Result<Counting<Shared>> {
+        self.build()?.into_shared()
     }
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::thread;
 
-use bloomgate::bloom::{BlockedLayout, ClassicLayout, Layout, PartitionedLayout};
+use bloomgate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Layout, PartitionedLayout};
 use bloomgate::math::estimate::within;
-use bloomgate::{Bloom, ErrorKind, Kind, Scalable, Shared, WhenFull};
+use bloomgate::{Bloom, Counting, ErrorKind, Kind, Scalable, Shared, WhenFull};
 
 use crate::keys::{ABSENT, scattered};
 
@@ -255,4 +255,100 @@ fn filters_are_send_and_sync() {
     check::<bloomgate::Counting>();
     check::<Scalable>();
     check::<Scalable<Shared>>();
+}
+
+/// T40 with threads: two insert and remove keys of their own, one asks for keys that stay. Filters so small that they all
+/// meet in the same counters; what stays is never told to be absent, and in the end the counters are those of one thread.
+#[test]
+fn counters_lose_no_key_that_stays_while_others_go() {
+    for (items, rounds) in [(40u64, 300u64), (400, 60)] {
+        let build = || Counting::builder().keys::<u64>().items(items).rate(0.1);
+        let shared = build().build_shared().unwrap();
+        let stay = scattered(1, 0, items / 4);
+        assert!(shared.insert_batch(&stay).unwrap() > 0);
+        let working = AtomicU64::new(2);
+        let asked = AtomicU64::new(0);
+        together(|at| {
+            if at < 2 {
+                let own = scattered(10 + at as u64, 0, items / 4);
+                for round in 0..rounds {
+                    if round % 2 == 0 {
+                        for key in &own {
+                            shared.insert(key).unwrap();
+                        }
+                    } else {
+                        shared.insert_batch(&own).unwrap();
+                    }
+                    assert!(own.iter().all(|key| shared.contains(key).unwrap()), "own keys, at once");
+                    assert!(own.iter().all(|key| shared.remove(key).unwrap()), "a key that is there was not removed");
+                }
+                working.fetch_sub(1, Ordering::Release);
+                return;
+            }
+            let mut answers = vec![false; stay.len()];
+            while working.load(Ordering::Acquire) > 0 {
+                assert!(stay.iter().all(|key| shared.contains(key).unwrap()), "a wrong no");
+                assert!(stay.iter().all(|key| shared.count_estimate(key).unwrap() >= 1));
+                shared.contains_batch(&stay, &mut answers).unwrap();
+                assert!(answers.iter().all(|&maybe| maybe), "a wrong no in a batch");
+                assert!(shared.to_plain().unwrap().contains(&stay[0]).unwrap());
+                asked.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        assert!(asked.into_inner() > 0);
+        let mut alone = build().build().unwrap();
+        alone.insert_batch(&stay).unwrap();
+        assert_eq!(alone, shared, "something of what was removed is left, or of what stays is not");
+        assert_eq!((shared.len(), shared.to_bytes().unwrap()), (alone.len(), alone.to_bytes().unwrap()));
+        let owned = shared.into_owned().unwrap();
+        assert_eq!((owned.len(), &owned), (alone.len(), &alone));
+    }
+}
+
+/// A key that was put in once can be taken out once, whoever tries; and is new to exactly one.
+#[test]
+fn one_key_is_counted_in_once_and_out_once() {
+    // Eight bits: each key is counted four times, and no counter may stick.
+    let build = Counting::builder().keys::<u64>().items(20_000).rate(1e-9).counter_bits(CounterBits::Eight);
+    let shared = build.build_shared().unwrap();
+    let keys = scattered(2, 0, 5_000);
+    let (told, taken) = (AtomicU64::new(0), AtomicU64::new(0));
+    together(|_| {
+        for key in &keys {
+            told.fetch_add(u64::from(shared.insert(key).unwrap()), Ordering::Relaxed);
+        }
+    });
+    assert_eq!(told.into_inner(), keys.len() as u64);
+    assert_eq!(shared.len(), (THREADS * keys.len()) as u64);
+    together(|_| {
+        for key in &keys {
+            // Once more than was put in: the last is refused.
+            for _ in 0..2 {
+                taken.fetch_add(u64::from(shared.remove(key).unwrap()), Ordering::Relaxed);
+            }
+        }
+    });
+    assert_eq!(taken.into_inner(), (THREADS * keys.len()) as u64);
+    assert_eq!((shared.len(), shared.set_cells()), (0, 0));
+}
+
+/// A counting filter that refuses never goes past its capacity, however many threads insert.
+#[test]
+fn a_full_counting_filter_refuses_exactly() {
+    let shared = Counting::builder().keys::<u64>().items(1_000).when_full(WhenFull::Refuse).build_shared().unwrap();
+    let taken = AtomicU64::new(0);
+    together(|at| {
+        for chunk in scattered(30 + at as u64, 0, 500).chunks(10) {
+            for key in chunk {
+                match shared.insert(key) {
+                    Ok(_) => {
+                        taken.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(refusal) => assert_eq!(refusal.kind(), ErrorKind::Full),
+                }
+            }
+        }
+    });
+    assert_eq!((taken.into_inner(), shared.len()), (1_000, 1_000));
+    assert_eq!(shared.insert_batch(&[1u64]).unwrap_err().kind(), ErrorKind::Full);
 }
