@@ -8,6 +8,7 @@
 //! | [`classic`] | `m` bits, `k` probes anywhere |
 //! | [`partitioned`] | `k` slices, one probe in each |
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
+//! | [`cuckoo`] | fingerprints of `f` bits, four to a bucket |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
@@ -15,6 +16,7 @@
 
 pub mod blocked;
 pub mod classic;
+pub mod cuckoo;
 pub mod estimate;
 mod line_sharing;
 pub mod partitioned;
