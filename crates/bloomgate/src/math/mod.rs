@@ -9,6 +9,7 @@
 //! | [`partitioned`] | `k` slices, one probe in each |
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
 //! | [`ribbon`] | bits that solve a system of equations, for sets that never change |
+//! | [`cuckoo`] | fingerprints of `f` bits, four to a bucket |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`rotating`] | a ring of filters over a window of time |
 //! | [`stable`] | cells that decay |
@@ -19,6 +20,7 @@
 
 pub mod blocked;
 pub mod classic;
+pub mod cuckoo;
 pub mod estimate;
 mod line_sharing;
 pub mod partitioned;
