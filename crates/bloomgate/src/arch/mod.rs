@@ -6,6 +6,7 @@
 
 pub(crate) mod blocked;
 pub(crate) mod probes;
+pub(crate) mod quotient;
 pub(crate) mod siphash;
 pub(crate) mod words;
 pub(crate) mod xxh3;

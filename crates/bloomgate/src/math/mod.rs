@@ -8,6 +8,7 @@
 //! | [`classic`] | `m` bits, `k` probes anywhere |
 //! | [`partitioned`] | `k` slices, one probe in each |
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
+//! | [`quotient`] | slots with remainders of sorted fingerprints |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
@@ -18,6 +19,7 @@ pub mod classic;
 pub mod estimate;
 mod line_sharing;
 pub mod partitioned;
+pub mod quotient;
 pub mod scalable;
 mod search;
 
