@@ -8,6 +8,7 @@ pub(crate) mod blocked;
 pub(crate) mod cuckoo;
 pub(crate) mod probes;
 pub(crate) mod ribbon;
+pub(crate) mod quotient;
 pub(crate) mod siphash;
 pub(crate) mod words;
 pub(crate) mod xxh3;

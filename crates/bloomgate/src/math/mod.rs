@@ -10,6 +10,7 @@
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
 //! | [`ribbon`] | bits that solve a system of equations, for sets that never change |
 //! | [`cuckoo`] | fingerprints of `f` bits, four to a bucket |
+//! | [`quotient`] | slots with remainders of sorted fingerprints |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`rotating`] | a ring of filters over a window of time |
 //! | [`stable`] | cells that decay |
@@ -26,6 +27,7 @@ mod line_sharing;
 pub mod partitioned;
 pub mod rotating;
 pub mod ribbon;
+pub mod quotient;
 pub mod scalable;
 mod search;
 pub mod stable;
