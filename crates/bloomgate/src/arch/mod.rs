@@ -5,6 +5,7 @@
 //! run time, once; `BLOOMGATE_SIMD=off` in the environment keeps to the scalar versions.
 
 pub(crate) mod blocked;
+pub(crate) mod fuse;
 pub(crate) mod probes;
 pub(crate) mod siphash;
 pub(crate) mod words;

@@ -9,6 +9,7 @@
 //! | [`partitioned`] | `k` slices, one probe in each |
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
 //! | [`scalable`] | a chain of filters that grows |
+//! | [`fuse`] | three cells that xor to a fingerprint |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -16,6 +17,7 @@
 pub mod blocked;
 pub mod classic;
 pub mod estimate;
+pub mod fuse;
 mod line_sharing;
 pub mod partitioned;
 pub mod scalable;
