@@ -6,6 +6,7 @@
 
 pub(crate) mod blocked;
 pub(crate) mod cuckoo;
+pub(crate) mod fuse;
 pub(crate) mod probes;
 pub(crate) mod ribbon;
 pub(crate) mod quotient;

@@ -15,6 +15,7 @@
 //! | [`rotating`] | a ring of filters over a window of time |
 //! | [`stable`] | cells that decay |
 //! | [`split_block`] | one bit in each of 8 words of a 256-bit block: Parquet |
+//! | [`fuse`] | three cells that xor to a fingerprint |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -23,6 +24,7 @@ pub mod blocked;
 pub mod classic;
 pub mod cuckoo;
 pub mod estimate;
+pub mod fuse;
 mod line_sharing;
 pub mod partitioned;
 pub mod rotating;
