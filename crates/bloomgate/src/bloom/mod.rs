@@ -2,17 +2,24 @@
 //! [`Scalable`] that grows.
 //!
 //! The fixed-size kinds are one type, [`Bloom`], over a layout (where a key's bits go) and a place (where the words
-//! live): whatever holds for one holds for all.
+//! live): whatever holds for one holds for all. What they do together is here too: union and intersection, sizes of both
+//! with error bars ([`Bloom::overlap`]), and folding to a smaller size ([`Bloom::folded`], [`Bloom::fit`]).
 
+mod algebra;
 pub mod blocked;
 pub mod builder;
 pub mod classic;
 pub mod counting;
 mod filter;
+mod fold;
 pub mod layout;
 pub mod partitioned;
 pub mod scalable;
 mod stage;
+#[cfg(test)]
+mod algebra_tests;
+#[cfg(test)]
+mod fold_tests;
 #[cfg(test)]
 mod tests;
 

@@ -10,6 +10,7 @@
 //! | [`blocked`] | probes of a key in one 512-bit line, or in a few |
 //! | [`scalable`] | a chain of filters that grows |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
+//! | [`overlap`] | what two filters' bits say about the keys they share |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
 
@@ -17,6 +18,7 @@ pub mod blocked;
 pub mod classic;
 pub mod estimate;
 mod line_sharing;
+pub mod overlap;
 pub mod partitioned;
 pub mod scalable;
 mod search;
