@@ -4,6 +4,7 @@
 //! growth rule. What is read passes the checks that the builders make, so that no file brings a shape to life that no
 //! program could make: no k of 0, no bits without words, no chain whose stages belong to another.
 
+use super::delta::refuse_as_filter;
 use super::fields::{FieldReader, FieldWriter, Tag};
 use super::frame::corrupt;
 use super::read::Head;
@@ -219,6 +220,7 @@ impl Plan {
 
     /// Reads and checks the shapes and counts of a file, and that its payloads are those of the shapes.
     pub(crate) fn read(head: &Head) -> Result<Self> {
+        refuse_as_filter(head)?;
         let plan = match shape_kind(head, 0)? {
             Kind::Scalable => read_chain(head)?,
             kind => Self { chain: None, pieces: vec![read_piece(head, 0, kind)?] },
