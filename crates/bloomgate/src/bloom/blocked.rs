@@ -329,6 +329,30 @@ impl layout::sealed::Layout for BlockedLayout {
         math::estimate::blocked(set_bits, self.lines, self.lines_per_key, self.paired, math::estimate::Z)
     }
 
+    fn count_error(&self, items: f64) -> f64 {
+        math::estimate::blocked_keys_error(self.lines, self.lines_per_key, self.paired, items)
+    }
+
+    const SPREAD: &'static str = "lines";
+
+    fn spread(&self) -> u64 {
+        self.lines
+    }
+
+    fn with_spread(&self, spread: u64) -> Result<Self> {
+        Self::new(spread, self.lines_per_key, self.paired)
+    }
+
+    fn fold<W: ReadWords>(&self, words: W, factor: u64, to: &mut [u64]) {
+        // Whole lines fall together: a key's marks in its line come from other bits of the hash.
+        let run = factor as usize * LINE_WORDS;
+        for (to_line, line) in to.chunks_exact_mut(LINE_WORDS).enumerate() {
+            for at in 0..run {
+                line[at % LINE_WORDS] |= words.load(to_line * run + at);
+            }
+        }
+    }
+
     #[inline]
     fn contains<W: ReadWords>(&self, words: W, digest: Digest) -> bool {
         if self.paired {

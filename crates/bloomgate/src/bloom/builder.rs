@@ -16,12 +16,13 @@ use crate::promise::{DEFAULT_RATE, KEPT, Promise, WhenFull, Wish, wish_setters};
 pub struct Builder<L> {
     wish: Wish,
     hashes: Option<u32>,
+    pub(super) fold_levels: u32,
     layout: PhantomData<L>,
 }
 
 impl<L: Layout> Builder<L> {
     pub(crate) fn new() -> Self {
-        Self { wish: Wish::new(WhenFull::GoOn), hashes: None, layout: PhantomData }
+        Self { wish: Wish::new(WhenFull::GoOn), hashes: None, fold_levels: 0, layout: PhantomData }
     }
 
     wish_setters!();
@@ -64,7 +65,7 @@ impl<L: Layout> Builder<L> {
             ));
         }
         let layout = match (wish.bits, self.hashes, items, rate) {
-            (Some(bits), Some(hashes), ..) => L::explicit(bits, hashes)?,
+            (Some(bits), Some(hashes), ..) => self.exactly(L::explicit(bits, hashes)?)?,
             (None, Some(_), ..) => {
                 return Err(Error::new(
                     ErrorKind::InvalidParameter,
@@ -72,7 +73,7 @@ impl<L: Layout> Builder<L> {
                 ));
             }
             (Some(bits), None, Some(items), Some(rate)) => {
-                let layout = L::for_items(items, rate);
+                let layout = self.rounded_up(L::for_items(items, rate))?;
                 if layout.words() > bits.div_ceil(64) {
                     let best = L::for_bits_at_rate(bits, rate).map(|layout| layout.capacity_at(rate)).unwrap_or(0);
                     return Err(Error::new(
@@ -87,9 +88,11 @@ impl<L: Layout> Builder<L> {
                 }
                 layout
             }
-            (Some(bits), None, Some(items), None) => L::for_bits(bits, items)?,
-            (Some(bits), None, None, rate) => L::for_bits_at_rate(bits, rate.unwrap_or(DEFAULT_RATE))?,
-            (None, None, Some(items), rate) => L::for_items(items, rate.unwrap_or(DEFAULT_RATE)),
+            (Some(bits), None, Some(items), None) => self.rounded_down(L::for_bits(bits, items)?)?,
+            (Some(bits), None, None, rate) => {
+                self.rounded_down(L::for_bits_at_rate(bits, rate.unwrap_or(DEFAULT_RATE))?)?
+            }
+            (None, None, Some(items), rate) => self.rounded_up(L::for_items(items, rate.unwrap_or(DEFAULT_RATE)))?,
             (None, None, None, _) => {
                 return Err(Error::new(
                     ErrorKind::InvalidParameter,

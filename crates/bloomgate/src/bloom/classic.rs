@@ -132,6 +132,24 @@ impl layout::sealed::Layout for ClassicLayout {
         math::estimate::classic(set_bits, self.0.bits, self.0.hashes, math::estimate::Z)
     }
 
+    fn count_error(&self, items: f64) -> f64 {
+        math::estimate::classic_error(self.0.bits, self.0.hashes, items)
+    }
+
+    const SPREAD: &'static str = "bits";
+
+    fn spread(&self) -> u64 {
+        self.0.bits
+    }
+
+    fn with_spread(&self, spread: u64) -> Result<Self> {
+        Self::new(spread, self.0.hashes)
+    }
+
+    fn fold<W: ReadWords>(&self, words: W, factor: u64, to: &mut [u64]) {
+        super::fold::fold_bits(words, to, |bit| bit / factor);
+    }
+
     #[inline]
     fn contains<W: ReadWords>(&self, words: W, digest: Digest) -> bool {
         probes::contains(self.0, words, digest)

@@ -443,7 +443,7 @@ impl<S: Store> Counting<S> {
 }
 
 #[cold]
-fn damaged() -> Error {
+pub(super) fn damaged() -> Error {
     Error::new(
         ErrorKind::Corrupt,
         "a chunk of the mapped counters is damaged, so that what they count is not known; `damage` says which: fetch the \
@@ -486,6 +486,14 @@ impl Counting<Owned> {
             return Err(full(Kind::Counting, self.promise.capacity));
         }
         Ok(self.raise(digest))
+    }
+
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        self.store.as_mut_slice()
+    }
+
+    pub(crate) fn set_len(&mut self, len: u64) {
+        self.count = len;
     }
 
     fn raise(&mut self, digest: Digest) -> bool {

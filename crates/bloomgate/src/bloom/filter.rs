@@ -226,7 +226,7 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     /// How many keys are told to be new until the filter holds its capacity of different ones: less than the capacity
     /// by those that were taken for known on the way. Of these only as many are counted on as there are in all but one
     /// of 150,000 cases (4.5 standard deviations), so that the capacity itself is never refused.
-    fn full_at(&self) -> u64 {
+    pub(super) fn full_at(&self) -> u64 {
         *self.full_at.get_or_init(|| {
             let Promise { capacity, rate, .. } = self.promise;
             if rate < 1e-3 {
@@ -504,6 +504,11 @@ impl<L: Layout> Bloom<L, Shared> {
             return digests.iter().try_fold(0, |fresh, &digest| Ok(fresh + u64::from(self.insert_digest(digest)?)));
         }
         self.insert_counted(digests)
+    }
+
+    /// Counts keys that came in by other ways.
+    pub(super) fn raise_len(&self, more: u64) {
+        self.count.add(more);
     }
 
     fn insert_counted(&self, digests: impl Digests) -> Result<u64> {

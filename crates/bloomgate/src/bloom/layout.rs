@@ -57,6 +57,17 @@ pub(crate) mod sealed {
         fn estimated_rate<W: ReadWords>(&self, words: W) -> f64;
         /// How many distinct keys leave so many bits set.
         fn estimate_count(&self, set_bits: u64) -> Estimate;
+        /// The standard error of that number with so many distinct keys in.
+        fn count_error(&self, items: f64) -> f64;
+
+        /// What a key is spread over, and so what a fold divides: lines, bits, or the bits of a slice.
+        fn spread(&self) -> u64;
+        /// The name of these.
+        const SPREAD: &'static str;
+        /// The layout with so many of them and all else alike.
+        fn with_spread(&self, spread: u64) -> Result<Self>;
+        /// Sets in `to`, the words of the layout with a `factor`-th of the spread, every bit that the bits here fold to.
+        fn fold<W: ReadWords>(&self, words: W, factor: u64, to: &mut [u64]);
 
         fn contains<W: ReadWords>(&self, words: W, digest: Digest) -> bool;
         fn insert<W: WriteWords>(&self, words: &mut W, digest: Digest) -> bool;

@@ -2,13 +2,20 @@
 //! [`Scalable`] that grows, [`Rotating`] that keeps keys for a window of time, [`Stable`] that remembers the latest.
 //!
 //! The fixed-size kinds are one type, [`Bloom`], over a layout (where a key's bits go) and a place (where the words
-//! live): whatever holds for one holds for all.
+//! live): whatever holds for one holds for all. What they do together is here too: union and intersection, sizes of both
+//! with error bars ([`Bloom::overlap`]), and folding to a smaller size ([`Bloom::folded`], [`Bloom::fit`]).
 
+mod algebra;
+#[cfg(test)]
+mod algebra_tests;
 pub mod blocked;
 pub mod builder;
 pub mod classic;
 pub mod counting;
 mod filter;
+mod fold;
+#[cfg(test)]
+mod fold_tests;
 pub mod layout;
 pub mod partitioned;
 pub mod rotating;

@@ -130,6 +130,25 @@ impl layout::sealed::Layout for PartitionedLayout {
         math::estimate::partitioned(set_bits, self.0.slice_bits, self.0.hashes, math::estimate::Z)
     }
 
+    fn count_error(&self, items: f64) -> f64 {
+        math::estimate::partitioned_error(self.0.slice_bits, self.0.hashes, items)
+    }
+
+    const SPREAD: &'static str = "bits a slice";
+
+    fn spread(&self) -> u64 {
+        self.0.slice_bits
+    }
+
+    fn with_spread(&self, spread: u64) -> Result<Self> {
+        Self::new(spread, self.0.hashes)
+    }
+
+    fn fold<W: ReadWords>(&self, words: W, factor: u64, to: &mut [u64]) {
+        // A slice is a whole number of folded bits, so that slices need not be told apart.
+        super::fold::fold_bits(words, to, |bit| bit / factor);
+    }
+
     #[inline]
     fn contains<W: ReadWords>(&self, words: W, digest: Digest) -> bool {
         probes::contains(self.0, words, digest)

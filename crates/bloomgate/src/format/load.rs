@@ -130,6 +130,13 @@ pub(crate) fn wrong_kind(wanted: Kind, found: Kind) -> Error {
 
 fn load<F: Filed<Owned>, R: Read>(mut file: SectionReader<R>, options: &OpenOptions<'_>) -> Result<F> {
     let (contract, plan) = agree::<F, Owned>(file.head(), options)?;
+    let stores = read_words(&mut file, &plan)?;
+    file.finish()?;
+    F::of(contract, plan, stores)
+}
+
+/// The words of every piece of a plan, each chunk verified before it is taken.
+pub(crate) fn read_words<R: Read>(file: &mut SectionReader<R>, plan: &Plan) -> Result<Vec<Owned>> {
     let mut stores = Vec::with_capacity(plan.pieces.len());
     for (part, piece) in plan.parts() {
         let count = piece.cells.words();
@@ -150,8 +157,7 @@ fn load<F: Filed<Owned>, R: Read>(mut file: SectionReader<R>, options: &OpenOpti
         piece.cells.check_last_word(part, words.last().copied().unwrap_or(0))?;
         stores.push(store);
     }
-    file.finish()?;
-    F::of(contract, plan, stores)
+    Ok(stores)
 }
 
 pub(crate) fn open<F: Filed<Owned>>(path: &Path, options: &OpenOptions<'_>) -> Result<F> {

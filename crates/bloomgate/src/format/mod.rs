@@ -30,6 +30,7 @@
 //! | `filters` | the doors on the filters themselves: `save`, `open`, `map` … |
 //! | [`describe`](inspect) | what a file is, without its secret |
 //! | [`address`](Address) | the BLAKE3 of the whole |
+//! | [`delta`] | what makes a new file of an old one: changed bits, added digests, or the whole |
 //! | [`atomic_file`](write_atomically) | a file that is there whole or not at all |
 //!
 //! The bytes of a filter are its file, wherever they go: there is no other serialised form, and no `serde`, which could not
@@ -59,6 +60,9 @@
 mod address;
 mod agreement;
 mod atomic_file;
+pub mod delta;
+mod delta_bits;
+mod delta_digests;
 mod describe;
 mod fields;
 mod filed;

@@ -124,13 +124,28 @@ impl<S: Store> PayloadSource for Words<'_, S> {
 /// Writes a filter to anything that takes bytes.
 pub(crate) fn write<S: Store, F: Filed<S>>(filter: &F, options: &SaveOptions, out: &mut dyn Write) -> Result<Address> {
     let contract = filter.contract_of();
+    let agreement = vec![
+        (SectionType::CONTRACT, 0, contract_body(contract)?),
+        (SectionType::SENTINELS, 0, sentinels_body(contract)?),
+    ];
+    write_under(filter, agreement, options, out)
+}
+
+/// Writes a filter under a contract that is written down already: with these sections beside its shape, counts and words.
+pub(crate) fn write_under<S: Store, F: Filed<S>>(
+    filter: &F,
+    sections: Vec<(SectionType, u16, Vec<u8>)>,
+    options: &SaveOptions,
+    out: &mut dyn Write,
+) -> Result<Address> {
     let (chain, pieces) = filter.pieces();
     let (pieces, stores): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
     let plan = Plan { chain, pieces };
     let words = stores.into_iter().map(Words::of).collect::<Result<Vec<_>>>()?;
     let mut file = FrameWriter::new();
-    file.section(SectionType::CONTRACT, 0, contract_body(contract)?);
-    file.section(SectionType::SENTINELS, 0, sentinels_body(contract)?);
+    for (kind, part, body) in sections {
+        file.section(kind, part, body);
+    }
     plan.write(&mut file)?;
     for ((part, _), words) in plan.parts().zip(&words) {
         file.payload(part, words, words.codec(options));

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// What a section holds: a frozen number.
 ///
-/// 1 to 6 are defined by version 1, 7 to 0x7FFF are for later versions, and 0x8000 up are for private,
+/// 1 to 7 are defined so far, 8 to 0x7FFF are for later versions, and 0x8000 up are for private,
 /// non-critical use by whoever writes the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SectionType(pub u16);
@@ -22,11 +22,13 @@ impl SectionType {
     pub const PAYLOAD: Self = Self(5);
     /// One CRC32C per 64 KiB of the chunked section of the same part.
     pub const CHUNK_SUMS: Self = Self(6);
+    /// What makes one file of another ([`crate::format::delta`]): a file with it is no filter.
+    pub const DELTA: Self = Self(7);
 
     /// Whether this version of the library knows the type.
     #[must_use]
     pub fn is_known(self) -> bool {
-        (1..=6).contains(&self.0)
+        (1..=7).contains(&self.0)
     }
 
     /// Whether the number is left to whoever writes the file.
@@ -45,6 +47,7 @@ impl fmt::Display for SectionType {
             Self::SENTINELS => f.write_str("SENTINELS"),
             Self::PAYLOAD => f.write_str("PAYLOAD"),
             Self::CHUNK_SUMS => f.write_str("CHUNK_SUMS"),
+            Self::DELTA => f.write_str("DELTA"),
             Self(n) if n >= 0x8000 => write!(f, "private type {n:#06x}"),
             Self(n) => write!(f, "type {n}"),
         }

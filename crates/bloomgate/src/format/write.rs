@@ -89,7 +89,7 @@ impl<'a> FrameWriter<'a> {
             };
             if !allowed || body.is_empty() {
                 let message = format!(
-                    "{kind} of part {part} with {} bytes cannot be added as a section: 1 to 4 and 0x8000 up can, not empty",
+                    "{kind} of part {part} with {} bytes cannot be added as a section: 1 to 4, 7 and 0x8000 up can, not empty",
                     body.len()
                 );
                 return Err(Error::new(ErrorKind::InvalidParameter, message));

@@ -126,6 +126,27 @@ pub fn classic(set: u64, m: u64, k: u32, z: f64) -> Estimate {
     from_fill(set, m, z, k, |unset| unset.ln() / per_throw(bits) / k, |n| linear_error(bits, k * n / bits) / k)
 }
 
+/// The standard error of [`classic`] with `n` keys in.
+#[must_use]
+pub fn classic_error(m: u64, k: u32, n: f64) -> f64 {
+    let (bits, k) = (m.max(1) as f64, f64::from(k.max(1)));
+    linear_error(bits, k * n / bits) / k
+}
+
+/// The standard error of [`partitioned`] with `n` keys in.
+#[must_use]
+pub fn partitioned_error(s: u64, k: u32, n: f64) -> f64 {
+    let slice = s.max(1) as f64;
+    linear_error(slice, n / slice) / f64::from(k.max(1)).sqrt()
+}
+
+/// The standard error of [`blocked`] with `n` keys in.
+#[must_use]
+pub fn blocked_keys_error(blocks: u64, lines: u32, paired: bool, n: f64) -> f64 {
+    let g = f64::from(lines.clamp(1, MAX_LINES));
+    blocked_error(blocks.max(1) as f64, n * g, paired) / g
+}
+
 /// Keys in a partitioned filter with `set` of its `k` slices of `s` bits set: every key throws once into each slice.
 #[must_use]
 pub fn partitioned(set: u64, s: u64, k: u32, z: f64) -> Estimate {

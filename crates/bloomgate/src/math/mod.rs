@@ -17,6 +17,7 @@
 //! | [`split_block`] | one bit in each of 8 words of a 256-bit block: Parquet |
 //! | [`fuse`] | three cells that xor to a fingerprint |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
+//! | [`overlap`] | what two filters' bits say about the keys they share |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
 
@@ -26,14 +27,15 @@ pub mod cuckoo;
 pub mod estimate;
 pub mod fuse;
 mod line_sharing;
+pub mod overlap;
 pub mod partitioned;
-pub mod rotating;
-pub mod ribbon;
 pub mod quotient;
+pub mod ribbon;
+pub mod rotating;
 pub mod scalable;
 mod search;
-pub mod stable;
 pub mod split_block;
+pub mod stable;
 
 /// How far above the asked rate an expected rate may lie, relatively: 1 % may be 1.0001 %.
 ///

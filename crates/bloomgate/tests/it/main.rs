@@ -4,6 +4,7 @@ mod adversary;
 mod bounds;
 mod concurrent;
 mod counting;
+mod delta;
 mod file;
 mod file_damage;
 mod golden;

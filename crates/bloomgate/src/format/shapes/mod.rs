@@ -11,6 +11,7 @@ mod tags;
 pub(crate) use cells::Cells;
 pub(crate) use chains::{Chain, Rule};
 
+use super::delta::refuse_as_filter;
 use super::fields::{FieldReader, FieldWriter, Tag};
 use super::frame::corrupt;
 use super::read::Head;
@@ -78,6 +79,7 @@ impl Plan {
 
     /// Reads and checks the shapes and counts of a file, and that its payloads are those of the shapes.
     pub(crate) fn read(head: &Head) -> Result<Self> {
+        refuse_as_filter(head)?;
         let plan = match shape_kind(head, 0)? {
             kind if Rule::is_of(kind) => chains::read(head, kind)?,
             kind => Self { chain: None, pieces: vec![read_piece(head, 0, kind)?] },

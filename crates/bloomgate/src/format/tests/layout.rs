@@ -76,7 +76,7 @@ fn newer_versions_are_refused_or_read() {
 
 #[test]
 fn unknown_sections_are_refused_when_critical_and_passed_when_not() {
-    refused(with(&[(SHAPE, &[7, 0])]), ErrorKind::Version, "section 0 (type 7 of part 0): a critical section");
+    refused(with(&[(SHAPE, &[0x7e, 0])]), ErrorKind::Version, "section 0 (type 126 of part 0): a critical section");
     refused(with(&[(SHAPE, &[0, 0])]), ErrorKind::Version, "type 0");
     refused(with(&[(SHAPE, &[0, 0x80]), (SHAPE + 2, &[0, 0])]), ErrorKind::Version, "private type 0x8000");
     // Not critical, of a later version: verified, not kept, and the rest is read.
@@ -86,14 +86,14 @@ fn unknown_sections_are_refused_when_critical_and_passed_when_not() {
     writer.section(SectionType(0x8000), 0, vec![9; 100_000]).payload(0, &bits, Codec::Raw).write_to(&mut file).unwrap();
     let entry = 64 + 32;
     assert_eq!(file[entry..entry + 2], [0, 0x80]);
-    file[entry..entry + 2].copy_from_slice(&[7, 0]);
+    file[entry..entry + 2].copy_from_slice(&[0x7e, 0]);
     reseal(&mut file);
     let head = MemoryFile::open(&file, Limits::default()).unwrap();
-    assert_eq!(head.head().get(SectionType(7), 0), None);
+    assert_eq!(head.head().get(SectionType(0x7e), 0), None);
     assert_eq!(read_all(&file, &[(0, 8)]).unwrap(), [5u64.to_le_bytes()]);
     let offset = head.head().frame().sections()[1].offset as usize;
     file[offset + 70_000] ^= 1;
-    refused(read_all(&file, &[(0, 8)]), ErrorKind::Corrupt, "type 7 of part 0");
+    refused(read_all(&file, &[(0, 8)]), ErrorKind::Corrupt, "type 126 of part 0");
 }
 
 #[test]

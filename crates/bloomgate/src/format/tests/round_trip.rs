@@ -93,7 +93,7 @@ fn what_cannot_be_written_is_refused() {
     let mut out = Vec::new();
     refused(FrameWriter::new().write_to(&mut out), ErrorKind::InvalidParameter, "0 sections");
     refused(FrameWriter::new().payload(0, &none, Codec::Raw).write_to(&mut out), ErrorKind::InvalidParameter, "empty");
-    let kinds = [SectionType::PAYLOAD, SectionType::CHUNK_SUMS, SectionType(7), SectionType(0), SectionType(0x7fff)];
+    let kinds = [SectionType::PAYLOAD, SectionType::CHUNK_SUMS, SectionType(8), SectionType(0), SectionType(0x7fff)];
     for kind in kinds {
         let mut file = FrameWriter::new();
         refused(file.section(kind, 0, vec![1]).write_to(&mut out), ErrorKind::InvalidParameter, "cannot be added");
