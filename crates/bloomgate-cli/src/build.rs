@@ -6,9 +6,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use bloomgate::foreign::{BfV1, Form, Guava, Parquet, RedisBloom, RedisCuckoo};
 use bloomgate::hash::Algorithm;
-use bloomgate::{AnyFilter, Blocked, Classic, Contract, Counting, Digest, Encoding, Kind, Partitioned, Scalable};
-use bloomgate::{Secret, WhenFull};
+use bloomgate::{AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Digest, Encoding, Fuse, GrowingCuckoo, Kind};
+use bloomgate::{Partitioned, Quotient, Ribbon, Scalable, Secret, WhenFull};
 
 use crate::digest;
 use crate::failure::{DONE, Failure, Outcome};
@@ -33,6 +34,7 @@ Examples:
   find / -print0 | bloomgate build -o files.bloom --null
   bloomgate build -o ids.bloom --keys u64 --rate 0.1% ids-*.txt
   bloomgate build -o users.bloom --secret-file users.secret users.txt
+  bloomgate build -o words.bf --as guava:utf8 words.txt      for a Java program
 
 Without --items, files are read twice: first to count the keys. Lines that occur more than once are counted each time, \
 so the filter is then a little larger than it has to be, and its rate a little better. From a pipe the digests of all \
@@ -62,12 +64,16 @@ pub struct Args {
     /// Room for keys that are added later (by the library), as a factor on the number of keys
     #[arg(long, value_name = "FACTOR", value_parser = number::factor, default_value = "1", allow_negative_numbers = true)]
     headroom: f64,
-    /// blocked (fastest), classic (smallest), partitioned, counting (keys can be removed, by the library) or scalable
-    /// (grows while it is built, and later by the library)
-    #[arg(long, value_parser = kind, default_value = "blocked")]
+    /// blocked (fastest), classic, partitioned; cuckoo, quotient or counting (keys can be removed, by the library);
+    /// scalable or growing-cuckoo (grow); fuse or ribbon (smallest, built once, never changed)
+    #[arg(long, value_parser = kind, default_value = "blocked", conflicts_with = "form")]
     kind: Kind,
+    /// Write the form of another system instead of our own: bfv1, redisbloom, rediscuckoo, guava:utf8, guava:long,
+    /// guava:bytes, parquet, parquet:u64 ...
+    #[arg(long = "as", value_name = "FORM", value_parser = file::form, conflicts_with_all = ["keys", "hash", "seed", "secret_file", "compress"])]
+    form: Option<Form>,
     /// When there are more keys than it was made for: go-on (the rate rises), refuse (the build fails) or grow (scalable)
-    /// [default: grow for scalable, go-on for the others]
+    /// [default: grow for those that can, refuse for cuckoo and quotient, go-on for the others]
     #[arg(long, value_name = "WHAT", value_parser = when_full)]
     when_full: Option<WhenFull>,
     /// What the keys are: bytes, text, u64, i64, u128, i128, uuid, tuple(u64,text), prefix-length(8) ...
@@ -166,6 +172,13 @@ struct Strange {
     byte_order_mark: Option<String>,
 }
 
+impl Args {
+    /// The kind that is built: that of the form, if one was named.
+    fn kind(&self) -> Kind {
+        self.form.map_or(self.kind, Form::kind)
+    }
+}
+
 impl Strange {
     /// Looks at the first keys of a source.
     fn look(&mut self, args: &Args, source: &Source, keys: &Keys<'_>) {
@@ -195,6 +208,9 @@ impl Strange {
 }
 
 fn contract(args: &Args) -> Result<Contract, Failure> {
+    if let Some(form) = args.form {
+        return Ok(form.contract());
+    }
     let secret = args.secret_file.as_deref().map(Secret::read_file).transpose()?;
     let usual = if secret.is_some() { Algorithm::SipHash13 } else { Algorithm::Xxh3 };
     let hash = args.hash.unwrap_or(usual);
@@ -216,10 +232,13 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
             _ => None,
         };
     }
+    if !args.kind().takes_inserts() {
+        return gather(args, contract, sources);
+    }
     let items = match (args.items, bytes) {
         (Some(items), _) => items,
         (None, Some(bytes)) => count(args, sources, bytes)?,
-        (None, None) if args.kind == Kind::Scalable => FIRST_STAGE,
+        (None, None) if matches!(args.kind(), Kind::Scalable | Kind::GrowingCuckoo) => FIRST_STAGE,
         (None, None) => return gather(args, contract, sources),
     };
     let mut filter = empty(args, items, contract)?;
@@ -285,17 +304,28 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     digests.sort_unstable();
     let different = digests.chunk_by(|a, b| a == b).count() as u64;
     // Kinds that can remove count a key as often as it comes, so they need room for every time.
-    let items = if args.kind.takes_removals() { digests.len() as u64 } else { different };
-    let mut filter = empty(args, items, contract)?;
-    for batch in digests.chunks(BATCH) {
-        filter.insert_digests(batch)?;
-    }
+    let items = if args.kind().takes_removals() { digests.len() as u64 } else { different };
+    let filter = match args.kind() {
+        Kind::Fuse => Fuse::builder().rate(args.rate).contract(contract).build_from_digests(&digests)?.into(),
+        Kind::Ribbon => Ribbon::builder().rate(args.rate).contract(contract).build_from_digests(&digests)?.into(),
+        _ => {
+            let mut filter = empty(args, items, contract)?;
+            for batch in digests.chunks(BATCH) {
+                filter.insert_digests(batch)?;
+            }
+            filter
+        }
+    };
     Ok(Built { filter, read: digests.len() as u64, different: Some(different), strange })
 }
 
 /// An empty filter of the kind that was asked for.
 fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failure> {
-    let usual = if args.kind == Kind::Scalable { WhenFull::Grow } else { WhenFull::GoOn };
+    let usual = match args.kind() {
+        Kind::Scalable | Kind::GrowingCuckoo | Kind::RedisBloom | Kind::RedisCuckoo => WhenFull::Grow,
+        Kind::Cuckoo | Kind::Quotient => WhenFull::Refuse,
+        _ => WhenFull::GoOn,
+    };
     let when_full = args.when_full.unwrap_or(usual);
     macro_rules! build {
         ($filter:ident) => {
@@ -309,12 +339,26 @@ fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failu
                 .into()
         };
     }
-    Ok(match args.kind {
+    Ok(match args.kind() {
         Kind::Blocked => build!(Blocked),
         Kind::Classic => build!(Classic),
         Kind::Partitioned => build!(Partitioned),
         Kind::Counting => build!(Counting),
         Kind::Scalable => build!(Scalable),
+        Kind::Cuckoo => build!(Cuckoo),
+        Kind::GrowingCuckoo => build!(GrowingCuckoo),
+        Kind::Quotient => build!(Quotient),
+        Kind::BfV1 => build!(BfV1),
+        Kind::RedisBloom => build!(RedisBloom),
+        Kind::RedisCuckoo => build!(RedisCuckoo),
+        Kind::Guava => build!(Guava),
+        Kind::Parquet => build!(Parquet),
+        kind @ (Kind::Rotating | Kind::Stable) => {
+            return Err(Failure::Message(format!(
+                "a {kind} filter lives with a stream, and a file of keys has no time: keep one in a program, with the \
+                 library, which saves it at any moment; `check` and `info` read its file"
+            )));
+        }
         other => return Err(Failure::Message(format!("this command cannot build a {other} filter"))),
     })
 }
@@ -356,7 +400,7 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
     let Built { filter, read, different, strange } = built;
     // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
     // insertion instead), and no more than were read.
-    let certain = if filter.kind() == Kind::Counting { 0 } else { filter.len() };
+    let certain = if filter.kind().takes_removals() { 0 } else { filter.len() };
     let estimate = filter.approximate_count();
     // When every bit is set, any larger number of keys would look the same.
     let (by_bits, at_least) = match estimate.high {

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 
 use bloomgate::AnyFilter;
 use bloomgate::bits::Store;
+use bloomgate::foreign::Form;
+use bloomgate::kind::Guarantee;
 
 use crate::digest;
 use crate::failure::{DONE, ERROR, Failure, NONE, Outcome};
@@ -16,7 +18,7 @@ use crate::file::{self, Opened};
 use crate::json::Object;
 use crate::keys::{Cut, KeyReader, Source};
 use crate::number;
-use crate::screen;
+use crate::screen::{self, WARN, paint};
 
 /// Keys that are refused one by one before the rest is only counted: a wrong encoding refuses every line.
 const MOST_COMPLAINTS: u64 = 10;
@@ -36,6 +38,12 @@ key that begins with a dash is written after --.
 
 A key that is printed as absent is certainly absent. A key that cannot be read in the filter's encoding (a word asked \
 of a filter of numbers) is reported with its line, is printed nowhere, and makes the exit code 2.
+
+Files of other systems are recognised where they can be (BFv1; RedisBloom dumps, chunks after one another, each behind \
+its iterator and its length as 8 bytes). Guava's and Parquet's forms say neither what they are nor what their keys are: \
+name them with --as, since a guess would be a wrong \"no\".
+
+A \"no\" of a rotating filter speaks of its window, and that of a stable filter means \"not seen lately\": a note says so.
 
 The file is queried in place and must not be changed while it is; `bloomgate build` replaces it and may run meanwhile.
 
@@ -65,6 +73,10 @@ pub struct Args {
     /// Print JSON objects, one a line
     #[arg(long)]
     json: bool,
+    /// Read the filter as the form of another system: bfv1, redisbloom, rediscuckoo, guava:utf8, guava:long,
+    /// guava:bytes, parquet, parquet:u64 ... (the first three are recognised)
+    #[arg(long = "as", value_name = "FORM", value_parser = file::form)]
+    form: Option<Form>,
     /// The secret of a keyed filter
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -99,7 +111,7 @@ struct Batch<'b> {
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
-    match file::open(&args.filter, args.secret_file.as_deref())? {
+    match file::open(&args.filter, args.form, args.secret_file.as_deref())? {
         Opened::Loaded(filter) => ask_all(args, &filter),
         Opened::InPlace(filter) => {
             let code = ask_all(args, &filter)?;
@@ -116,6 +128,13 @@ pub fn run(args: &Args) -> Outcome {
 
 fn ask_all<S: Store>(args: &Args, filter: &AnyFilter<S>) -> Outcome {
     digest::refuse_given(filter.contract())?;
+    match filter.guarantee() {
+        Guarantee::Superset => {}
+        Guarantee::Window => {
+            note("a rotating filter: \"absent\" means that the key was not inserted within its window")
+        }
+        _ => note("a stable filter forgets: \"absent\" means not seen lately, and proves nothing"),
+    }
     let mut tally = Tally::default();
     match answer_all(args, filter, &mut tally) {
         // Nobody reads on: what was found until then is the answer.
@@ -128,6 +147,10 @@ fn ask_all<S: Store>(args: &Args, filter: &AnyFilter<S>) -> Outcome {
         screen::complain(format_args!("{more} not in the filter's encoding"));
     }
     Ok(tally.code())
+}
+
+fn note(text: &str) {
+    screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
 }
 
 fn answer_all<S: Store>(args: &Args, filter: &AnyFilter<S>, tally: &mut Tally) -> Result<(), Failure> {

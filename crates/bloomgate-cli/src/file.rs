@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bloomgate::bits::Mapped;
+use bloomgate::foreign::Form;
 use bloomgate::format::{Compression, OpenOptions, SaveOptions, gaps};
 use bloomgate::{AnyFilter, ErrorKind, Secret};
 
@@ -17,9 +18,12 @@ pub enum Opened {
     Loaded(AnyFilter),
 }
 
-/// Opens a filter to be asked; a keyed one needs its secret.
-pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> {
+/// Opens a filter to be asked; a keyed one needs its secret, and some forms of other systems their name.
+pub fn open(path: &Path, form: Option<Form>, secret_file: Option<&Path>) -> Result<Opened, Failure> {
     check_filter(path)?;
+    if let Some(form) = form {
+        return read_foreign(path, form).map(Opened::Loaded);
+    }
     let secret = secret_file.map(Secret::read_file).transpose()?;
     let options = match &secret {
         Some(secret) => OpenOptions::new().secret(secret),
@@ -36,6 +40,17 @@ pub fn open(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> 
         ErrorKind::Secret if secret.is_none() => Failure::Message(format!("{error}, with --secret-file FILE")),
         _ => error.into(),
     })
+}
+
+/// The form of another system, from its name.
+pub fn form(text: &str) -> Result<Form, String> {
+    text.parse().map_err(|error: bloomgate::Error| error.to_string())
+}
+
+/// Reads a filter of another system in the form that was named.
+pub fn read_foreign(path: &Path, form: Form) -> Result<AnyFilter, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::at(path, error))?;
+    AnyFilter::from_foreign(&bytes, form).map_err(|error| Failure::at(path, error))
 }
 
 /// Refuses what is there and is no plain file: opening a pipe would wait for ever. What is not there is told of when
@@ -60,6 +75,11 @@ pub struct Saved {
 
 /// Saves a filter; whatever goes wrong, a file that was there stays as it was.
 pub fn save(filter: &AnyFilter, path: &Path, compress: bool) -> Result<Saved, Failure> {
+    if filter.kind().is_foreign() {
+        let address = filter.save_foreign(path)?;
+        let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();
+        return Ok(Saved { bytes, address: address.to_string() });
+    }
     let compression = if compress { Compression::WhereItPays } else { Compression::Never };
     let address = filter.save_with(path, &SaveOptions::new().compress(compression))?;
     let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();

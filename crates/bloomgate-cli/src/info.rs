@@ -6,16 +6,19 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use bloomgate::WhenFull;
-use bloomgate::format::{Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect};
+use bloomgate::foreign::Form;
+use bloomgate::format::{
+    ChainDescription, Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect, recognise,
+};
 use bloomgate::math::estimate::{self, Estimate};
 use bloomgate::math::scalable::chain_rate;
+use bloomgate::{AnyFilter, Guarantee, Kind, WhenFull};
 
 use crate::build::when_full_name;
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::file;
 use crate::json::{self, Object};
-use crate::number::{bytes, counted, grouped, percent};
+use crate::number::{bytes, counted, duration, grouped, percent};
 use crate::picture::{self, Cell, Regions};
 use crate::screen::{self, DIM, HEAD, WARN, paint, wrapped};
 
@@ -37,6 +40,10 @@ pub struct Args {
     /// The filter
     #[arg(value_name = "FILTER")]
     filter: PathBuf,
+    /// Read the filter as the form of another system: bfv1, redisbloom, rediscuckoo, guava:utf8, guava:long,
+    /// guava:bytes, parquet, parquet:u64 ... (the first three are recognised)
+    #[arg(long = "as", value_name = "FORM", value_parser = file::form)]
+    form: Option<Form>,
     /// Print one JSON object instead of the screen
     #[arg(long)]
     json: bool,
@@ -52,22 +59,31 @@ pub struct Args {
 struct Bits {
     set: u64,
     cells: u64,
+    /// Nothing where bits are no more than parts of fingerprints.
+    keys: Option<Spoken>,
+    regions: Regions,
+}
+
+/// The keys that bits speak of, and the rate that they will show.
+#[derive(Clone, Copy)]
+struct Spoken {
     estimate: Estimate,
     rate: f64,
-    regions: Regions,
 }
 
 /// What the bits of all parts say.
 struct Reading {
     fill: f64,
-    estimate: Estimate,
-    rate: f64,
+    keys: Option<Spoken>,
     parts: Vec<Bits>,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
     file::check_filter(&args.filter)?;
+    if let Some(filter) = foreign(args)? {
+        return show_foreign(args, &filter);
+    }
     let description = inspect(&args.filter)?;
     let intact = description.is_intact() && description.sentinels_agree != Some(false);
     // Damaged bits say nothing that can be believed.
@@ -96,6 +112,64 @@ pub fn run(args: &Args) -> Outcome {
     Ok(if intact { DONE } else { ERROR })
 }
 
+/// The filter, if it is in the form of another system.
+fn foreign(args: &Args) -> Result<Option<AnyFilter>, Failure> {
+    if let Some(form) = args.form {
+        return file::read_foreign(&args.filter, form).map(Some);
+    }
+    match recognise(&args.filter)? {
+        Some(form) => file::read_foreign(&args.filter, form).map(Some),
+        None => Ok(None),
+    }
+}
+
+/// A foreign form has no sections and no checksums: what there is to tell comes from its header and its cells.
+fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
+    let name = args.filter.display();
+    let length = std::fs::metadata(&args.filter).map_err(|error| Failure::at(&args.filter, error))?.len();
+    let estimate = filter.approximate_count();
+    let rate = filter.estimated_rate()?;
+    let text = if args.json {
+        let object = Object::default()
+            .text("path", args.filter.to_string_lossy())
+            .text("kind", filter.kind().name())
+            .flag("foreign", true)
+            .text("contract", filter.contract().describe())
+            .whole("capacity", filter.capacity())
+            .whole("counted", filter.len())
+            .number("promised_rate", filter.promised_rate())
+            .number("expected_rate", filter.expected_rate())
+            .number("estimated_rate", rate)
+            .number("fill_ratio", filter.fill_ratio())
+            .whole("bytes", filter.size_in_bytes())
+            .whole("file_bytes", length);
+        object.close() + "\n"
+    } else if args.verify {
+        format!("{name}: {} form, {}; it has no checksums, and its lengths agree\n", filter.kind(), bytes(length))
+    } else {
+        let mut out = format!("{}\n", paint(HEAD, name));
+        let mut row = |name: &str, text: String| {
+            let label = format!("  {name:<12}");
+            out.push_str(&wrapped(&label, &text).replacen(&label, &paint(DIM, &label), 1));
+        };
+        row("kind", format!("{}, the form of another system", filter.kind()));
+        row("a \"no\"", meaning(filter.kind()).into());
+        row("keys", format!("{} of {}", grouped(filter.len()), grouped(filter.capacity())));
+        row("by the bits", between(&estimate));
+        let (promised, expected) = (percent(filter.promised_rate()), percent(filter.expected_rate()));
+        row("rate", format!("{promised} at its capacity, {expected} expected, {} by the bits", percent(rate)));
+        row("fill", percent(filter.fill_ratio()));
+        row("size", format!("{}; the file {}", bytes(filter.size_in_bytes()), bytes(length)));
+        row("hash", format!("{}: no secret, so strangers can choose keys against it", filter.contract().describe()));
+        row("file", "no checksums: a flipped bit cannot be noticed".into());
+        out
+    };
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(DONE)
+}
+
 /// Reads every payload once more, to count what is set where.
 fn read_bits(path: &Path, description: &Description) -> Result<Reading, Failure> {
     let file = File::open(path).map_err(|error| Failure::at(path, error))?;
@@ -108,7 +182,8 @@ fn read_bits(path: &Path, description: &Description) -> Result<Reading, Failure>
             Dimensions::Partitioned { slice_bits, hashes } => (Cell::Bit, slice_bits * u64::from(hashes)),
             Dimensions::Blocked { lines, .. } => (Cell::Bit, lines * 512),
             Dimensions::Counting { lines, counter_bits, .. } => (Cell::Counter(counter_bits.bits()), lines * 512),
-            _ => return Err(Failure::at(path, "a shape that this command does not know: use a newer one")),
+            // Fingerprints: random bits, as even as those of a good hash.
+            _ => (Cell::Bit, part.size_in_bytes * 8),
         };
         let mut regions = Regions::new(cell, part.size_in_bytes, lines);
         reader.read_payload(part.part, part.size_in_bytes, &mut |offset, bytes| {
@@ -116,21 +191,22 @@ fn read_bits(path: &Path, description: &Description) -> Result<Reading, Failure>
             Ok(())
         })?;
         let set = regions.set();
-        let (estimate, rate) = estimate(part, set);
-        parts.push(Bits { set, cells, estimate, rate, regions });
+        parts.push(Bits { set, cells, keys: spoken(part, set), regions });
     }
     let sum = |of: fn(&Bits) -> u64| parts.iter().map(of).sum::<u64>();
     Ok(Reading {
         fill: sum(|bits| bits.set) as f64 / sum(|bits| bits.cells).max(1) as f64,
-        estimate: parts.iter().fold(Estimate::default(), |all, bits| all + bits.estimate),
-        rate: chain_rate(parts.iter().map(|bits| bits.rate)),
+        keys: parts.iter().map(|bits| bits.keys).collect::<Option<Vec<_>>>().map(|keys| Spoken {
+            estimate: keys.iter().fold(Estimate::default(), |all, keys| all + keys.estimate),
+            rate: chain_rate(keys.iter().map(|keys| keys.rate)),
+        }),
         parts,
     })
 }
 
 /// The keys that so many set cells speak of, and the rate that they give.
-fn estimate(part: &PartDescription, set: u64) -> (Estimate, f64) {
-    match part.dimensions {
+fn spoken(part: &PartDescription, set: u64) -> Option<Spoken> {
+    let (estimate, rate) = match part.dimensions {
         Dimensions::Classic { bits, hashes } => {
             (estimate::classic(set, bits, hashes, estimate::Z), estimate::classic_rate(set, bits, hashes))
         }
@@ -142,8 +218,9 @@ fn estimate(part: &PartDescription, set: u64) -> (Estimate, f64) {
         }
         Dimensions::Blocked { lines, lines_per_key, paired } => blocked(set, lines, lines_per_key, paired),
         Dimensions::Counting { lines, lines_per_key, .. } => blocked(set, lines, lines_per_key, true),
-        _ => (Estimate::default(), 1.0),
-    }
+        _ => return None,
+    };
+    Some(Spoken { estimate, rate })
 }
 
 fn blocked(set: u64, lines: u64, lines_per_key: u32, paired: bool) -> (Estimate, f64) {
@@ -162,7 +239,8 @@ fn hash(description: &Description) -> String {
 
 /// Bits a key by the keys that the bits speak of; by those that were counted where the bits say nothing.
 fn bits_per_key(description: &Description, reading: Option<&Reading>) -> f64 {
-    let by_bits = reading.map(|reading| reading.estimate).filter(|estimate| estimate.high.is_some());
+    let by_bits = reading.and_then(|reading| reading.keys).map(|keys| keys.estimate);
+    let by_bits = by_bits.filter(|estimate| estimate.high.is_some());
     let keys = by_bits.map_or(description.len as f64, |estimate| estimate.value);
     description.size_in_bytes as f64 * 8.0 / keys.max(1.0)
 }
@@ -224,6 +302,16 @@ fn shape(dimensions: &Dimensions) -> String {
     }
 }
 
+/// What a "no" of this kind means, in a line.
+fn meaning(kind: Kind) -> &'static str {
+    match kind.guarantee() {
+        Guarantee::Superset if kind.takes_removals() => "certainly not there: never inserted, or removed",
+        Guarantee::Superset => "certainly never inserted",
+        Guarantee::Window => "not inserted within the window",
+        _ => "not seen lately: proves nothing",
+    }
+}
+
 fn between(estimate: &Estimate) -> String {
     let whole = |value: f64| grouped(value.round() as u64);
     let keys = |value: f64| counted(value.round() as u64, "key");
@@ -241,16 +329,23 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
         out.push_str(&wrapped(&label, &text).replacen(&label, &paint(DIM, &label), 1));
     };
     let kind = match (&description.chain, &description.parts[..]) {
-        (Some(chain), parts) => format!(
-            "scalable, {} of {} filters, each {} times as large as the one before",
+        (Some(ChainDescription::Grows { stage_kind, growth, .. }), parts) => format!(
+            "{}, {} of {stage_kind} filters, each {growth} times as large as the one before",
+            description.kind,
             counted(parts.len() as u64, "stage"),
-            chain.stage_kind,
-            chain.growth
+        ),
+        (Some(ChainDescription::Rotates { window, generations, .. }), _) => format!(
+            "{}, a window of {} in {}, kept at most {}",
+            description.kind,
+            duration(*window),
+            counted(u64::from(*generations), "generation"),
+            duration(*window + *window / (*generations).max(1))
         ),
         (None, [part]) => format!("{}, {}", description.kind, shape(&part.dimensions)),
-        (None, _) => description.kind.to_string(),
+        _ => description.kind.to_string(),
     };
     row("kind", kind);
+    row("a \"no\"", meaning(description.kind).into());
     let remaining = description.capacity.saturating_sub(description.len);
     let then = match description.when_full {
         WhenFull::GoOn => "then the rate rises",
@@ -266,15 +361,16 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
             grouped(remaining)
         ),
     );
-    if let Some(reading) = reading {
-        row("by the bits", between(&reading.estimate));
+    let spoken = reading.and_then(|reading| reading.keys);
+    if let Some(keys) = spoken {
+        row("by the bits", between(&keys.estimate));
     }
-    let by_bits = reading.map_or_else(String::new, |reading| format!(", {} by the bits", percent(reading.rate)));
+    let by_bits = spoken.map_or_else(String::new, |keys| format!(", {} by the bits", percent(keys.rate)));
     row(
         "rate",
         format!("{} promised, {} expected{by_bits}", percent(description.rate), percent(description.expected_rate)),
     );
-    if let Some(reading) = reading {
+    if let Some(reading) = reading.filter(|_| spoken.is_some()) {
         row("fill", percent(reading.fill));
     }
     let stored = if description.compressed { "compressed" } else { "asked in place" };
@@ -352,7 +448,7 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
             .whole("stored_bytes", part.stored_bytes)
             .flag("compressed", part.codec != Codec::Raw)
             .maybe_number("fill_ratio", bits.map(|bits| bits.set as f64 / bits.cells.max(1) as f64))
-            .maybe_number("estimated_rate", bits.map(|bits| bits.rate))
+            .maybe_number("estimated_rate", bits.and_then(|bits| bits.keys).map(|keys| keys.rate))
             .close()
     });
     let sections = description.sections.iter().map(|described| {
@@ -369,23 +465,25 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
             None => object.close(),
         }
     });
-    let estimate = reading.map(|reading| reading.estimate);
+    let spoken = reading.and_then(|reading| reading.keys);
+    let estimate = spoken.map(|keys| keys.estimate);
     let secret = description.secret.map_or_else(|| "null".into(), |id| json::text(&id.to_string()));
     let agree = description.sentinels_agree.map_or("null", |agree| if agree { "true" } else { "false" });
     Object::default()
         .text("path", path.to_string_lossy())
         .text("kind", description.kind.name())
+        .text("guarantee", description.kind.guarantee().to_string())
         .whole("counted", description.len)
         .whole("capacity", description.capacity)
         .whole("remaining", description.capacity.saturating_sub(description.len))
         .text("when_full", when_full_name(description.when_full))
         .number("promised_rate", description.rate)
         .number("expected_rate", description.expected_rate)
-        .maybe_number("estimated_rate", reading.map(|reading| reading.rate))
+        .maybe_number("estimated_rate", spoken.map(|keys| keys.rate))
         .maybe_number("approximate_count", estimate.map(|estimate| estimate.value))
         .maybe_number("approximate_count_low", estimate.map(|estimate| estimate.low))
         .maybe_number("approximate_count_high", estimate.and_then(|estimate| estimate.high))
-        .maybe_number("fill_ratio", reading.map(|reading| reading.fill))
+        .maybe_number("fill_ratio", reading.filter(|_| spoken.is_some()).map(|reading| reading.fill))
         .whole("filter_bytes", description.size_in_bytes)
         .whole("file_bytes", description.file_len)
         .number("bits_per_key", bits_per_key(description, reading))
@@ -426,14 +524,15 @@ mod tests {
             let path = dir.path().join("filter");
             filter.save(&path).unwrap();
             let reading = read_bits(&path, &inspect(&path).unwrap()).unwrap();
+            let spoken = reading.keys.unwrap();
             let close = |a: f64, b: f64| (a - b).abs() <= 0.02 * b;
             let count = filter.approximate_count();
             assert!((reading.fill - filter.fill_ratio()).abs() < 1e-12, "{:?}", filter.kind());
-            assert!(close(reading.estimate.value, count.value), "{:?} {count:?}", reading.estimate);
-            assert!(close(reading.estimate.high.unwrap(), count.high.unwrap()), "{:?}", filter.kind());
+            assert!(close(spoken.estimate.value, count.value), "{:?} {count:?}", spoken.estimate);
+            assert!(close(spoken.estimate.high.unwrap(), count.high.unwrap()), "{:?}", filter.kind());
             let rate = filter.estimated_rate().unwrap();
             // Here from the fill of the whole, there line by line: 400 lines differ from their mean by 4 % of the rate.
-            assert!((reading.rate / rate - 1.0).abs() < 0.1, "{} {} {rate}", filter.kind(), reading.rate);
+            assert!((spoken.rate / rate - 1.0).abs() < 0.1, "{} {} {rate}", filter.kind(), spoken.rate);
         }
     }
 }

@@ -184,6 +184,15 @@ pub fn time(seconds: f64) -> String {
     format!("{} {unit}", short(seconds / size))
 }
 
+/// A duration in the largest unit that it is whole in, or nearly: `36 h`, `90 s`.
+pub fn duration(time: std::time::Duration) -> String {
+    let seconds = time.as_secs_f64();
+    match [("d", 86_400.0), ("h", 3_600.0), ("min", 60.0)].into_iter().find(|(_, size)| seconds >= 2.0 * size) {
+        Some((unit, size)) => format!("{} {unit}", short(seconds / size)),
+        None => self::time(seconds),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

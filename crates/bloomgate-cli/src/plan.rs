@@ -2,7 +2,8 @@
 
 use std::io::Write;
 
-use bloomgate::advice::{self, Advice, Choice, Growth, KindName, Need, Plan, Point, Row, Wants};
+use bloomgate::Kind;
+use bloomgate::advice::{self, Advice, Choice, Growth, Need, Plan, Point, Row, Wants};
 
 use crate::failure::{DONE, Failure, Outcome};
 use crate::json::{self, Object};
@@ -170,8 +171,8 @@ fn on_screen(
         out.push('\n');
     }
     let verdict = match &advice.choice {
-        Choice::Filter(kind) => format!("Use {}.", filters(*kind, chosen)),
-        Choice::TwoPhase(kind) => format!("Use {}; confirm every \"maybe\" with the truth.", filters(*kind, chosen)),
+        Choice::Filter(kind) => format!("Use a {kind} filter."),
+        Choice::TwoPhase(kind) => format!("Use a {kind} filter; confirm every \"maybe\" with the truth."),
         Choice::HashSet => "Use a hash set, not a filter.".into(),
         Choice::Bitmap => "Use a bitmap, not a filter.".into(),
         Choice::HyperLogLog => "Use a HyperLogLog sketch, not a filter.".into(),
@@ -184,8 +185,8 @@ fn on_screen(
     // Of "no filter" the advice says from where on one pays, of the rest when they would be wrong.
     let otherwise = if matches!(advice.choice, Choice::NoFilter { .. }) { "  - but " } else { "  - not " };
     advice.when_not.iter().for_each(|when| out.push_str(&wrapped(otherwise, when)));
-    if let Some(kind) = advice.better_later {
-        out.push_str(&wrapped("  ~ ", &format!("a {kind} filter would fit better; it is not in this version")));
+    if let Some(kind) = advice.or_else {
+        out.push_str(&wrapped("  ~ ", &format!("or a {kind} filter: compare their rows above")));
     }
     if let Some(plan) = advice.plan.as_ref().filter(|plan| !plan.fits) {
         let message = format!("the rate does not fit the memory: the best that does is {}", number::percent(plan.rate));
@@ -218,32 +219,22 @@ fn on_screen(
     Ok(out)
 }
 
-/// What is used: the kind that fits, or what this version has in its place.
-fn filters(kind: KindName, stand_in: Option<KindName>) -> String {
-    match stand_in {
-        Some(other) if !kind.available() => {
-            format!("two {other} filters in turn; a {kind} filter is not in this version")
-        }
-        _ => format!("a {kind} filter"),
-    }
-}
-
-fn table(rows: &[Row], chosen: Option<KindName>, unicode: bool) -> String {
+fn table(rows: &[Row], chosen: Option<Kind>, unicode: bool) -> String {
     let head = format!(
-        "  {:<12} {:>9} {:>8} {:>9} {:>10} {:>10} {:>10}",
+        "  {:<14} {:>9} {:>8} {:>9} {:>10} {:>10} {:>10}",
         "kind", "size", "k", "bits/key", "rate", "at 2x", "at 10x"
     );
     let mut out = paint(DIM, head) + "\n";
     for row in rows {
         let line = format!(
-            "{:<12} {:>9} {:>8} {:>9} {:>10} {:>10} {:>10}",
+            "{:<14} {:>9} {:>8} {:>9} {:>10} {:>10} {:>10}",
             row.kind.name(),
             number::bytes(row.bytes),
             probes(row.kind, row.probes),
             format!("{:.2}", row.bits_per_key),
             number::percent(row.rate),
-            number::percent(row.rate_at_2x),
-            number::percent(row.rate_at_10x)
+            overfilled(row.rate_at_2x),
+            overfilled(row.rate_at_10x)
         );
         out.push_str(&if chosen == Some(row.kind) {
             format!("{}\n", paint(STRONG, format!("{} {line}", if unicode { '▸' } else { '>' })))
@@ -254,10 +245,16 @@ fn table(rows: &[Row], chosen: Option<KindName>, unicode: bool) -> String {
     out
 }
 
+/// The rate with too many keys; some take no more than they were made for.
+fn overfilled(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "refuses".into(), number::percent)
+}
+
 /// Hashes of a key, or the cache lines that it reads in the kinds that keep it together.
-fn probes(kind: KindName, probes: u32) -> String {
+fn probes(kind: Kind, probes: u32) -> String {
     match kind {
-        KindName::Classic | KindName::Partitioned => probes.to_string(),
+        Kind::Classic | Kind::Partitioned => probes.to_string(),
+        _ if probes == 0 => String::new(),
         _ if probes == 1 => "1 line".into(),
         _ => format!("{probes} lines"),
     }
@@ -267,9 +264,11 @@ fn probes(kind: KindName, probes: u32) -> String {
 fn curve(plan: &Plan, unicode: bool) -> Result<String, Failure> {
     // Counters are 4 bits for each bit of the blocked filter below; a chain is drawn as its first stage.
     let (drawn, times) = match plan.shape.kind {
-        kind @ (KindName::Classic | KindName::Partitioned) => (kind, 1.0),
-        KindName::Counting => (KindName::Blocked, 4.0),
-        _ => (KindName::Blocked, 1.0),
+        kind @ (Kind::Classic | Kind::Partitioned) => (kind, 1.0),
+        Kind::Counting => (Kind::Blocked, 4.0),
+        Kind::Blocked | Kind::Scalable => (Kind::Blocked, 1.0),
+        // Fingerprints come in whole bits: a staircase, and the table says it better.
+        _ => return Ok(String::new()),
     };
     let here = plan.bits_per_key / times;
     // Fewer keys than fit a few lines make a staircase, not a curve.
@@ -280,7 +279,7 @@ fn curve(plan: &Plan, unicode: bool) -> Result<String, Failure> {
     let points = advice::sweep_memory(drawn, plan.items, from, (here * 2.0).max(from + 4.0), 124)?;
     let mark = Point { x: here, rate: plan.expected_rate };
     let title = match plan.shape.kind {
-        KindName::Scalable => "Rate against memory (its first stage)".to_string(),
+        Kind::Scalable => "Rate against memory (its first stage)".to_string(),
         kind => format!("Rate against memory ({kind})"),
     };
     let memory = |x: f64| number::bytes((x * times * plan.items as f64 / 8.0) as u64);
@@ -299,7 +298,7 @@ fn written_rate(rate: f64) -> f64 {
 fn next_commands(need: &Need, plan: &Plan) -> Vec<String> {
     let rate = if need.rate == Some(plan.rate) { plan.rate } else { written_rate(plan.rate) };
     let mut build = format!("bloomgate build -o keys.bloom --rate {rate}");
-    if plan.shape.kind != KindName::Blocked {
+    if plan.shape.kind != Kind::Blocked {
         build.push_str(&format!(" --kind {}", plan.shape.kind));
     }
     match need.items {
@@ -328,7 +327,7 @@ fn in_json(need: &Need, advice: &Advice, rows: &[Row], commands: &[String]) -> S
         Choice::NoFilter { .. } => ("no-filter", None),
     };
     let texts = |texts: &[String]| json::list(texts.iter().map(|text| json::text(text)));
-    let name = |kind: Option<&KindName>| kind.map_or_else(|| "null".into(), |kind| json::text(kind.name()));
+    let name = |kind: Option<&Kind>| kind.map_or_else(|| "null".into(), |kind| json::text(kind.name()));
     let plan = advice.plan.as_ref().map_or_else(
         || "null".into(),
         |plan| {
@@ -369,8 +368,8 @@ fn in_json(need: &Need, advice: &Advice, rows: &[Row], commands: &[String]) -> S
             .number("bits_per_key", row.bits_per_key)
             .whole("probes", u64::from(row.probes))
             .number("rate", row.rate)
-            .number("rate_at_2x", row.rate_at_2x)
-            .number("rate_at_10x", row.rate_at_10x)
+            .maybe_number("rate_at_2x", row.rate_at_2x)
+            .maybe_number("rate_at_10x", row.rate_at_10x)
             .close()
     });
     Object::default()
@@ -379,7 +378,7 @@ fn in_json(need: &Need, advice: &Advice, rows: &[Row], commands: &[String]) -> S
         .maybe_number("asked_rate", need.rate)
         .raw("reasons", &texts(&advice.reasons))
         .raw("when_not", &texts(&advice.when_not))
-        .raw("better_later", &name(advice.better_later.as_ref()))
+        .raw("or_else", &name(advice.or_else.as_ref()))
         .raw("plan", &plan)
         .raw("savings", &savings)
         .raw("table", &json::list(rows))

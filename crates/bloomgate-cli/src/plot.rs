@@ -128,11 +128,12 @@ fn x_labels(label: impl Fn(f64) -> String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bloomgate::advice::{KindName, sweep_memory};
+    use bloomgate::Kind;
+    use bloomgate::advice::sweep_memory;
 
     #[test]
     fn a_curve_falls_within_eighty_columns() {
-        let curve = sweep_memory(KindName::Classic, 100_000, 2.0, 20.0, 200).unwrap();
+        let curve = sweep_memory(Kind::Classic, 100_000, 2.0, 20.0, 200).unwrap();
         let mark = Point { x: 9.593, rate: 0.01 };
         for unicode in [true, false] {
             let drawn = anstream::adapter::strip_str(&rate_curve(&curve, Some(mark), unicode, |x| format!("{x:.1}")))

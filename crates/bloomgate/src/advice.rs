@@ -4,7 +4,8 @@
 //! question is not "is it there?", something else is better, and [`advise`] says what.
 //!
 //! ```
-//! use bloomgate::advice::{Choice, KindName, Need, advise};
+//! use bloomgate::Kind;
+//! use bloomgate::advice::{Choice, Need, advise};
 //! let advice = advise(&Need {
 //!     items: Some(50_000_000),
 //!     rate: Some(0.01),
@@ -12,7 +13,7 @@
 //!     lookup_cost_seconds: Some(0.001),
 //!     ..Need::default()
 //! })?;
-//! assert_eq!(advice.choice, Choice::Filter(KindName::Blocked));
+//! assert_eq!(advice.choice, Choice::Filter(Kind::Blocked));
 //! assert!(advice.savings.unwrap().worth_it);
 //! # Ok::<(), bloomgate::Error>(())
 //! ```
@@ -22,9 +23,10 @@ mod sizing;
 mod words;
 
 pub use sizing::{HashSweep, Point, Row, Shape, sweep_hashes, sweep_memory, sweep_overfill, table};
-pub use words::{Advice, Choice, Growth, KindName, Need, Plan, Savings, Wants};
+pub use words::{Advice, Choice, Growth, Need, Plan, Savings, Wants};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::kind::Kind;
 use figures::{grouped, keys, percent, time};
 
 /// Below this many keys a hash set costs a few hundred kilobytes and is never wrong.
@@ -118,7 +120,7 @@ pub fn advise(need: &Need) -> Result<Advice> {
     }
     let mut reasons = Vec::new();
     let mut when_not = Vec::new();
-    let (kind, better_later) = kind_for(need, planned, &mut reasons, &mut when_not);
+    let (kind, or_else) = kind_for(need, planned, &mut reasons, &mut when_not);
     let plan = plan_for(need, kind, headroom, planned, &mut reasons)?;
     let savings = savings_for(need, plan.expected_rate);
     if let Some(savings) = savings.as_ref().filter(|savings| !savings.worth_it) {
@@ -131,7 +133,7 @@ pub fn advise(need: &Need) -> Result<Advice> {
             }],
             plan: None,
             savings: Some(savings.clone()),
-            better_later: None,
+            or_else: None,
         });
     }
     if need.untrusted_keys {
@@ -150,11 +152,11 @@ pub fn advise(need: &Need) -> Result<Advice> {
         when_not.push("when a wrong \"maybe\" does harm and nothing confirms it".to_string());
         Choice::Filter(kind)
     };
-    Ok(Advice { choice, reasons, when_not, plan: Some(plan), savings, better_later })
+    Ok(Advice { choice, reasons, when_not, plan: Some(plan), savings, or_else })
 }
 
 fn alternative(choice: Choice, reason: String, when_not: String) -> Advice {
-    Advice { choice, reasons: vec![reason], when_not: vec![when_not], plan: None, savings: None, better_later: None }
+    Advice { choice, reasons: vec![reason], when_not: vec![when_not], plan: None, savings: None, or_else: None }
 }
 
 /// The questions that no membership filter answers.
@@ -191,7 +193,7 @@ fn headroom(need: &Need) -> f64 {
         Growth::Fixed => 1.0,
         Growth::Some => 1.5,
         Growth::Known { factor } => factor,
-        Growth::Unknown if need.deletes || need.window => 3.0,
+        Growth::Unknown if need.window => 3.0,
         Growth::Unknown => 1.0,
     }
 }
@@ -200,49 +202,66 @@ fn grown(items: u64, headroom: f64) -> Result<u64> {
     check_items((items as f64 * headroom).ceil() as u64)
 }
 
-/// The kind, and a kind of a later version that would fit better.
+/// The kind, and another one that is close.
 fn kind_for(
     need: &Need,
     planned: Option<u64>,
     reasons: &mut Vec<String>,
     when_not: &mut Vec<String>,
-) -> (KindName, Option<KindName>) {
+) -> (Kind, Option<Kind>) {
     let mut say = |reason: &str, not: &str| {
         reasons.push(reason.to_string());
         when_not.push(not.to_string());
     };
     if need.window {
         say(
-            "only the recent past counts: generations of a rotating filter age out together; it is not in this version, \
-             so keep two blocked filters, add to the newer, ask both, and clear the older in turn; their rates add up",
+            "only the recent past counts: the generations of a rotating filter age out one after the other",
             "when every key has its own time to live",
         );
-        return (KindName::Rotating, None);
+        return (Kind::Rotating, None);
     }
     if need.deletes {
         say(
-            "keys are removed one by one: counters can be taken back, at 4 times the bits of a plain filter",
+            "keys are removed one by one: a cuckoo filter keeps fingerprints, which can be taken out again, in about the \
+             bits of a plain filter",
             "when keys may be removed that were never added: that would make a \"no\" wrong",
         );
         if need.growth == Growth::Unknown {
-            say("counters cannot grow: room for 3 times the keys", "when more than that may come: rebuild in time");
+            say(
+                "nobody knows how many keys will come: a chain of cuckoo tables grows and keeps the rate",
+                "when the number of keys is known within a factor of 3: one table of the right size is smaller",
+            );
+            return (Kind::GrowingCuckoo, Some(Kind::Quotient));
         }
-        return (KindName::Counting, Some(KindName::Cuckoo));
+        return (Kind::Cuckoo, Some(Kind::Counting));
     }
     if need.growth == Growth::Unknown {
         say(
             "nobody knows how many keys will come: a chain of stages grows and keeps the rate over the whole chain",
             "when the number of keys is known within a factor of 3: one filter of the right size is smaller and faster",
         );
-        return (KindName::Scalable, None);
+        return (Kind::Scalable, None);
     }
-    let later = (need.static_set && need.growth == Growth::Fixed).then_some(KindName::Fuse);
+    if need.static_set && need.growth == Growth::Fixed {
+        if need.smallest_first {
+            say(
+                "all keys are known and bits come first: a ribbon filter takes within 1 % of the least there is",
+                "when it is built often: fuse builds in a third of the time",
+            );
+            return (Kind::Ribbon, Some(Kind::Fuse));
+        }
+        say(
+            "all keys are known before it is built: a fuse filter takes a fifth fewer bits than a Bloom filter",
+            "when a key may be added later: it would have to be built again from all keys",
+        );
+        return (Kind::Fuse, Some(Kind::Ribbon));
+    }
     let fits = |kind, items, rate| match need.memory_bytes {
         Some(memory) => Shape::of(kind, items, rate).is_some_and(|shape| shape.bytes() <= memory),
         None => true,
     };
     let tight = match (planned, need.rate) {
-        (Some(items), Some(rate)) => !fits(KindName::Blocked, items, rate) && fits(KindName::Classic, items, rate),
+        (Some(items), Some(rate)) => !fits(Kind::Blocked, items, rate) && fits(Kind::Classic, items, rate),
         _ => false,
     };
     if need.smallest_first || tight {
@@ -254,37 +273,26 @@ fn kind_for(
             },
             "when speed matters: its probes touch several cache lines",
         );
-        return (KindName::Classic, later);
+        return (Kind::Classic, None);
     }
+    let smaller = need.memory_bytes.is_some().then_some(Kind::Classic);
     say(
         "many lookups: a blocked filter reads one cache line a key (more only below a rate of 0.03 %)",
         "when the last 5 to 10 % of memory matter more than speed: classic",
     );
-    (KindName::Blocked, later)
-}
-
-/// The kind that is sized for a kind that this version lacks.
-fn stand_in(kind: KindName) -> KindName {
-    if kind.available() { kind } else { KindName::Blocked }
+    (Kind::Blocked, smaller)
 }
 
 /// Sizes the filter by whichever of keys, rate and memory are given.
-fn plan_for(
-    need: &Need,
-    kind: KindName,
-    headroom: f64,
-    planned: Option<u64>,
-    reasons: &mut Vec<String>,
-) -> Result<Plan> {
-    let sized = stand_in(kind);
+fn plan_for(need: &Need, kind: Kind, headroom: f64, planned: Option<u64>, reasons: &mut Vec<String>) -> Result<Plan> {
     let rate = need.rate.unwrap_or(USUAL_RATE);
     let shape_of = |items: u64, rate: f64| {
-        Shape::of(sized, items, rate).ok_or_else(|| refuse(format!("{sized} cannot be sized in this version")))
+        Shape::of(kind, items, rate).ok_or_else(|| refuse(format!("a {kind} filter is not sized by keys and rate")))
     };
     let items = match (planned, need.memory_bytes) {
         (Some(items), _) => items,
         (None, Some(memory)) => {
-            let items = most_items(sized, rate, memory)?;
+            let items = most_items(kind, rate, memory)?;
             reasons.push(format!("{} bytes hold {} at a rate of {}", grouped(memory), keys(items), percent(rate)));
             items
         }
@@ -305,7 +313,7 @@ fn plan_for(
     if let Some(memory) = need.memory_bytes.filter(|&memory| planned.is_some() && memory != shape.bytes()) {
         if need.rate.is_none() || shape.bytes() > memory {
             fits = shape.bytes() <= memory;
-            promised = best_rate(sized, items, memory)?;
+            promised = best_rate(kind, items, memory)?;
             shape = shape_of(items, promised)?;
             reasons.push(format!("{} bytes give {} a rate of {}", grouped(memory), keys(items), percent(promised)));
             fits |= need.rate.is_none();
@@ -322,14 +330,14 @@ fn plan_for(
         rate: promised,
         shape,
         bits_per_key: shape.bits as f64 / items as f64,
-        expected_rate: shape.rate_at(items, promised),
+        expected_rate: shape.rate_at(items, promised).unwrap_or(promised),
         fits,
         keyed: need.untrusted_keys,
     })
 }
 
 /// The most keys that fit the memory at this rate.
-fn most_items(kind: KindName, rate: f64, memory: u64) -> Result<u64> {
+fn most_items(kind: Kind, rate: f64, memory: u64) -> Result<u64> {
     let fits = |items| Shape::of(kind, items, rate).is_some_and(|shape| shape.bytes() <= memory);
     let (mut low, mut high) = (0, memory.saturating_mul(64).min(MOST_ITEMS));
     while low < high {
@@ -349,7 +357,7 @@ fn most_items(kind: KindName, rate: f64, memory: u64) -> Result<u64> {
 }
 
 /// The lowest rate that fits the memory for so many keys.
-fn best_rate(kind: KindName, items: u64, memory: u64) -> Result<f64> {
+fn best_rate(kind: Kind, items: u64, memory: u64) -> Result<f64> {
     let fits = |rate| Shape::of(kind, items, rate).is_some_and(|shape| shape.bytes() <= memory);
     let (mut low, mut high) = (1e-15f64.ln(), 0.99f64.ln());
     if !fits(0.99) {
@@ -425,34 +433,36 @@ mod tests {
     #[test]
     fn every_rule_has_its_answer() {
         use Choice::{Filter, TwoPhase};
-        assert_eq!(chosen(million()), Filter(KindName::Blocked));
+        assert_eq!(chosen(million()), Filter(Kind::Blocked));
         assert_eq!(chosen(Need { items: Some(9_999), ..million() }), Choice::HashSet);
-        assert_eq!(chosen(Need { items: Some(10_000), ..million() }), Filter(KindName::Blocked));
+        assert_eq!(chosen(Need { items: Some(10_000), ..million() }), Filter(Kind::Blocked));
         let growing = Need { items: Some(9_999), growth: Growth::Some, ..million() };
-        assert_eq!(chosen(growing), Filter(KindName::Blocked));
+        assert_eq!(chosen(growing), Filter(Kind::Blocked));
         assert_eq!(chosen(Need { dense_integers: true, ..million() }), Choice::Bitmap);
         assert_eq!(chosen(Need { wants: Wants::DistinctCount, ..million() }), Choice::HyperLogLog);
         assert_eq!(chosen(Need { wants: Wants::Listing, ..million() }), Choice::SortedFile);
         assert_eq!(chosen(Need { wants: Wants::ExactCounts, ..million() }), Choice::CountTable);
-        assert_eq!(chosen(Need { must_be_right: true, ..million() }), TwoPhase(KindName::Blocked));
-        assert_eq!(chosen(Need { deletes: true, ..million() }), Filter(KindName::Counting));
-        assert_eq!(chosen(Need { window: true, ..million() }), Filter(KindName::Rotating));
-        assert_eq!(chosen(Need { growth: Growth::Unknown, ..million() }), Filter(KindName::Scalable));
-        assert_eq!(chosen(Need { growth: Growth::Unknown, ..Need::default() }), Filter(KindName::Scalable));
-        assert_eq!(chosen(Need { smallest_first: true, ..million() }), Filter(KindName::Classic));
+        assert_eq!(chosen(Need { must_be_right: true, ..million() }), TwoPhase(Kind::Blocked));
+        assert_eq!(chosen(Need { deletes: true, ..million() }), Filter(Kind::Cuckoo));
+        let growing = Need { deletes: true, growth: Growth::Unknown, ..million() };
+        assert_eq!(chosen(growing), Filter(Kind::GrowingCuckoo));
+        assert_eq!(chosen(Need { static_set: true, ..million() }), Filter(Kind::Fuse));
+        let least = Need { static_set: true, smallest_first: true, ..million() };
+        assert_eq!(chosen(least), Filter(Kind::Ribbon));
+        assert_eq!(chosen(Need { window: true, ..million() }), Filter(Kind::Rotating));
+        assert_eq!(chosen(Need { growth: Growth::Unknown, ..million() }), Filter(Kind::Scalable));
+        assert_eq!(chosen(Need { growth: Growth::Unknown, ..Need::default() }), Filter(Kind::Scalable));
+        assert_eq!(chosen(Need { smallest_first: true, ..million() }), Filter(Kind::Classic));
         // 1 M keys at 1 %: blocked needs 1.264 MB, classic 1.199 MB.
-        assert_eq!(chosen(Need { memory_bytes: Some(1_210_000), ..million() }), Filter(KindName::Classic));
+        assert_eq!(chosen(Need { memory_bytes: Some(1_210_000), ..million() }), Filter(Kind::Classic));
     }
 
     #[test]
-    fn kinds_of_later_versions_are_named_as_such() {
-        assert_eq!(advise(&Need { static_set: true, ..million() }).unwrap().better_later, Some(KindName::Fuse));
-        assert_eq!(advise(&Need { deletes: true, ..million() }).unwrap().better_later, Some(KindName::Cuckoo));
-        assert_eq!(advise(&million()).unwrap().better_later, None);
-        let window = advise(&Need { window: true, ..million() }).unwrap();
-        assert!(!KindName::Rotating.available());
-        assert_eq!(window.plan.unwrap().shape.kind, KindName::Blocked);
-        assert!(window.reasons[0].contains("not in this version"));
+    fn a_close_second_is_named() {
+        let second = |need: Need| advise(&need).unwrap().or_else;
+        assert_eq!(second(Need { static_set: true, ..million() }), Some(Kind::Ribbon));
+        assert_eq!(second(Need { deletes: true, ..million() }), Some(Kind::Counting));
+        assert_eq!(second(million()), None);
     }
 
     #[test]
@@ -461,9 +471,9 @@ mod tests {
         assert_eq!(planned(Growth::Fixed, false).items, 1_000_000);
         assert_eq!(planned(Growth::Some, false).items, 1_500_000);
         assert_eq!(planned(Growth::Known { factor: 4.0 }, false).items, 4_000_000);
-        assert_eq!(planned(Growth::Unknown, false).shape.kind, KindName::Scalable);
-        let counting = planned(Growth::Unknown, true);
-        assert_eq!((counting.items, counting.shape.kind), (3_000_000, KindName::Counting));
+        assert_eq!(planned(Growth::Unknown, false).shape.kind, Kind::Scalable);
+        let cuckoo = planned(Growth::Unknown, true);
+        assert_eq!((cuckoo.items, cuckoo.shape.kind), (1_000_000, Kind::GrowingCuckoo));
     }
 
     #[test]
@@ -530,7 +540,7 @@ mod tests {
         assert!((share - 50.0 / 198.0).abs() < 1e-3, "{share}");
         // Just above break-even it pays.
         let above = Need { absent_share: Some(share * 1.01), ..need.clone() };
-        assert_eq!(advise(&above).unwrap().choice, Choice::Filter(KindName::Blocked));
+        assert_eq!(advise(&above).unwrap().choice, Choice::Filter(Kind::Blocked));
         // A lookup cheaper than the filter never pays.
         let never = Need { absent_share: Some(1.0), lookup_cost_seconds: Some(10e-9), ..need };
         let savings = advise(&never).unwrap().savings.unwrap();

@@ -1,17 +1,27 @@
 //! [`AnyFilter`]: one enum over the kinds, for programs that learn the kind from a file or a user.
 
 use crate::bits::{Owned, Store};
-use crate::bloom::{Blocked, Classic, Counting, Partitioned, Scalable};
+use crate::bloom::{Blocked, Classic, Counting, Partitioned, Rotating, Scalable, Stable};
+use crate::cuckoo::{Cuckoo, GrowingCuckoo};
 use crate::error::{Error, ErrorKind, Result};
+use crate::foreign::{BfV1, Form, Guava, Parquet, RedisBloom, RedisCuckoo};
+use crate::fuse::Fuse;
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
 use crate::promise::WhenFull;
+use crate::quotient::Quotient;
+use crate::ribbon::Ribbon;
 
 /// A filter of any kind.
 ///
-/// Dispatch is by `match`, once per call and so once per batch.
+/// Dispatch is by `match`, once per call and so once per batch. What a kind cannot do is refused with
+/// [`ErrorKind::Unsupported`]; [`Kind`] says beforehand what it can ([`Kind::takes_inserts`], [`Kind::takes_removals`],
+/// [`Kind::grows`], [`Kind::merges`]) and what its "no" means ([`Kind::guarantee`]).
+///
+/// **Ask [`guarantee`](Self::guarantee) before you rely on a "no"**: a rotating filter speaks of its window alone, and a
+/// stable one proves nothing.
 #[non_exhaustive]
 #[derive(Debug)]
 pub enum AnyFilter<S: Store = Owned> {
@@ -25,8 +35,59 @@ pub enum AnyFilter<S: Store = Owned> {
     Counting(Counting<S>),
     /// A chain of stages that grows.
     Scalable(Scalable<S>),
+    /// Generations over a window of time.
+    Rotating(Rotating<S>),
+    /// Cells that decay.
+    Stable(Stable<S>),
+    /// Fingerprints in buckets.
+    Cuckoo(Cuckoo<S>),
+    /// A chain of cuckoo tables that grows.
+    GrowingCuckoo(GrowingCuckoo<S>),
+    /// Sorted remainders.
+    Quotient(Quotient<S>),
+    /// Three fingerprints that xor to the key's.
+    Fuse(Fuse<S>),
+    /// A system of equations over bits.
+    Ribbon(Ribbon<S>),
+    /// The `BFv1` wire form.
+    BfV1(BfV1<S>),
+    /// RedisBloom's Bloom filter.
+    RedisBloom(RedisBloom<S>),
+    /// RedisBloom's cuckoo filter.
+    RedisCuckoo(RedisCuckoo<S>),
+    /// Guava's `BloomFilter`.
+    Guava(Guava<S>),
+    /// Parquet's split-block filter.
+    Parquet(Parquet<S>),
 }
 
+/// Calls another macro with the names of all kinds, which are those of the variants and of [`Kind`].
+macro_rules! every_kind {
+    ($work:ident) => {
+        $work! {
+            Classic,
+            Blocked,
+            Partitioned,
+            Counting,
+            Scalable,
+            Rotating,
+            Stable,
+            Cuckoo,
+            GrowingCuckoo,
+            Quotient,
+            Fuse,
+            Ribbon,
+            BfV1,
+            RedisBloom,
+            RedisCuckoo,
+            Guava,
+            Parquet
+        }
+    };
+}
+pub(crate) use every_kind;
+
+/// The same call on whichever kind it is.
 macro_rules! on {
     ($any:expr, $filter:ident => $call:expr) => {
         match $any {
@@ -35,8 +96,62 @@ macro_rules! on {
             AnyFilter::Partitioned($filter) => $call,
             AnyFilter::Counting($filter) => $call,
             AnyFilter::Scalable($filter) => $call,
+            AnyFilter::Rotating($filter) => $call,
+            AnyFilter::Stable($filter) => $call,
+            AnyFilter::Cuckoo($filter) => $call,
+            AnyFilter::GrowingCuckoo($filter) => $call,
+            AnyFilter::Quotient($filter) => $call,
+            AnyFilter::Fuse($filter) => $call,
+            AnyFilter::Ribbon($filter) => $call,
+            AnyFilter::BfV1($filter) => $call,
+            AnyFilter::RedisBloom($filter) => $call,
+            AnyFilter::RedisCuckoo($filter) => $call,
+            AnyFilter::Guava($filter) => $call,
+            AnyFilter::Parquet($filter) => $call,
         }
     };
+}
+pub(crate) use on;
+
+/// The same for the kinds that take inserts; the others refuse.
+macro_rules! on_growable {
+    ($any:expr, $filter:ident => $call:expr) => {
+        match $any {
+            AnyFilter::Classic($filter) => $call,
+            AnyFilter::Blocked($filter) => $call,
+            AnyFilter::Partitioned($filter) => $call,
+            AnyFilter::Counting($filter) => $call,
+            AnyFilter::Scalable($filter) => $call,
+            AnyFilter::Rotating($filter) => $call,
+            AnyFilter::Stable($filter) => $call,
+            AnyFilter::Cuckoo($filter) => $call,
+            AnyFilter::GrowingCuckoo($filter) => $call,
+            AnyFilter::Quotient($filter) => $call,
+            AnyFilter::BfV1($filter) => $call,
+            AnyFilter::RedisBloom($filter) => $call,
+            AnyFilter::RedisCuckoo($filter) => $call,
+            AnyFilter::Guava($filter) => $call,
+            AnyFilter::Parquet($filter) => $call,
+            AnyFilter::Fuse(_) | AnyFilter::Ribbon(_) => Err(built_once($any.kind())),
+        }
+    };
+}
+
+/// What some kinds do without fail and others may refuse.
+trait Outcome<T> {
+    fn outcome(self) -> Result<T>;
+}
+
+impl<T> Outcome<T> for T {
+    fn outcome(self) -> Result<T> {
+        Ok(self)
+    }
+}
+
+impl<T> Outcome<T> for Result<T> {
+    fn outcome(self) -> Result<T> {
+        self
+    }
 }
 
 impl<S: Store> AnyFilter<S> {
@@ -135,13 +250,7 @@ impl<S: Store> AnyFilter<S> {
 
     /// The rate that the bits as they are will show. Reads all of them.
     pub fn estimated_rate(&self) -> Result<f64> {
-        match self {
-            AnyFilter::Classic(filter) => Ok(filter.estimated_rate()),
-            AnyFilter::Blocked(filter) => Ok(filter.estimated_rate()),
-            AnyFilter::Partitioned(filter) => Ok(filter.estimated_rate()),
-            AnyFilter::Counting(filter) => filter.estimated_rate(),
-            AnyFilter::Scalable(filter) => Ok(filter.estimated_rate()),
-        }
+        on!(self, filter => filter.estimated_rate().outcome())
     }
 
     /// The share of bits (or counters) that are set. Reads all of them.
@@ -158,53 +267,94 @@ impl<S: Store> AnyFilter<S> {
 }
 
 impl AnyFilter<Owned> {
-    /// Inserts a key; true if it was certainly new.
+    /// Inserts a key; true if it was certainly new. Refused by kinds that are built once.
     pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
-        on!(self, filter => filter.insert(key))
+        on_growable!(self, filter => filter.insert(key))
     }
 
     /// [`insert`](Self::insert) for a digest made under the filter's contract.
     pub fn insert_digest(&mut self, digest: Digest) -> Result<bool> {
-        on!(self, filter => filter.insert_digest(digest))
+        on_growable!(self, filter => filter.insert_digest(digest))
     }
 
     /// Inserts many keys at once; how many were certainly new.
     pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
-        on!(self, filter => filter.insert_batch(keys))
+        on_growable!(self, filter => filter.insert_batch(keys))
     }
 
     /// [`insert_batch`](Self::insert_batch) for digests.
     pub fn insert_digests(&mut self, digests: &[Digest]) -> Result<u64> {
-        on!(self, filter => filter.insert_digests(digests))
+        on_growable!(self, filter => filter.insert_digests(digests))
     }
 
     /// Inserts everything an iterator gives; how many were certainly new.
     pub fn insert_all<K: Key>(&mut self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
-        on!(self, filter => filter.insert_all(keys))
+        on_growable!(self, filter => filter.insert_all(keys))
     }
 
-    /// Forgets everything; a chain goes back to one stage.
+    /// Forgets everything; a chain goes back to one stage. Refused by kinds that are built once.
     pub fn clear(&mut self) -> Result<()> {
-        match self {
-            AnyFilter::Classic(filter) => filter.clear(),
-            AnyFilter::Blocked(filter) => filter.clear(),
-            AnyFilter::Partitioned(filter) => filter.clear(),
-            AnyFilter::Counting(filter) => filter.clear(),
-            AnyFilter::Scalable(filter) => filter.clear()?,
-        }
-        Ok(())
+        on_growable!(self, filter => Outcome::<()>::outcome(filter.clear()))
     }
 
     /// Removes a key, if the kind can; false if it was certainly absent.
     pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
         match self {
             AnyFilter::Counting(filter) => filter.remove(key),
+            AnyFilter::Cuckoo(filter) => filter.remove(key),
+            AnyFilter::GrowingCuckoo(filter) => filter.remove(key),
+            AnyFilter::Quotient(filter) => filter.remove(key),
+            AnyFilter::RedisCuckoo(filter) => filter.remove(key),
             other => Err(Error::new(
                 ErrorKind::Unsupported,
-                format!("a {} filter cannot remove keys: its bits are shared; use a counting filter", other.kind()),
+                format!(
+                    "a {} filter cannot remove keys: use a cuckoo, quotient or counting filter for keys that go again",
+                    other.kind()
+                ),
             )),
         }
     }
+
+    /// Reads a filter of another system, in the form that is named. RedisBloom's forms are dump files.
+    ///
+    /// Guava's and Parquet's forms do not say what their keys are: with the wrong encoding every answer would be "no".
+    pub fn from_foreign(bytes: &[u8], form: Form) -> Result<Self> {
+        Ok(match form {
+            Form::BfV1 => BfV1::from_foreign(bytes)?.into(),
+            Form::RedisBloom => RedisBloom::from_dump(bytes)?.into(),
+            Form::RedisCuckoo => RedisCuckoo::from_dump(bytes)?.into(),
+            Form::Guava(encoding) => Guava::from_foreign(bytes, encoding)?.into(),
+            Form::Parquet(encoding) => Parquet::from_foreign(bytes, encoding)?.into(),
+        })
+    }
+}
+
+impl<S: Store> AnyFilter<S> {
+    /// A filter of another system in its own form again, for that system to read. Refused for our own kinds.
+    pub fn to_foreign(&self) -> Result<Vec<u8>> {
+        match self {
+            AnyFilter::BfV1(filter) => filter.to_foreign(),
+            AnyFilter::RedisBloom(filter) => filter.to_dump(),
+            AnyFilter::RedisCuckoo(filter) => filter.to_dump(),
+            AnyFilter::Guava(filter) => filter.to_foreign(),
+            AnyFilter::Parquet(filter) => filter.to_foreign(),
+            ours => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "a {} filter is in no form but our own: save it, or build a filter in the form of the other system",
+                    ours.kind()
+                ),
+            )),
+        }
+    }
+}
+
+#[cold]
+fn built_once(kind: Kind) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("a {kind} filter is built once from all its keys and cannot be changed: build a new one from all keys"),
+    )
 }
 
 impl Clone for AnyFilter<Owned> {
@@ -222,4 +372,4 @@ macro_rules! from_kind {
         }
     )*};
 }
-from_kind!(Classic, Blocked, Partitioned, Counting, Scalable);
+every_kind!(from_kind);

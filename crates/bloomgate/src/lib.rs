@@ -94,10 +94,14 @@ pub use arch::path as simd_path;
 #[doc(hidden)]
 pub use arch::set_simd;
 pub use bits::{HugePages, Mapped, Owned, Shared};
-pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Scalable};
+pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Rotating, Scalable, Stable};
+pub use cuckoo::{Cuckoo, GrowingCuckoo};
 pub use error::{Error, ErrorKind, Result};
 pub use format::{Address, OpenOptions, SaveOptions};
+pub use fuse::Fuse;
 pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};
 pub use key::{Encoding, Key, Uuid};
 pub use kind::{Guarantee, Kind};
 pub use promise::WhenFull;
+pub use quotient::Quotient;
+pub use ribbon::Ribbon;

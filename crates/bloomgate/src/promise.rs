@@ -174,3 +174,11 @@ pub(crate) fn full(kind: Kind, capacity: u64) -> Error {
         ),
     )
 }
+
+#[cold]
+pub(crate) fn half_changed(kind: Kind) -> Error {
+    Error::new(
+        ErrorKind::Corrupt,
+        format!("a change of the {kind} filter ended half-way: it answers \"maybe\" and is not copied; build it again"),
+    )
+}

@@ -1,82 +1,7 @@
 //! The words of a need and of its answer.
 
 use super::Shape;
-use std::fmt;
-
-/// The kinds of filter by name, those of later versions included.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KindName {
-    /// All probes of a key in one cache line: the fastest.
-    Blocked,
-    /// Bits anywhere: the smallest Bloom filter that can be added to.
-    Classic,
-    /// A slice of bits for each hash.
-    Partitioned,
-    /// Counters instead of bits: keys can be removed.
-    Counting,
-    /// A chain that grows with its keys.
-    Scalable,
-    /// Generations that age out together.
-    Rotating,
-    /// Forgets at random at a steady rate.
-    Stable,
-    /// Fingerprints in buckets: removal at fewer bits than counters.
-    Cuckoo,
-    /// Fingerprints in runs: removal, merging and growth.
-    Quotient,
-    /// Built once from all keys, 9 bits a key at 0.4 %.
-    Fuse,
-    /// Built once from all keys, within a few percent of the least possible bits.
-    Ribbon,
-}
-
-impl KindName {
-    /// Every kind, those of this version first.
-    pub const ALL: [Self; 11] = [
-        Self::Blocked,
-        Self::Classic,
-        Self::Partitioned,
-        Self::Counting,
-        Self::Scalable,
-        Self::Rotating,
-        Self::Stable,
-        Self::Cuckoo,
-        Self::Quotient,
-        Self::Fuse,
-        Self::Ribbon,
-    ];
-
-    /// Whether this version has it.
-    #[must_use]
-    pub fn available(self) -> bool {
-        matches!(self, Self::Blocked | Self::Classic | Self::Partitioned | Self::Counting | Self::Scalable)
-    }
-
-    /// Its name in lower case.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Blocked => "blocked",
-            Self::Classic => "classic",
-            Self::Partitioned => "partitioned",
-            Self::Counting => "counting",
-            Self::Scalable => "scalable",
-            Self::Rotating => "rotating",
-            Self::Stable => "stable",
-            Self::Cuckoo => "cuckoo",
-            Self::Quotient => "quotient",
-            Self::Fuse => "fuse",
-            Self::Ribbon => "ribbon",
-        }
-    }
-}
-
-impl fmt::Display for KindName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
+use crate::kind::Kind;
 
 /// How the set will grow after the filter is made.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -152,9 +77,9 @@ pub struct Need {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Choice {
     /// A filter of this kind.
-    Filter(KindName),
+    Filter(Kind),
     /// A filter first, and the truth asked whenever it says "maybe".
-    TwoPhase(KindName),
+    TwoPhase(Kind),
     /// A hash set: small enough to hold the keys, and never wrong.
     HashSet,
     /// A bitmap of integers, compressed if there are gaps (Roaring).
@@ -181,7 +106,7 @@ pub struct Plan {
     pub headroom: f64,
     /// The rate that it promises.
     pub rate: f64,
-    /// Its shape; what stands in for it when the chosen kind is not in this version.
+    /// Its shape.
     pub shape: Shape,
     /// Bits for each planned key.
     pub bits_per_key: f64,
@@ -225,6 +150,6 @@ pub struct Advice {
     pub plan: Option<Plan>,
     /// What it saves; nothing unless the share of absent keys and the cost of a lookup are given.
     pub savings: Option<Savings>,
-    /// A kind that would fit better and is not in this version.
-    pub better_later: Option<KindName>,
+    /// The second choice, if another kind is close.
+    pub or_else: Option<Kind>,
 }

@@ -126,6 +126,12 @@ impl Version {
         self.wait_and(ask)
     }
 
+    /// Runs `work` while no change can be made, as for a copy of all cells; `None` if an earlier change ended half-way.
+    pub fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
+        let _alone = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        (self.number.load(Ordering::Relaxed) & 1 == 0).then(work)
+    }
+
     /// Asks while no writer can come; false if the last one ended half-way.
     #[cold]
     fn wait_and(&self, mut ask: impl FnMut() -> bool) -> bool {

@@ -324,6 +324,12 @@ impl<S: Store> Counting<S> {
         &self.layout
     }
 
+    /// Runs `work` while nobody can change a counter.
+    pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> T {
+        let _alone = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        work()
+    }
+
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }
@@ -493,7 +499,7 @@ impl Counting<Owned> {
     }
 
     pub(crate) fn set_len(&mut self, len: u64) {
-        self.count = len;
+        *self.count.get_mut() = len;
     }
 
     fn raise(&mut self, digest: Digest) -> bool {

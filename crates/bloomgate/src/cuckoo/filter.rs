@@ -197,6 +197,11 @@ impl<S: Store> Cuckoo<S> {
     }
 
     #[allow(dead_code)] // for the file format
+    /// Runs `work` while nobody can change the filter; refused if an earlier change ended half-way.
+    pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        self.version.at_rest(work).ok_or_else(|| crate::promise::half_changed(Kind::Cuckoo))
+    }
+
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }

@@ -269,6 +269,16 @@ impl<S: Store> GrowingCuckoo<S> {
     }
 
     #[allow(dead_code)] // for the file format
+    /// Runs `work` while nobody can change the chain.
+    pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        let _one_at_a_time = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Writers of a stage hold the lock of the chain: one that ended half-way shows in its stage.
+        for stage in self.each_stage() {
+            stage.at_rest(|| ())?;
+        }
+        Ok(work())
+    }
+
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::chunks::Frames;
 use super::{bfv1, redis_bloom, redis_cuckoo};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Contract;
 use crate::key::{Encoding, quoted};
 use crate::kind::Kind;
 
@@ -46,6 +47,19 @@ impl Form {
             Form::Guava(_) => Kind::Guava,
             Form::Parquet(_) => Kind::Parquet,
         }
+    }
+
+    /// How keys become digests in this form: its own hash, without a secret, over keys of its encoding.
+    #[must_use]
+    pub fn contract(self) -> Contract {
+        let contract = match self {
+            Form::BfV1 => Contract::blake2b_64_double(),
+            Form::RedisBloom => Contract::murmur64a_pair(),
+            Form::RedisCuckoo => Contract::murmur64a(),
+            Form::Guava(_) => Contract::murmur3(0),
+            Form::Parquet(_) => Contract::xxh64(),
+        };
+        contract.with_encoding(self.encoding())
     }
 
     /// The encoding of the keys: bytes where the form leaves no choice.

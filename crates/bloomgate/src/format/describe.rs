@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use super::address::{Address, Addressing};
 use super::agreement::{read_contract, verify_sentinels};
@@ -11,7 +12,7 @@ use super::frame::Section;
 use super::load::{in_file, plain_file};
 use super::read::{Limits, SectionReader};
 use super::sections::{Codec, SectionType};
-use super::shapes::{Cells, Plan, Rule};
+use super::shapes::{Cells, Chain, Plan, Rule};
 use crate::bloom::CounterBits;
 use crate::bloom::layout::sealed::Layout as _;
 use crate::bloom::layout::{AnyLayout, Layout};
@@ -59,7 +60,7 @@ pub struct Description {
     pub size_in_bytes: u64,
     /// Whether a payload is compressed: such a file must be loaded and cannot be mapped.
     pub compressed: bool,
-    /// How the chain grows, if it is one.
+    /// What makes its parts, if it is a chain.
     pub chain: Option<ChainDescription>,
     /// The one part of a filter, or the stages of a chain.
     pub parts: Vec<PartDescription>,
@@ -67,18 +68,55 @@ pub struct Description {
     pub sections: Vec<SectionDescription>,
 }
 
-/// How a chain grows.
+/// What makes the parts of a chain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct ChainDescription {
-    /// The kind of the stages.
-    pub stage_kind: Kind,
-    /// The keys of the first stage.
-    pub first: u64,
-    /// How much larger each stage is than the one before.
-    pub growth: f64,
-    /// How the rate is shared out.
-    pub tightening: Tightening,
+pub enum ChainDescription {
+    /// Each stage is larger than the one before.
+    Grows {
+        /// The kind of the stages.
+        stage_kind: Kind,
+        /// The keys of the first stage.
+        first: u64,
+        /// How much larger each stage is than the one before.
+        growth: f64,
+        /// How the rate is shared out.
+        tightening: Tightening,
+    },
+    /// Generations of one size, oldest first, of which the oldest goes when its time has passed.
+    Rotates {
+        /// How long a key is kept at least.
+        window: Duration,
+        /// Generations of a window; one more is in the ring.
+        generations: u32,
+        /// For how long the youngest has been filled.
+        elapsed: Duration,
+        /// The clock when it was last read, since whatever beginning the program chose.
+        clock: Option<Duration>,
+    },
+}
+
+fn describe_chain(rule: &Rule) -> ChainDescription {
+    match rule {
+        Rule::Scalable(growth) => ChainDescription::Grows {
+            stage_kind: growth.stages,
+            first: growth.first,
+            growth: growth.factor,
+            tightening: growth.tightening,
+        },
+        Rule::GrowingCuckoo(growth) => ChainDescription::Grows {
+            stage_kind: Kind::Cuckoo,
+            first: growth.first,
+            growth: growth.factor,
+            tightening: growth.tightening,
+        },
+        Rule::Rotating(rule, state) => ChainDescription::Rotates {
+            window: Duration::from_nanos(rule.window_ns()),
+            generations: rule.generations(),
+            elapsed: Duration::from_nanos(state.elapsed_ns),
+            clock: state.clock_ns.map(Duration::from_nanos),
+        },
+    }
 }
 
 /// One payload and what it was made for.
@@ -141,6 +179,54 @@ pub enum Dimensions {
         /// The width of a counter.
         counter_bits: CounterBits,
     },
+    /// Cells of two bits that decay.
+    Stable {
+        /// Lines of 256 cells.
+        lines: u64,
+        /// Lines that a key sets cells in.
+        lines_per_key: u32,
+        /// Insertions in which every cell is lowered once.
+        round: u64,
+    },
+    /// Fingerprints in buckets of four.
+    Cuckoo {
+        /// Buckets.
+        buckets: u64,
+        /// The bits of a fingerprint.
+        fingerprint_bits: u32,
+    },
+    /// Remainders in slots.
+    Quotient {
+        /// Home slots.
+        slots: u64,
+        /// Fingerprints that share a home slot.
+        interval: u64,
+        /// The bits of a remainder.
+        remainder_bits: u32,
+    },
+    /// Cells of which three xor to a key's fingerprint.
+    Fuse {
+        /// Cells.
+        cells: u64,
+        /// The bits of a cell.
+        fingerprint_bits: u32,
+        /// Tables side by side.
+        shards: u64,
+    },
+    /// Columns of a system of equations.
+    Ribbon {
+        /// Columns of all layers.
+        columns: u64,
+        /// Layers.
+        layers: u32,
+        /// The bits of a column.
+        result_bits: u32,
+    },
+    /// A foreign form: its bits or slots, in its own order.
+    Foreign {
+        /// The words that hold them.
+        words: u64,
+    },
 }
 
 impl fmt::Display for Dimensions {
@@ -155,6 +241,22 @@ impl fmt::Display for Dimensions {
             Self::Counting { lines, lines_per_key, counter_bits } => {
                 write!(f, "{lines} lines of 512 counters of {} bits, {lines_per_key} per key", counter_bits.bits())
             }
+            Self::Stable { lines, lines_per_key, round } => {
+                write!(f, "{lines} lines of 256 cells, {lines_per_key} per key, lowered once in {round} insertions")
+            }
+            Self::Cuckoo { buckets, fingerprint_bits } => {
+                write!(f, "{buckets} buckets of 4 fingerprints of {fingerprint_bits} bits")
+            }
+            Self::Quotient { slots, interval, remainder_bits } => {
+                write!(f, "{slots} slots of {interval} fingerprints, remainders of {remainder_bits} bits")
+            }
+            Self::Fuse { cells, fingerprint_bits, shards } => {
+                write!(f, "{cells} cells of {fingerprint_bits} bits in {shards} tables")
+            }
+            Self::Ribbon { columns, layers, result_bits } => {
+                write!(f, "{columns} columns of {result_bits} bits in {layers} layers")
+            }
+            Self::Foreign { words } => write!(f, "{words} words in its own order"),
         }
     }
 }
@@ -243,7 +345,11 @@ fn describe<R: Read>(reader: R, length: u64) -> Result<Description> {
         seed: contract.seed,
         secret: contract.secret.map(|(id, _)| id),
         sentinels_agree,
-        capacity: parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.capacity)),
+        capacity: match plan.chain {
+            // A ring is made for the keys of its window; one generation more is in it.
+            Some(Chain { rule: Rule::Rotating(..), promise }) => promise.capacity,
+            _ => parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.capacity)),
+        },
         rate,
         when_full,
         len: parts.iter().fold(0, |sum: u64, part| sum.saturating_add(part.len)),
@@ -253,14 +359,7 @@ fn describe<R: Read>(reader: R, length: u64) -> Result<Description> {
         },
         size_in_bytes: parts.iter().map(|part| part.size_in_bytes).sum(),
         compressed: parts.iter().any(|part| part.codec != Codec::Raw),
-        chain: plan.chain.map(|chain| match chain.rule {
-            Rule::Scalable(growth) => ChainDescription {
-                stage_kind: growth.stages,
-                first: growth.first,
-                growth: growth.factor,
-                tightening: growth.tightening,
-            },
-        }),
+        chain: plan.chain.map(|chain| describe_chain(&chain.rule)),
         sections: sections.collect(),
         parts,
     })
@@ -280,6 +379,28 @@ fn dimensions(cells: &Cells) -> Dimensions {
         Cells::Counters(layout, width) => {
             Dimensions::Counting { lines: layout.lines(), lines_per_key: layout.lines_per_key(), counter_bits: *width }
         }
+        Cells::Stable(shape) => {
+            Dimensions::Stable { lines: shape.lines(), lines_per_key: shape.lines_per_key(), round: shape.round() }
+        }
+        Cells::Cuckoo(shape) => {
+            Dimensions::Cuckoo { buckets: shape.buckets(), fingerprint_bits: shape.fingerprint_bits() }
+        }
+        Cells::Quotient(shape) => Dimensions::Quotient {
+            slots: shape.slots(),
+            interval: shape.interval(),
+            remainder_bits: shape.remainder_bits(),
+        },
+        Cells::Fuse(shape) => Dimensions::Fuse {
+            cells: shape.cells(),
+            fingerprint_bits: shape.fingerprint_bits(),
+            shards: shape.shards(),
+        },
+        Cells::Ribbon(shape) => Dimensions::Ribbon {
+            columns: shape.columns().iter().sum(),
+            layers: shape.columns().len() as u32,
+            result_bits: shape.result_bits(),
+        },
+        Cells::Foreign(_) => Dimensions::Foreign { words: cells.words() },
     }
 }
 
@@ -291,7 +412,8 @@ fn expected_rate(cells: &Cells, len: u64) -> f64 {
     match cells {
         Cells::Bits(AnyLayout::Classic(layout)) => after(layout, len),
         Cells::Bits(AnyLayout::Blocked(layout)) => after(layout, len),
-        Cells::Counters(layout, _) => layout.expected_rate(len),
         Cells::Bits(AnyLayout::Partitioned(layout)) => after(layout, len),
+        // These count every key that is in.
+        _ => cells.kept(len),
     }
 }

@@ -4,15 +4,22 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use super::address::Address;
+use super::atomic_file::write_atomically;
 use super::load::{self, OpenOptions};
 use super::save::{self, SaveOptions};
 use crate::any::AnyFilter;
 use crate::bits::{Damage, Mapped, Owned, Store};
-use crate::bloom::{Bloom, Counting, Layout, Scalable};
+use crate::bloom::{Bloom, Counting, Layout, Rotating, Scalable, Stable};
+use crate::cuckoo::{Cuckoo, GrowingCuckoo};
 use crate::error::{Error, ErrorKind, Result};
+use crate::foreign::Foreign;
+use crate::fuse::Fuse;
 use crate::hash::Secret;
+use crate::quotient::Quotient;
+use crate::ribbon::Ribbon;
 
 use super::filed::Filed;
+use super::shapes::AForm;
 
 macro_rules! savers {
     () => {
@@ -56,7 +63,7 @@ macro_rules! savers {
 }
 
 macro_rules! loaders {
-    () => {
+    ($open:path, $from_bytes:path) => {
         /// Loads a filter from its file, verified whole. A keyed filter needs [`open_keyed`](Self::open_keyed).
         #[doc(alias = "load")]
         #[doc(alias = "deserialize")]
@@ -71,7 +78,7 @@ macro_rules! loaders {
 
         /// [`open`](Self::open) with a secret, limits or an expected contract.
         pub fn open_with(path: impl AsRef<Path>, options: &OpenOptions<'_>) -> Result<Self> {
-            load::open(path.as_ref(), options)
+            $open(path.as_ref(), options)
         }
 
         /// Loads a filter from the bytes of its file, which must be all of them and no more.
@@ -86,7 +93,7 @@ macro_rules! loaders {
 
         /// [`from_bytes`](Self::from_bytes) with a secret, limits or an expected contract.
         pub fn from_bytes_with(bytes: &[u8], options: &OpenOptions<'_>) -> Result<Self> {
-            load::from_bytes(bytes, options)
+            $from_bytes(bytes, options)
         }
 
         /// Loads a filter from a stream and reads not one byte after its end: give `&mut reader` to go on from there.
@@ -162,7 +169,7 @@ impl<L: Layout, S: Store> Bloom<L, S> {
 
 /// Loading.
 impl<L: Layout> Bloom<L, Owned> {
-    loaders!();
+    loaders!(load::open, load::from_bytes);
 }
 
 /// Querying in place.
@@ -179,7 +186,7 @@ macro_rules! doors {
 
         /// Loading.
         impl $filter<Owned> {
-            loaders!();
+            loaders!(load::open, load::from_bytes);
         }
 
         /// Querying in place.
@@ -188,4 +195,48 @@ macro_rules! doors {
         }
     )*};
 }
-doors!(Counting, Scalable, AnyFilter);
+doors!(Counting, Scalable, Rotating, Stable, Cuckoo, GrowingCuckoo, Quotient, Fuse, Ribbon);
+
+/// Saving in our own form, with checksums and a contract.
+#[allow(private_bounds)]
+impl<F: AForm, S: Store> Foreign<F, S> {
+    savers!();
+}
+
+/// Loading from our own form.
+#[allow(private_bounds)]
+impl<F: AForm> Foreign<F, Owned> {
+    loaders!(load::open, load::from_bytes);
+}
+
+/// Querying in place.
+#[allow(private_bounds)]
+impl<F: AForm> Foreign<F, Mapped> {
+    mappers!();
+}
+
+/// Saving, in our own form; [`to_foreign`](AnyFilter::to_foreign) writes a foreign filter in its own.
+impl<S: Store> AnyFilter<S> {
+    savers!();
+
+    /// Saves a filter of another system in its own form, for that system to read: written beside, synced and renamed.
+    /// Gives the address of the file. Refused for our own kinds.
+    pub fn save_foreign(&self, path: impl AsRef<Path>) -> Result<Address> {
+        let bytes = self.to_foreign()?;
+        write_atomically(path.as_ref(), |out| {
+            out.write_all(&bytes).map_err(|e| Error::io(format!("writing {}", path.as_ref().display()), e))
+        })?;
+        Ok(Address::of(&bytes))
+    }
+}
+
+/// Loading. `open` and `from_bytes` recognise `BFv1` and RedisBloom dump files too; Guava's and Parquet's forms carry no
+/// mark and no encoding, and have to be named: [`from_foreign`](AnyFilter::from_foreign).
+impl AnyFilter<Owned> {
+    loaders!(load::open_any, load::any_from_bytes);
+}
+
+/// Querying in place.
+impl AnyFilter<Mapped> {
+    mappers!();
+}

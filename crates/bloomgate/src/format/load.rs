@@ -2,20 +2,22 @@
 //! words stay in the file.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::Path;
 
 use super::agreement::{open_contract, read_contract, verify_sentinels};
 use super::filed::Filed;
-use super::frame::corrupt;
+use super::frame::{MAGIC, corrupt};
 use super::read::{Head, Limits, MemoryFile, SectionReader};
 use super::sections::Codec;
 use super::shapes::Plan;
 use super::sums::CHUNK_LEN;
+use crate::any::AnyFilter;
 use crate::bits::mapped::{CHUNK_BYTES, Region};
 use crate::bits::sealed::Sealed as _;
 use crate::bits::{Mapped, Owned};
 use crate::error::{Error, ErrorKind, Result};
+use crate::foreign::{self, Form};
 use crate::hash::{Contract, Secret};
 use crate::kind::Kind;
 
@@ -169,6 +171,57 @@ pub(crate) fn from_bytes<F: Filed<Owned>>(bytes: &[u8], options: &OpenOptions<'_
     load(SectionReader::from_slice(bytes, options.limits)?, options)
 }
 
+/// [`open`] for a filter of any kind: other systems' files are recognised where they can be.
+pub(crate) fn open_any(path: &Path, options: &OpenOptions<'_>) -> Result<AnyFilter> {
+    let (mut file, length) = plain_file(path)?;
+    let doing = || format!("reading {}", path.display());
+    let ours = is_ours(&mut file).map_err(|e| Error::io(doing(), e))?;
+    if ours || length > options.limits.unwrap_or_else(|| Limits::for_file(length)).max_payload_bytes {
+        return in_file(path, SectionReader::from_file(file, options.limits).and_then(|file| load(file, options)));
+    }
+    // As much memory as the file is long, and no more if it grows meanwhile.
+    let mut bytes = Vec::new();
+    (&file).take(length).read_to_end(&mut bytes).map_err(|e| Error::io(doing(), e))?;
+    in_file(path, any_from_bytes(&bytes, options))
+}
+
+/// The form of another system that a file certainly is in, if it is not ours: reads the file if it might be.
+pub fn recognise(path: impl AsRef<Path>) -> Result<Option<Form>> {
+    let path = path.as_ref();
+    let (mut file, length) = plain_file(path)?;
+    let doing = || format!("reading {}", path.display());
+    if is_ours(&mut file).map_err(|e| Error::io(doing(), e))? {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    (&file).take(length).read_to_end(&mut bytes).map_err(|e| Error::io(doing(), e))?;
+    Ok(foreign::detect(&bytes))
+}
+
+/// Whether a file begins as ours do; leaves it at its beginning.
+fn is_ours(file: &mut File) -> std::io::Result<bool> {
+    let mut start = Vec::new();
+    (&*file).take(MAGIC.len() as u64).read_to_end(&mut start)?;
+    file.rewind()?;
+    Ok(start == MAGIC)
+}
+
+/// [`from_bytes`] for a filter of any kind.
+pub(crate) fn any_from_bytes(bytes: &[u8], options: &OpenOptions<'_>) -> Result<AnyFilter> {
+    if bytes.starts_with(&MAGIC) {
+        return from_bytes(bytes, options);
+    }
+    let Some(form) = foreign::detect(bytes) else { return from_bytes(bytes, options) };
+    let filter = AnyFilter::from_foreign(bytes, form)?;
+    if let Some(wanted) = options.contract.filter(|wanted| *wanted != filter.contract()) {
+        return Err(Error::new(
+            ErrorKind::Contract,
+            format!("a filter in the form {form} has its own contract, {}; {wanted} was expected", filter.contract()),
+        ));
+    }
+    Ok(filter)
+}
+
 pub(crate) fn read_from<F: Filed<Owned>>(reader: impl Read, options: &OpenOptions<'_>) -> Result<F> {
     load(SectionReader::new(reader, options.limits.unwrap_or_default())?, options)
 }
@@ -202,6 +255,15 @@ fn map_region<F: Filed<Mapped>>(region: std::io::Result<Region>, length: u64, op
     let region = region.map_err(|e| Error::io("mapping a filter file", e))?;
     // The real length of what is mapped, which may be less by now; and never the one byte that nothing was padded to.
     let bytes = region.bytes().get(..length as usize).unwrap_or(region.bytes());
+    if F::KIND.is_none()
+        && !bytes.starts_with(&MAGIC)
+        && let Some(form) = foreign::detect(bytes)
+    {
+        // It has no checksums by which it could be verified as it is touched.
+        let message =
+            format!("a filter in the form {form} cannot be queried in place: load the file instead of mapping it");
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
     let file = MemoryFile::open(bytes, options.limits.unwrap_or_else(|| Limits::for_file(length)))?;
     let head = file.head();
     let (contract, plan) = agree::<F, Mapped>(head, options)?;

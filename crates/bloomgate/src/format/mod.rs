@@ -88,7 +88,7 @@ pub use describe::{
 };
 pub use fields::{FieldReader, FieldWriter, Tag};
 pub use frame::{FORMAT_VERSION, Frame, HEADER_LEN, Header, MAGIC, MAX_SECTIONS, Section};
-pub use load::OpenOptions;
+pub use load::{OpenOptions, recognise};
 pub use read::{Head, Limits, MemoryFile, Payload, SectionReader, Sink};
 pub use save::{Compression, SaveOptions};
 pub use sections::{Codec, SectionFlags, SectionType};

@@ -138,10 +138,12 @@ pub(crate) fn write_under<S: Store, F: Filed<S>>(
     options: &SaveOptions,
     out: &mut dyn Write,
 ) -> Result<Address> {
-    let (chain, pieces) = filter.pieces();
-    let (pieces, stores): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
-    let plan = Plan { chain, pieces };
-    let words = stores.into_iter().map(Words::of).collect::<Result<Vec<_>>>()?;
+    // Whatever others may change is copied here, while they cannot.
+    let (plan, words) = filter.at_rest(|(chain, pieces)| {
+        let (pieces, stores): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
+        (Plan { chain, pieces }, stores.into_iter().map(Words::of).collect::<Result<Vec<_>>>())
+    })?;
+    let words = words?;
     let mut file = FrameWriter::new();
     for (kind, part, body) in sections {
         file.section(kind, part, body);

@@ -322,6 +322,12 @@ impl<S: Store> Quotient<S> {
         &self.table().shape
     }
 
+    /// Runs `work` while nobody can change the filter; refused if an earlier change ended half-way.
+    pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
+        let _no_growth = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        self.version.at_rest(work).ok_or_else(|| crate::promise::half_changed(Kind::Quotient))
+    }
+
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }

@@ -43,7 +43,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use builder::RotatingBuilder;
+pub use builder::{DEFAULT_GENERATIONS, RotatingBuilder};
 pub use clock::{MAX_GENERATIONS, MAX_WINDOW, MIN_WINDOW, RotatingRule, RotatingState};
 
 use std::fmt;

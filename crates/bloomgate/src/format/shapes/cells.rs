@@ -2,18 +2,29 @@
 
 use super::super::fields::{FieldReader, FieldWriter, Tag};
 use super::super::frame::corrupt;
+use super::foreign::AnyForm;
 use super::tags::*;
 use crate::bloom::layout::AnyLayout;
 use crate::bloom::layout::sealed::Layout as _;
-use crate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Counting, PartitionedLayout};
+use crate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Counting, PartitionedLayout, StableShape};
+use crate::cuckoo::CuckooShape;
 use crate::error::Result;
+use crate::fuse::FuseShape;
 use crate::kind::Kind;
+use crate::quotient::QuotientShape;
+use crate::ribbon::RibbonShape;
 
 /// The words of one payload and what they mean.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cells {
     Bits(AnyLayout),
     Counters(BlockedLayout, CounterBits),
+    Stable(StableShape),
+    Cuckoo(CuckooShape),
+    Quotient(QuotientShape),
+    Fuse(FuseShape),
+    Ribbon(RibbonShape),
+    Foreign(AnyForm),
 }
 
 impl Cells {
@@ -23,6 +34,12 @@ impl Cells {
             Self::Bits(AnyLayout::Blocked(_)) => Kind::Blocked,
             Self::Bits(AnyLayout::Partitioned(_)) => Kind::Partitioned,
             Self::Counters(..) => Kind::Counting,
+            Self::Stable(_) => Kind::Stable,
+            Self::Cuckoo(_) => Kind::Cuckoo,
+            Self::Quotient(_) => Kind::Quotient,
+            Self::Fuse(_) => Kind::Fuse,
+            Self::Ribbon(_) => Kind::Ribbon,
+            Self::Foreign(form) => form.kind(),
         }
     }
 
@@ -34,6 +51,12 @@ impl Cells {
             Self::Bits(AnyLayout::Partitioned(layout)) => layout.words(),
             // Lines are at most 2^50, so this does not overflow.
             Self::Counters(layout, width) => Counting::<crate::Owned>::words_of(layout, *width).unwrap_or(u64::MAX / 8),
+            Self::Stable(shape) => shape.words(),
+            Self::Cuckoo(shape) => shape.words(),
+            Self::Quotient(shape) => shape.words(),
+            Self::Fuse(shape) => shape.words(),
+            Self::Ribbon(shape) => shape.words(),
+            Self::Foreign(form) => form.words(),
         }
     }
 
@@ -43,6 +66,12 @@ impl Cells {
             Self::Bits(AnyLayout::Classic(layout)) => layout.bits(),
             Self::Bits(AnyLayout::Partitioned(layout)) => layout.bits(),
             Self::Bits(AnyLayout::Blocked(_)) | Self::Counters(..) => 0,
+            Self::Stable(shape) => return shape.spare(),
+            Self::Cuckoo(shape) => return shape.spare(),
+            Self::Quotient(shape) => return shape.spare(),
+            Self::Fuse(shape) => return shape.spare(),
+            Self::Ribbon(shape) => return shape.spare(),
+            Self::Foreign(form) => return form.spare(),
         };
         if bits % 64 == 0 { 0 } else { u64::MAX << (bits % 64) }
     }
@@ -75,6 +104,26 @@ impl Cells {
                 line_fields(fields, layout);
                 fields.u16(COUNTER_BITS, width.bits() as u16);
             }
+            Self::Stable(shape) => {
+                fields.u32(LINES_PER_KEY, shape.lines_per_key()).u64(ROWS, shape.rows()).u64(ROUND, shape.round());
+            }
+            Self::Cuckoo(shape) => {
+                fields.u64(BUCKETS, shape.buckets()).u32(FINGERPRINT_BITS, shape.fingerprint_bits());
+            }
+            Self::Quotient(shape) => {
+                fields.u64(SLOTS, shape.slots()).u64(INTERVAL, shape.interval());
+            }
+            Self::Fuse(shape) => {
+                fields.u32(FINGERPRINT_BITS, shape.fingerprint_bits()).u64(SEGMENT_LENGTH, shape.segment_length());
+                fields.u64(SEGMENT_COUNT, shape.segment_count()).u64(SHARDS, shape.shards()).u64(SEED, shape.seed());
+            }
+            Self::Ribbon(shape) => {
+                let columns: Vec<u8> = shape.columns().iter().flat_map(|columns| columns.to_le_bytes()).collect();
+                fields.u64(SEED, shape.seed()).u32(RESULT_BITS, shape.result_bits()).bytes(COLUMNS, &columns);
+            }
+            Self::Foreign(form) => {
+                fields.bytes(FOREIGN_HEADER, &form.header());
+            }
         }
     }
 
@@ -85,16 +134,28 @@ impl Cells {
             Kind::Blocked => &[LINES, LINES_PER_KEY, PAIRED],
             Kind::Partitioned => &[HASHES, SLICE_BITS],
             Kind::Counting => &[LINES, LINES_PER_KEY, PAIRED, COUNTER_BITS],
+            Kind::Stable => &[ROWS, LINES_PER_KEY, ROUND],
+            Kind::Cuckoo => &[BUCKETS, FINGERPRINT_BITS],
+            Kind::Quotient => &[SLOTS, INTERVAL],
+            Kind::Fuse => &[FINGERPRINT_BITS, SEGMENT_LENGTH, SEGMENT_COUNT, SHARDS, SEED],
+            Kind::Ribbon => &[RESULT_BITS, SEED, COLUMNS],
+            kind if kind.is_foreign() => &[FOREIGN_HEADER],
             _ => &[],
         }
     }
 
     /// The rate that the cells keep with so many keys.
-    pub(super) fn kept(&self, items: u64) -> f64 {
+    pub(crate) fn kept(&self, items: u64) -> f64 {
         match self {
             Self::Bits(AnyLayout::Classic(layout)) => layout.expected_rate(items),
             Self::Bits(AnyLayout::Blocked(layout)) | Self::Counters(layout, _) => layout.expected_rate(items),
             Self::Bits(AnyLayout::Partitioned(layout)) => layout.expected_rate(items),
+            Self::Stable(shape) => shape.expected_rate(items),
+            Self::Cuckoo(shape) => shape.expected_rate(items),
+            Self::Quotient(shape) => shape.expected_rate(items),
+            Self::Fuse(shape) => shape.expected_rate(items),
+            Self::Ribbon(shape) => shape.expected_rate(items),
+            Self::Foreign(form) => form.expected_rate(items),
         }
     }
 
@@ -128,7 +189,32 @@ impl Cells {
                 })?;
                 Self::Counters(layout, width)
             }
-            other => return Err(corrupt(format!("SHAPE: a {other} filter inside a part"))),
+            Kind::Stable => {
+                Self::Stable(StableShape::new(fields.u64(ROWS)?, fields.u32(LINES_PER_KEY)?, fields.u64(ROUND)?)?)
+            }
+            Kind::Cuckoo => Self::Cuckoo(CuckooShape::new(fields.u64(BUCKETS)?, fields.u32(FINGERPRINT_BITS)?)?),
+            Kind::Quotient => Self::Quotient(QuotientShape::new(fields.u64(SLOTS)?, fields.u64(INTERVAL)?)?),
+            Kind::Fuse => Self::Fuse(FuseShape::new(
+                fields.u32(FINGERPRINT_BITS)?,
+                fields.u64(SEGMENT_LENGTH)?,
+                fields.u64(SEGMENT_COUNT)?,
+                fields.u64(SHARDS)?,
+                fields.u64(SEED)?,
+            )?),
+            Kind::Ribbon => {
+                let (columns, rest) = fields.bytes(COLUMNS)?.as_chunks::<8>();
+                if !rest.is_empty() || columns.len() > RibbonShape::MAX_LAYERS {
+                    return Err(corrupt(format!(
+                        "SHAPE: field 97 (columns) has {} bytes; up to {} numbers of 8 expected",
+                        columns.len() * 8 + rest.len(),
+                        RibbonShape::MAX_LAYERS
+                    )));
+                }
+                let columns: Vec<u64> = columns.iter().map(|columns| u64::from_le_bytes(*columns)).collect();
+                Self::Ribbon(RibbonShape::new(fields.u32(RESULT_BITS)?, fields.u64(SEED)?, &columns)?)
+            }
+            kind if kind.is_foreign() => Self::Foreign(AnyForm::read(kind, fields.bytes(FOREIGN_HEADER)?)?),
+            other => return Err(corrupt(format!("SHAPE: a {other} filter where a single part is expected"))),
         })
     }
 }

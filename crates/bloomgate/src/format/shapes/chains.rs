@@ -3,9 +3,12 @@
 use super::super::fields::{FieldReader, FieldWriter, Tag};
 use super::super::frame::corrupt;
 use super::super::read::Head;
+use super::super::sections::SectionType;
 use super::tags::*;
 use super::{Plan, outside, read_piece, read_promise, shape_fields, shape_kind};
+use crate::bloom::rotating::{RotatingRule, RotatingState, generation_promise};
 use crate::bloom::scalable::{Growth, MAX_STAGES, check_growth, check_shares};
+use crate::cuckoo::Growth as CuckooGrowth;
 use crate::error::Result;
 use crate::kind::Kind;
 use crate::math::scalable::{Tightening, stage_capacity, stage_rate};
@@ -23,35 +26,92 @@ pub(crate) struct Chain {
 pub(crate) enum Rule {
     /// Bloom filters, each larger than the one before.
     Scalable(Growth),
+    /// Cuckoo tables, each larger than the one before.
+    GrowingCuckoo(CuckooGrowth),
+    /// Generations of one size, of which the oldest goes when time has passed; and where the ring stands.
+    Rotating(RotatingRule, RotatingState),
 }
 
 impl Rule {
     /// Whether a filter of this kind has several pieces.
     pub(super) fn is_of(kind: Kind) -> bool {
-        matches!(kind, Kind::Scalable)
+        matches!(kind, Kind::Scalable | Kind::GrowingCuckoo | Kind::Rotating)
     }
 
     pub(super) fn kind(&self) -> Kind {
         match self {
             Self::Scalable(_) => Kind::Scalable,
+            Self::GrowingCuckoo(_) => Kind::GrowingCuckoo,
+            Self::Rotating(..) => Kind::Rotating,
         }
     }
 
     /// The fields that the shape of such a chain has beyond the promise.
-    pub(super) fn tags(_kind: Kind) -> &'static [Tag] {
-        &[STAGE_KIND, STAGES, GROWTH, TIGHTENING, TIGHTENING_STAGES, TIGHTENING_RISE, TIGHTENING_THEN]
+    pub(super) fn tags(kind: Kind) -> &'static [Tag] {
+        match kind {
+            Kind::Rotating => &[STAGES, WINDOW, GENERATIONS, MAX_STEP],
+            _ => &[STAGE_KIND, STAGES, GROWTH, TIGHTENING, TIGHTENING_STAGES, TIGHTENING_RISE, TIGHTENING_THEN],
+        }
     }
 
     /// Adds the rule of a chain of so many stages.
     pub(super) fn write(&self, fields: &mut FieldWriter, stages: u16) {
         match self {
-            Self::Scalable(growth) => write_growth(fields, growth, stages),
+            Self::Scalable(Growth { stages: kind, factor, tightening, .. }) => {
+                write_growth(fields, *kind, stages, *factor, *tightening);
+            }
+            Self::GrowingCuckoo(CuckooGrowth { factor, tightening, .. }) => {
+                write_growth(fields, Kind::Cuckoo, stages, *factor, *tightening);
+            }
+            Self::Rotating(rule, _) => {
+                fields.u16(STAGES, stages).u64(WINDOW, rule.window_ns()).u32(GENERATIONS, rule.generations());
+                fields.u64(MAX_STEP, rule.max_step_ns());
+            }
         }
     }
 
-    fn read(kind: Kind, fields: &FieldReader<'_>, promise: &Promise) -> Result<Self> {
+    /// What changes as the chain is used and belongs to no single piece: the COUNTS of part 0.
+    pub(super) fn counts(&self) -> Option<FieldWriter> {
+        let Self::Rotating(_, state) = self else { return None };
+        let mut fields = FieldWriter::new();
+        fields.u64(YOUNGEST, state.youngest).u64(ELAPSED, state.elapsed_ns);
+        if let Some(clock) = state.clock_ns {
+            fields.u64(CLOCK, clock);
+        }
+        Some(fields)
+    }
+
+    fn read(kind: Kind, fields: &FieldReader<'_>, promise: &Promise, head: &Head) -> Result<Self> {
         match kind {
-            _ => Ok(Self::Scalable(read_growth(fields, promise)?)),
+            Kind::GrowingCuckoo => {
+                let (_, factor, tightening) = read_growth(fields, &[Kind::Cuckoo])?;
+                let growth = CuckooGrowth { first: promise.capacity, factor, tightening };
+                growth.check(promise.rate).map_err(|refusal| outside(0, refusal))?;
+                Ok(Self::GrowingCuckoo(growth))
+            }
+            Kind::Rotating => {
+                let rule = RotatingRule::new(fields.u64(WINDOW)?, fields.u32(GENERATIONS)?, fields.u64(MAX_STEP)?);
+                let rule = rule.map_err(|refusal| outside(0, refusal))?;
+                let counts = head.body(SectionType::COUNTS, 0)?;
+                let counts = FieldReader::parse(SectionType::COUNTS, counts, &[YOUNGEST, ELAPSED, CLOCK])?;
+                let state = RotatingState {
+                    youngest: counts.u64(YOUNGEST)?,
+                    elapsed_ns: counts.u64(ELAPSED)?,
+                    clock_ns: counts.optional(CLOCK, FieldReader::u64)?,
+                };
+                state.check(&rule).map_err(|refusal| outside(0, refusal))?;
+                Ok(Self::Rotating(rule, state))
+            }
+            _ => {
+                let (stages, factor, tightening) =
+                    read_growth(fields, &[Kind::Classic, Kind::Blocked, Kind::Partitioned])?;
+                let checked = check_growth(factor, tightening)
+                    .and_then(|()| check_rate(promise.rate))
+                    .and_then(|_| check_rate(stage_rate(promise.rate, tightening, 0)))
+                    .and_then(|_| check_shares(promise.rate, tightening));
+                checked.map_err(|refusal| outside(0, refusal))?;
+                Ok(Self::Scalable(Growth { stages, first: promise.capacity, factor, tightening }))
+            }
         }
     }
 
@@ -59,13 +119,37 @@ impl Rule {
     fn piece_kind(&self) -> Kind {
         match self {
             Self::Scalable(growth) => growth.stages,
+            Self::GrowingCuckoo(_) => Kind::Cuckoo,
+            Self::Rotating(..) => Kind::Blocked,
+        }
+    }
+
+    /// The pieces that there can be.
+    fn pieces(&self) -> std::ops::RangeInclusive<u16> {
+        match self {
+            Self::Rotating(rule, _) => rule.ring() as u16..=rule.ring() as u16,
+            _ => 1..=MAX_STAGES as u16,
         }
     }
 
     /// Whether a piece was made by the rule.
     fn check(&self, whole: &Promise, part: u16, piece: &Promise) -> Result<()> {
+        let at = u32::from(part) - 1;
+        let grown = |first, factor, tightening| {
+            let capacity = stage_capacity(first, factor, at).filter(|&keys| keys <= MAX_ITEMS);
+            (capacity, stage_rate(whole.rate, tightening, at))
+        };
         match self {
-            Self::Scalable(growth) => check_stage(growth, whole, part, piece),
+            Self::Scalable(Growth { first, factor, tightening, .. }) => {
+                check_stage(part, piece, grown(*first, *factor, *tightening), WhenFull::GoOn)
+            }
+            Self::GrowingCuckoo(CuckooGrowth { first, factor, tightening }) => {
+                check_stage(part, piece, grown(*first, *factor, *tightening), WhenFull::Refuse)
+            }
+            Self::Rotating(rule, _) => {
+                let made = generation_promise(whole, rule);
+                check_stage(part, piece, (Some(made.capacity), made.rate), made.when_full)
+            }
         }
     }
 }
@@ -74,13 +158,16 @@ impl Rule {
 pub(super) fn read(head: &Head, kind: Kind) -> Result<Plan> {
     let fields = shape_fields(head, 0, kind)?;
     let promise = read_promise(kind, &fields)?;
-    let rule = Rule::read(kind, &fields, &promise)?;
+    let rule = Rule::read(kind, &fields, &promise, head)?;
     let stages = fields.u16(STAGES)?;
-    if stages == 0 || usize::from(stages) > MAX_STAGES || promise.capacity > MAX_ITEMS {
+    let expected = rule.pieces();
+    if !expected.contains(&stages) || promise.capacity > MAX_ITEMS {
         return Err(corrupt(format!(
-            "SHAPE: a chain of {stages} stages, the first for {} keys; 1 to {MAX_STAGES} stages, the first for at most \
-             2^40, expected",
-            promise.capacity
+            "SHAPE: a chain of {stages} stages, the first for {} keys; {} to {} stages, the first for at most 2^40, \
+             expected",
+            promise.capacity,
+            expected.start(),
+            expected.end()
         )));
     }
     let stage_kind = rule.piece_kind();
@@ -99,9 +186,9 @@ pub(super) fn read(head: &Head, kind: Kind) -> Result<Plan> {
     Ok(Plan { chain: Some(Chain { rule, promise }), pieces })
 }
 
-fn write_growth(fields: &mut FieldWriter, growth: &Growth, stages: u16) {
-    fields.u16(STAGE_KIND, growth.stages.number()).u16(STAGES, stages).f64(GROWTH, growth.factor);
-    match growth.tightening {
+fn write_growth(fields: &mut FieldWriter, kind: Kind, stages: u16, factor: f64, tightening: Tightening) {
+    fields.u16(STAGE_KIND, kind.number()).u16(STAGES, stages).f64(GROWTH, factor);
+    match tightening {
         Tightening::Plateau { stages, then } => {
             fields.u16(TIGHTENING, 1).u32(TIGHTENING_STAGES, stages).f64(TIGHTENING_THEN, then)
         }
@@ -114,23 +201,13 @@ fn write_growth(fields: &mut FieldWriter, growth: &Growth, stages: u16) {
     };
 }
 
-fn read_growth(fields: &FieldReader<'_>, promise: &Promise) -> Result<Growth> {
+fn read_growth(fields: &FieldReader<'_>, kinds: &[Kind]) -> Result<(Kind, f64, Tightening)> {
     let number = fields.u16(STAGE_KIND)?;
-    let stages = Kind::from_number(number)
-        .filter(|kind| matches!(kind, Kind::Classic | Kind::Blocked | Kind::Partitioned))
-        .ok_or_else(|| {
-            corrupt(format!(
-                "SHAPE: field 32 says stages of kind {number}; 1 classic, 2 blocked or 3 partitioned expected"
-            ))
-        })?;
-    let tightening = read_tightening(fields)?;
-    let growth = Growth { stages, first: promise.capacity, factor: fields.f64(GROWTH)?, tightening };
-    let checked = check_growth(growth.factor, tightening)
-        .and_then(|()| check_rate(promise.rate))
-        .and_then(|_| check_rate(stage_rate(promise.rate, tightening, 0)))
-        .and_then(|_| check_shares(promise.rate, tightening));
-    checked.map_err(|refusal| outside(0, refusal))?;
-    Ok(growth)
+    let kind = Kind::from_number(number).filter(|kind| kinds.contains(kind)).ok_or_else(|| {
+        let known: Vec<String> = kinds.iter().map(|kind| format!("{} {kind}", kind.number())).collect();
+        corrupt(format!("SHAPE: field 32 says stages of kind {number}; {} expected", known.join(" or ")))
+    })?;
+    Ok((kind, fields.f64(GROWTH)?, read_tightening(fields)?))
 }
 
 fn read_tightening(fields: &FieldReader<'_>) -> Result<Tightening> {
@@ -152,14 +229,11 @@ fn read_tightening(fields: &FieldReader<'_>) -> Result<Tightening> {
 
 /// Whether a stage was made by the rule of its chain. Powers of reals differ in their last digits from machine to
 /// machine, so a millionth is let pass.
-fn check_stage(growth: &Growth, whole: &Promise, part: u16, stage: &Promise) -> Result<()> {
-    let at = u32::from(part) - 1;
-    let rate = stage_rate(whole.rate, growth.tightening, at);
+fn check_stage(part: u16, stage: &Promise, (capacity, rate): (Option<u64>, f64), when_full: WhenFull) -> Result<()> {
     let near = |found: f64, rule: f64, slack: f64| (found - rule).abs() <= rule * 1e-6 + slack;
-    let capacity = stage_capacity(growth.first, growth.factor, at).filter(|&keys| keys <= MAX_ITEMS);
     let follows = capacity.is_some_and(|capacity| near(stage.capacity as f64, capacity as f64, 1.0))
         && near(stage.rate, rate, 0.0)
-        && stage.when_full == WhenFull::GoOn;
+        && stage.when_full == when_full;
     if follows {
         return Ok(());
     }

@@ -6,10 +6,12 @@
 
 mod cells;
 mod chains;
+mod foreign;
 mod tags;
 
 pub(crate) use cells::Cells;
 pub(crate) use chains::{Chain, Rule};
+pub(crate) use foreign::AForm;
 
 use super::delta::refuse_as_filter;
 use super::fields::{FieldReader, FieldWriter, Tag};
@@ -26,7 +28,7 @@ use tags::{CAPACITY, KIND, LEN, RATE, WHEN_FULL};
 const MAX_LEN: u64 = 1 << 56;
 
 /// One payload with everything that belongs to it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Piece {
     pub(crate) cells: Cells,
     pub(crate) promise: Promise,
@@ -67,6 +69,9 @@ impl Plan {
             let mut fields = promised(chain.rule.kind(), &chain.promise);
             chain.rule.write(&mut fields, self.pieces.len() as u16);
             file.section(SectionType::SHAPE, 0, fields.finish()?);
+            if let Some(mut counts) = chain.rule.counts() {
+                file.section(SectionType::COUNTS, 0, counts.finish()?);
+            }
         }
         for (part, piece) in self.parts() {
             let mut fields = promised(piece.cells.kind(), &piece.promise);
@@ -88,7 +93,10 @@ impl Plan {
             let expected = match section.kind {
                 SectionType::CONTRACT | SectionType::SENTINELS => section.part == 0,
                 SectionType::SHAPE => section.part == 0 || plan.parts().any(|(part, _)| part == section.part),
-                SectionType::COUNTS => plan.parts().any(|(part, _)| part == section.part),
+                SectionType::COUNTS => {
+                    let ring = plan.chain.is_some_and(|chain| chain.rule.counts().is_some());
+                    plan.parts().any(|(part, _)| part == section.part) || (ring && section.part == 0)
+                }
                 // Payloads and their sums are compared with the pieces below, and private sections are not ours.
                 _ => true,
             };
