@@ -147,7 +147,8 @@ fn shape_fields(head: &Head, part: u16, kind: Kind) -> Result<FieldReader<'_>> {
 
 fn read_promise(kind: Kind, fields: &FieldReader<'_>) -> Result<Promise> {
     let capacity = fields.u64(CAPACITY)?;
-    if capacity == 0 {
+    // A set of no keys can be built once, and is then what it is.
+    if capacity == 0 && kind.takes_inserts() {
         return Err(corrupt("SHAPE: field 2 says a capacity of 0 keys; at least 1 expected".into()));
     }
     // The rate of an explicit shape is what comes out: from 0 (to a double) to 1.
