@@ -5,13 +5,13 @@
 //! live): whatever holds for one holds for all. What they do together is here too: union and intersection, sizes of both
 //! with error bars ([`Bloom::overlap`]), and folding to a smaller size ([`Bloom::folded`], [`Bloom::fit`]).
 
-mod algebra;
+pub mod algebra;
 pub mod blocked;
 pub mod builder;
 pub mod classic;
 pub mod counting;
 mod filter;
-mod fold;
+pub mod fold;
 pub mod layout;
 pub mod partitioned;
 pub mod scalable;
