@@ -6,20 +6,20 @@
 //! with error bars ([`Bloom::overlap`]), and folding to a smaller size ([`Bloom::folded`], [`Bloom::fit`]).
 
 pub mod algebra;
+#[cfg(test)]
+mod algebra_tests;
 pub mod blocked;
 pub mod builder;
 pub mod classic;
 pub mod counting;
 mod filter;
 pub mod fold;
+#[cfg(test)]
+mod fold_tests;
 pub mod layout;
 pub mod partitioned;
 pub mod scalable;
 mod stage;
-#[cfg(test)]
-mod algebra_tests;
-#[cfg(test)]
-mod fold_tests;
 #[cfg(test)]
 mod tests;
 
