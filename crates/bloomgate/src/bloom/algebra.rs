@@ -87,7 +87,8 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     /// How many keys each of two sets has, how many they have together and in common, and how alike they are, each
     /// with its 95 % interval. Reads all bits of both, and needs filters of one shape and contract.
     ///
-    /// Two sets of 100,000 keys at 1 % that share half of them: the common keys are known to about 0.5 %.
+    /// Two sets of 100,000 keys in classic filters for as many at 1 %, that share half of them: the common keys are known to
+    /// a third of a percent.
     ///
     /// ```
     /// use bloomgate::Classic;
@@ -144,7 +145,8 @@ impl<L: Layout> Bloom<L, Shared> {
     /// Takes in all keys of another filter, while others go on inserting and asking: a key is there for every thread that
     /// learns of the end of this call, and no key inserted meanwhile is lost.
     ///
-    /// All or nothing as to refusals. (There is no `intersect_with`: bits that go while others insert would be a wrong
+    /// All or nothing as to refusals. The count is read off the bits at the start of the call: of keys that others insert
+    /// meanwhile, or that two unions at the same moment bring both, some may be counted twice. (There is no `intersect_with`: bits that go while others insert would be a wrong
     /// "no"; use [`intersection`](Self::intersection).)
     pub fn union_with<T: Store>(&self, other: &Bloom<L, T>) -> Result<()> {
         let len = union_len(self, other)?;
@@ -344,6 +346,6 @@ fn told_by<L: Layout>(layout: &L, keys: f64) -> u64 {
 }
 
 /// So many keys there are in all but one of 300,000 cases: 4.5 standard errors below the guess.
-fn certainly(keys: &Estimate) -> f64 {
+pub(super) fn certainly(keys: &Estimate) -> f64 {
     keys.value - (keys.value - keys.low) * 4.5 / Z
 }

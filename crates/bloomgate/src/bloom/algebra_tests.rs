@@ -369,3 +369,13 @@ fn overlaps_are_the_same_in_every_place() {
     assert!((turned.intersection.value - here.intersection.value).abs() < 1e-9);
     assert!((turned.jaccard.value - here.jaccard.value).abs() < 1e-12 && turned.a == here.b);
 }
+
+/// The figure on the page of `overlap`.
+#[test]
+fn half_shared_sets_are_known_to_a_third_of_a_percent() {
+    let make = |range| filled::<ClassicLayout>(100_000, 0.01, &keys(20, range));
+    let Estimate { value, low, high } = make(0..100_000).overlap(&make(50_000..150_000)).unwrap().intersection;
+    let spread = (high.unwrap() - low) / 2.0 / value;
+    assert!((0.003..0.0037).contains(&spread), "{spread}");
+    assert!((value / 50_000.0 - 1.0).abs() < 0.008, "{value}");
+}

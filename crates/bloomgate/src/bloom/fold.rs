@@ -27,7 +27,7 @@
 //! At most twice the memory that the keys would have needed while there are levels left, and mostly less: other divisors
 //! help too (309 is 3 · 103).
 
-use super::algebra::believed;
+use super::algebra::{believed, certainly};
 use super::layout::Layout;
 use super::{Bloom, Builder};
 use crate::arch::words::ReadWords;
@@ -128,15 +128,16 @@ impl<L: Layout, S: Store> Bloom<L, S> {
         self.fold_with(layout, Promise { capacity, rate, when_full: self.when_full() })
     }
 
-    /// The different keys that are in: by the count, and past the capacity, where counting fails, by the bits too.
+    /// The different keys that are in: by the count, but never fewer than the bits certainly speak of (a count may come
+    /// from anywhere), and past the capacity, where counting fails, by the bits too.
     fn keys_in(&self) -> u64 {
-        let counted = self.different_keys();
+        let (counted, bits) = (self.different_keys(), self.approximate_count());
         // The keys taken for known are known to about their root: a filter at its capacity is not taken for one above it.
         let doubt = 4.5 * (counted.saturating_sub(self.len()) as f64).sqrt();
         if counted as f64 <= self.capacity() as f64 + doubt {
-            return counted.min(self.capacity());
+            return counted.min(self.capacity()).max(certainly(&bits).max(0.0) as u64);
         }
-        counted.max(self.approximate_count().value.ceil() as u64)
+        counted.max(bits.value.ceil() as u64)
     }
 
     fn folded_layout(&self, factor: u64) -> Result<L> {

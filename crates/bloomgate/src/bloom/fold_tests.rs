@@ -146,6 +146,12 @@ fn a_rate_that_does_not_hold_as_it_is_cannot_be_fitted() {
         assert_eq!(refusal.kind(), ErrorKind::InvalidParameter);
         assert!(refusal.to_string().contains(says), "{refusal}");
     }
+    // A count that is too low (from a file, say) is not believed against the bits.
+    let mut lying = Blocked::builder().keys::<u64>().items(10_000).fold_levels(6).build().unwrap();
+    lying.insert_all(0..10_000u64).unwrap();
+    lying.set_len(3);
+    let fitted = lying.fit(0.02).unwrap();
+    assert!(fitted.estimated_rate() < 0.02, "{}", fitted.estimated_rate());
     // An empty filter fits into the least there is.
     let empty = Blocked::builder().items(1_000_000).fold_levels(10).build().unwrap();
     let least = empty.fit(0.01).unwrap();

@@ -6,6 +6,7 @@
 //! with error bars ([`Bloom::overlap`]), and folding to a smaller size ([`Bloom::folded`], [`Bloom::fit`]).
 
 mod algebra;
+pub mod algebra;
 #[cfg(test)]
 mod algebra_tests;
 pub mod blocked;
@@ -14,6 +15,7 @@ pub mod classic;
 pub mod counting;
 mod filter;
 mod fold;
+pub mod fold;
 #[cfg(test)]
 mod fold_tests;
 pub mod layout;
@@ -21,6 +23,7 @@ pub mod partitioned;
 pub mod rotating;
 pub mod scalable;
 pub mod stable;
+pub mod scalable;
 mod stage;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 //!          └───────────┘ └────────┴────────┘
 //! ```
 //!
-//! The order is kept because counts (and in kinds whose cells move, the cells) depend on it; sorted digests would be 9 %
+//! The order is kept because counts (and in kinds whose cells move, the cells) depend on it; sorted digests would be 7 %
 //! shorter for a thousand keys, and might lead elsewhere. Inserting needs no secret: digests go where they go, and the
 //! contract and its sentinels are taken over as they stand.
 

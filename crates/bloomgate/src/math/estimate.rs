@@ -140,7 +140,7 @@ pub fn partitioned_error(s: u64, k: u32, n: f64) -> f64 {
     linear_error(slice, n / slice) / f64::from(k.max(1)).sqrt()
 }
 
-/// The standard error of [`blocked`] with `n` keys in.
+/// The standard error of [`blocked()`] with `n` keys in.
 #[must_use]
 pub fn blocked_keys_error(blocks: u64, lines: u32, paired: bool, n: f64) -> f64 {
     let g = f64::from(lines.clamp(1, MAX_LINES));

@@ -144,7 +144,7 @@ fn lies_about_order_and_sums_are_refused() {
     refused(with(&[(SUMS, &[4])]), ErrorKind::Corrupt, "no CHUNK_SUMS of its own");
     refused(with(&[(SUMS + 16, &[8])]), ErrorKind::Corrupt, "needs 4 bytes");
     refused(with(&[(PAYLOAD + 24, &[0])]), ErrorKind::Corrupt, "is not that of its chunk sums");
-    refused(with(&[(PAYLOAD, &[7]), (PAYLOAD + 4, &[2])]), ErrorKind::Corrupt, "no PAYLOAD of part 0");
+    refused(with(&[(PAYLOAD, &[0x7e]), (PAYLOAD + 4, &[2])]), ErrorKind::Corrupt, "no PAYLOAD of part 0");
     let lone = Section {
         kind: SectionType::CHUNK_SUMS,
         part: 0,
