@@ -363,8 +363,8 @@ fn in_step(
         let filled = digests.next(&mut chunks[next]);
         let coming = *filled.as_ref().unwrap_or(&0);
         for at in 0..waiting.max(coming) {
-            let digest = (at < waiting).then(|| chunks[now][at]);
-            fresh += u64::from(each(digest, (at < coming).then(|| chunks[next][at]))?);
+            let digest = chunks[now][..waiting].get(at).copied();
+            fresh += u64::from(each(digest, chunks[next][..coming].get(at).copied())?);
         }
         filled?;
         if coming == 0 {

@@ -1,4 +1,4 @@
-//! The promises of one cuckoo table, and the bugs that others had (T28 to T39 of the list in `docs`), each as a test.
+//! The promises of one cuckoo table, and the bugs that such tables had elsewhere (T28 to T39), each as a test.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +91,7 @@ fn what_was_reserved_always_fits() {
     for power in 0..=16u32 {
         let items = 1u64 << power;
         for rate in [0.3, 0.01, 1e-6] {
-            for seed in 0..(60_000 >> power).clamp(2, 400) {
+            for seed in 0..(400_000 >> power).clamp(2, 1_000) {
                 let mut dice = Dice(seed * 1_000 + u64::from(power));
                 let mut filter = sized(items, rate);
                 for at in 0..items {
@@ -409,8 +409,9 @@ fn keys_of_all_doors_agree() {
 #[test]
 fn lookups_beside_moves_never_miss_a_key() {
     let mut dice = Dice(99);
-    let filter = to_the_brim(512, 12).into_shared().unwrap();
-    let kept: Vec<Digest> = (0..1_500).map(|_| digest(&mut dice)).collect();
+    // Small, so that every key moves all the time: without the version, readers miss one in every other run.
+    let filter = to_the_brim(16, 12).into_shared().unwrap();
+    let kept: Vec<Digest> = (0..48).map(|_| digest(&mut dice)).collect();
     filter.insert_digests(&kept).unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -435,21 +436,22 @@ fn lookups_beside_moves_never_miss_a_key() {
         scope.spawn(move || {
             let mut dice = Dice(100);
             let mut guests: Vec<Digest> = Vec::new();
-            for _ in 0..60_000 {
-                if guests.len() < 470 {
+            for _ in 0..500_000 {
+                if guests.len() < 12 {
                     let guest = digest(&mut dice);
-                    if filter.insert_digest(guest).is_ok() {
-                        guests.push(guest);
+                    match filter.insert_digest(guest) {
+                        Ok(_) => guests.push(guest),
+                        Err(_) => drop(guests.pop().map(|gone| assert!(filter.remove_digest(gone)))),
                     }
                 } else {
-                    let gone = guests.swap_remove(dice.below(470) as usize);
+                    let gone = guests.swap_remove(dice.below(12) as usize);
                     assert!(filter.contains_digest(gone) && filter.remove_digest(gone));
                 }
             }
             done.store(true, Ordering::Relaxed);
         });
     });
-    assert!(filter.fill_ratio() > 0.9);
+    assert!(filter.fill_ratio() > 0.8);
 }
 
 /// Many writers at once: every key that was accepted is there.
