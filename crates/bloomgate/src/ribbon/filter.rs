@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::{RibbonBuilder, RibbonShape};
-use crate::arch::ribbon::{Gate, Open, Plan, Probe, dispatch_parity};
+use crate::arch::CHUNK;
+use crate::arch::ribbon::{Gate, OneByOne, Open, Plan, Probe, SumJob, Sums, dispatch};
 use crate::arch::words::ReadWords;
-use crate::arch::{CHUNK, Job};
 use crate::bits::{HugePages, Owned, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
@@ -99,7 +99,7 @@ impl<S: Store> Ribbon<S> {
         if S::CHECKED && !self.store.admitted() {
             return self.contains_checked(digest);
         }
-        dispatch_parity(ContainsOne { plan: self.plan.as_ref(), words: self.store.words(), digest })
+        dispatch(ContainsOne { plan: self.plan.as_ref(), words: self.store.words(), digest })
     }
 
     /// Asks for many keys at once, several times faster than one by one when the filter is larger than the caches.
@@ -122,7 +122,7 @@ impl<S: Store> Ribbon<S> {
     fn contains_all(&self, mut digests: impl Digests, answers: &mut [bool]) -> Result<()> {
         match &self.plan {
             Some(plan) if !S::CHECKED || self.store.admitted() => {
-                dispatch_parity(ContainsAll { plan, words: self.store.words(), digests, answers })
+                dispatch(ContainsAll { plan, words: self.store.words(), digests, answers })
             }
             // Word by word: these are verified as they are touched, and then it goes the fast way.
             _ => {
@@ -147,7 +147,7 @@ impl<S: Store> Ribbon<S> {
         let words = self.store.words();
         let Some(probe) = plan.find(words, digest, Admitted(&self.store)) else { return true };
         // A run of at most 32 words has its ends in all chunks that it lies in.
-        !probe.ends(plan.bits).into_iter().all(|word| self.store.admit(word)) || plan.answer(words, &probe)
+        !probe.ends(plan.bits).into_iter().all(|word| self.store.admit(word)) || plan.answer(words, &probe, OneByOne)
     }
 
     /// The kind of this filter.
@@ -277,13 +277,13 @@ struct ContainsOne<'a, W> {
     digest: Digest,
 }
 
-impl<W: ReadWords> Job for ContainsOne<'_, W> {
+impl<W: ReadWords> SumJob for ContainsOne<'_, W> {
     type Output = bool;
     #[inline(always)]
-    fn run(self) -> bool {
+    fn run(self, sums: impl Sums) -> bool {
         let Some(plan) = self.plan else { return false };
         match plan.find(self.words, self.digest, Open) {
-            Some(probe) => plan.answer(self.words, &probe),
+            Some(probe) => plan.answer(self.words, &probe, sums),
             None => true,
         }
     }
@@ -308,12 +308,12 @@ impl<W: ReadWords, D: Digests> ContainsAll<'_, W, D> {
     }
 }
 
-impl<W: ReadWords, D: Digests> Job for ContainsAll<'_, W, D> {
+impl<W: ReadWords, D: Digests> SumJob for ContainsAll<'_, W, D> {
     type Output = Result<()>;
 
     /// Sums up one chunk while memory brings the words of the next.
     #[inline(always)]
-    fn run(mut self) -> Result<()> {
+    fn run(mut self, sums: impl Sums) -> Result<()> {
         let mut digests = [Digest::default(); CHUNK];
         let mut now = [Probe::default(); CHUNK];
         let mut waiting = 0;
@@ -328,12 +328,12 @@ impl<W: ReadWords, D: Digests> Job for ContainsAll<'_, W, D> {
                 let probe = now[at];
                 now[at] = self.ask(digests[at]);
                 if let Some(answer) = self.answers.get_mut(done + at) {
-                    *answer = self.plan.answer(self.words, &probe);
+                    *answer = self.plan.answer(self.words, &probe, sums);
                 }
             }
             for at in both..waiting {
                 if let Some(answer) = self.answers.get_mut(done + at) {
-                    *answer = self.plan.answer(self.words, &now[at]);
+                    *answer = self.plan.answer(self.words, &now[at], sums);
                 }
             }
             for at in both..coming {
