@@ -297,15 +297,13 @@ struct ContainsAll<'a, W, D> {
     answers: &'a mut [bool],
 }
 
-impl<W: ReadWords, D: Digests> ContainsAll<'_, W, D> {
-    /// Finds where a key's sums are, and asks memory for them.
-    #[inline(always)]
-    fn ask(&self, digest: Digest) -> Probe {
-        // `Open` refuses nothing.
-        let probe = self.plan.find(self.words, digest, Open).unwrap_or_default();
-        self.plan.fetch(self.words, &probe);
-        probe
-    }
+/// Finds where a key's sums are, and asks memory for them.
+#[inline(always)]
+fn ask<W: ReadWords>(plan: &Plan, words: W, digest: Digest) -> Probe {
+    // `Open` refuses nothing.
+    let probe = plan.find(words, digest, Open).unwrap_or_default();
+    plan.fetch(words, &probe);
+    probe
 }
 
 impl<W: ReadWords, D: Digests> SumJob for ContainsAll<'_, W, D> {
@@ -313,38 +311,33 @@ impl<W: ReadWords, D: Digests> SumJob for ContainsAll<'_, W, D> {
 
     /// Sums up one chunk while memory brings the words of the next.
     #[inline(always)]
-    fn run(mut self, sums: impl Sums) -> Result<()> {
+    fn run(self, sums: impl Sums) -> Result<()> {
+        let Self { plan, words, digests: mut source, mut answers } = self;
         let mut digests = [Digest::default(); CHUNK];
-        let mut now = [Probe::default(); CHUNK];
+        let mut probes = [Probe::default(); CHUNK];
         let mut waiting = 0;
-        let mut done = 0;
         loop {
-            let filled = self.digests.next(&mut digests);
+            let filled = source.next(&mut digests);
             let coming = (*filled.as_ref().unwrap_or(&0)).min(CHUNK);
             let both = coming.min(waiting);
-            let end = (done + waiting).min(self.answers.len());
+            let (now, rest) = std::mem::take(&mut answers).split_at_mut(waiting);
             // The place of the key that is answered is free for the one that comes.
-            for at in 0..both {
-                let probe = now[at];
-                now[at] = self.ask(digests[at]);
-                if let Some(answer) = self.answers.get_mut(done + at) {
-                    *answer = self.plan.answer(self.words, &probe, sums);
-                }
+            for ((place, answer), &digest) in probes.iter_mut().zip(now.iter_mut()).zip(&digests[..coming]) {
+                let probe = std::mem::replace(place, ask(plan, words, digest));
+                *answer = plan.answer(words, &probe, sums);
             }
-            for at in both..waiting {
-                if let Some(answer) = self.answers.get_mut(done + at) {
-                    *answer = self.plan.answer(self.words, &now[at], sums);
-                }
+            for (probe, answer) in probes[both..].iter().zip(&mut now[both..]) {
+                *answer = plan.answer(words, probe, sums);
             }
-            for at in both..coming {
-                now[at] = self.ask(digests[at]);
+            for (place, &digest) in probes[both..].iter_mut().zip(&digests[both..coming]) {
+                *place = ask(plan, words, digest);
             }
             filled?;
             if coming == 0 {
                 return Ok(());
             }
-            done = end;
-            waiting = coming;
+            answers = rest;
+            waiting = coming.min(answers.len());
         }
     }
 }
