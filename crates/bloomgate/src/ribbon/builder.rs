@@ -57,8 +57,8 @@ impl RibbonBuilder {
         self
     }
 
-    /// The most bytes that building may take (the filter itself is far smaller: a quarter at 0.1 %). Asking for more is
-    /// refused with [`ErrorKind::LimitExceeded`] before it is allocated. No limit if not said.
+    /// The most bytes that building may take: 32 a key, or 48 when the number of keys is not known before (the filter
+    /// itself takes about one). Asking for more is refused with [`ErrorKind::LimitExceeded`] before it is allocated. No limit if not said.
     #[must_use]
     pub fn build_memory(mut self, bytes: u64) -> Self {
         self.build_memory = bytes;
@@ -69,12 +69,11 @@ impl RibbonBuilder {
     /// same set is the same filter, bit for bit.
     #[doc(alias = "collect")]
     pub fn build_from<K: Key>(self, keys: impl IntoIterator<Item = K>) -> Result<Ribbon> {
-        let bits = self.bits()?;
         let mut keys = keys.into_iter();
         let (at_least, at_most) = keys.size_hint();
-        let mut rows = Rows { rows: Vec::new(), bits, build_memory: self.build_memory };
-        // An iterator may promise any number; what it cannot be short of is reserved, the rest as it comes.
-        rows.make_room(if at_most == Some(at_least) { at_least } else { 0 })?;
+        let number_known = at_most == Some(at_least);
+        let mut rows = self.rows(number_known)?;
+        rows.make_room(if number_known { at_least } else { 0 })?;
         let mut chunk = Vec::with_capacity(CHUNK * 8);
         loop {
             chunk.clear();
@@ -88,16 +87,21 @@ impl RibbonBuilder {
 
     /// [`build_from`](Self::build_from) for keys in memory: hashed side by side, and the memory is known at once.
     pub fn build_from_slice<K: Key>(self, keys: &[K]) -> Result<Ribbon> {
-        let mut rows = Rows { rows: Vec::new(), bits: self.bits()?, build_memory: self.build_memory };
+        let mut rows = self.rows(true)?;
         rows.take_keys(&self.wish.contract, keys)?;
         self.solved(rows)
     }
 
     /// [`build_from`](Self::build_from) for digests made elsewhere under the same contract.
     pub fn build_from_digests(self, digests: &[Digest]) -> Result<Ribbon> {
-        let mut rows = Rows { rows: Vec::new(), bits: self.bits()?, build_memory: self.build_memory };
+        let mut rows = self.rows(true)?;
         rows.take(digests, digests.len())?;
         self.solved(rows)
+    }
+
+    /// No keys yet; but what was asked for is checked before the first.
+    fn rows(&self, number_known: bool) -> Result<Rows> {
+        Ok(Rows { rows: Vec::new(), bits: self.bits()?, number_known, build_memory: self.build_memory })
     }
 
     fn rate_asked(&self) -> Result<f64> {
@@ -142,6 +146,7 @@ impl RibbonBuilder {
 struct Rows {
     rows: Vec<Row>,
     bits: u32,
+    number_known: bool,
     build_memory: u64,
 }
 
@@ -149,7 +154,7 @@ impl Rows {
     /// Room for so many more, if it may be had.
     fn make_room(&mut self, more: usize) -> Result<()> {
         let keys = (self.rows.len() as u64).saturating_add(more as u64);
-        let bytes = build_bytes(keys, self.bits);
+        let bytes = build_bytes(keys, self.number_known);
         if keys > MAX_ITEMS || bytes > self.build_memory {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,

@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::{RibbonBuilder, RibbonShape};
-use crate::arch::ribbon::{Gate, Open, Plan, Probe, dispatch_parity};
+use crate::arch::CHUNK;
+use crate::arch::ribbon::{Gate, OneByOne, Open, Plan, Probe, SumJob, Sums, dispatch};
 use crate::arch::words::ReadWords;
-use crate::arch::{CHUNK, Job};
 use crate::bits::{HugePages, Owned, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
@@ -99,7 +99,7 @@ impl<S: Store> Ribbon<S> {
         if S::CHECKED && !self.store.admitted() {
             return self.contains_checked(digest);
         }
-        dispatch_parity(ContainsOne { plan: self.plan.as_ref(), words: self.store.words(), digest })
+        dispatch(ContainsOne { plan: self.plan.as_ref(), words: self.store.words(), digest })
     }
 
     /// Asks for many keys at once, several times faster than one by one when the filter is larger than the caches.
@@ -122,7 +122,7 @@ impl<S: Store> Ribbon<S> {
     fn contains_all(&self, mut digests: impl Digests, answers: &mut [bool]) -> Result<()> {
         match &self.plan {
             Some(plan) if !S::CHECKED || self.store.admitted() => {
-                dispatch_parity(ContainsAll { plan, words: self.store.words(), digests, answers })
+                dispatch(ContainsAll { plan, words: self.store.words(), digests, answers })
             }
             // Word by word: these are verified as they are touched, and then it goes the fast way.
             _ => {
@@ -147,7 +147,7 @@ impl<S: Store> Ribbon<S> {
         let words = self.store.words();
         let Some(probe) = plan.find(words, digest, Admitted(&self.store)) else { return true };
         // A run of at most 32 words has its ends in all chunks that it lies in.
-        !probe.ends(plan.bits).into_iter().all(|word| self.store.admit(word)) || plan.answer(words, &probe)
+        !probe.ends(plan.bits).into_iter().all(|word| self.store.admit(word)) || plan.answer(words, &probe, OneByOne)
     }
 
     /// The kind of this filter.
@@ -277,13 +277,13 @@ struct ContainsOne<'a, W> {
     digest: Digest,
 }
 
-impl<W: ReadWords> Job for ContainsOne<'_, W> {
+impl<W: ReadWords> SumJob for ContainsOne<'_, W> {
     type Output = bool;
     #[inline(always)]
-    fn run(self) -> bool {
+    fn run(self, sums: impl Sums) -> bool {
         let Some(plan) = self.plan else { return false };
         match plan.find(self.words, self.digest, Open) {
-            Some(probe) => plan.answer(self.words, &probe),
+            Some(probe) => plan.answer(self.words, &probe, sums),
             None => true,
         }
     }
@@ -297,54 +297,47 @@ struct ContainsAll<'a, W, D> {
     answers: &'a mut [bool],
 }
 
-impl<W: ReadWords, D: Digests> ContainsAll<'_, W, D> {
-    /// Finds where a key's sums are, and asks memory for them.
-    #[inline(always)]
-    fn ask(&self, digest: Digest) -> Probe {
-        // `Open` refuses nothing.
-        let probe = self.plan.find(self.words, digest, Open).unwrap_or_default();
-        self.plan.fetch(self.words, &probe);
-        probe
-    }
+/// Finds where a key's sums are, and asks memory for them.
+#[inline(always)]
+fn ask<W: ReadWords>(plan: &Plan, words: W, digest: Digest) -> Probe {
+    // `Open` refuses nothing.
+    let probe = plan.find(words, digest, Open).unwrap_or_default();
+    plan.fetch(words, &probe);
+    probe
 }
 
-impl<W: ReadWords, D: Digests> Job for ContainsAll<'_, W, D> {
+impl<W: ReadWords, D: Digests> SumJob for ContainsAll<'_, W, D> {
     type Output = Result<()>;
 
     /// Sums up one chunk while memory brings the words of the next.
     #[inline(always)]
-    fn run(mut self) -> Result<()> {
+    fn run(self, sums: impl Sums) -> Result<()> {
+        let Self { plan, words, digests: mut source, mut answers } = self;
         let mut digests = [Digest::default(); CHUNK];
-        let mut now = [Probe::default(); CHUNK];
+        let mut probes = [Probe::default(); CHUNK];
         let mut waiting = 0;
-        let mut done = 0;
         loop {
-            let filled = self.digests.next(&mut digests);
+            let filled = source.next(&mut digests);
             let coming = (*filled.as_ref().unwrap_or(&0)).min(CHUNK);
             let both = coming.min(waiting);
-            let end = (done + waiting).min(self.answers.len());
+            let (now, rest) = std::mem::take(&mut answers).split_at_mut(waiting);
             // The place of the key that is answered is free for the one that comes.
-            for at in 0..both {
-                let probe = now[at];
-                now[at] = self.ask(digests[at]);
-                if let Some(answer) = self.answers.get_mut(done + at) {
-                    *answer = self.plan.answer(self.words, &probe);
-                }
+            for ((place, answer), &digest) in probes.iter_mut().zip(now.iter_mut()).zip(&digests[..coming]) {
+                let probe = std::mem::replace(place, ask(plan, words, digest));
+                *answer = plan.answer(words, &probe, sums);
             }
-            for at in both..waiting {
-                if let Some(answer) = self.answers.get_mut(done + at) {
-                    *answer = self.plan.answer(self.words, &now[at]);
-                }
+            for (probe, answer) in probes[both..].iter().zip(&mut now[both..]) {
+                *answer = plan.answer(words, probe, sums);
             }
-            for at in both..coming {
-                now[at] = self.ask(digests[at]);
+            for (place, &digest) in probes[both..].iter_mut().zip(&digests[both..coming]) {
+                *place = ask(plan, words, digest);
             }
             filled?;
             if coming == 0 {
                 return Ok(());
             }
-            done = end;
-            waiting = coming;
+            answers = rest;
+            waiting = coming.min(answers.len());
         }
     }
 }

@@ -9,8 +9,7 @@
 //! solved: elimination and back substitution walk together, and the matrix is never in memory as a whole. A row that
 //! would have to go further is bumped like any other that does not fit.
 
-use crate::arch::Job;
-use crate::arch::ribbon::{ALL_STAY, BUCKET, MAX_LAYERS, Row, dispatch_parity, last_salt, layer_salt, rank};
+use crate::arch::ribbon::{ALL_STAY, BUCKET, MAX_LAYERS, Row, SumJob, Sums, dispatch, last_salt, layer_salt, rank};
 use crate::arch::scale;
 use crate::error::{Error, ErrorKind, Result};
 use crate::math::ribbon::{MAX_RESULT_BITS, ROW, WHOLE_UP_TO, bumped_columns, whole_columns};
@@ -79,7 +78,7 @@ fn attempt(rows: &[Row], bits: u32, columns: u64, bumps: bool) -> Result<(Solved
         left.try_reserve(rows.len() / 12).map_err(|_| no_memory(columns))?;
     }
     let band = Band { rows, bits, bumps, solved: Solved { columns, thresholds, planes }, left };
-    Ok(dispatch_parity(band))
+    Ok(dispatch(band))
 }
 
 fn zeros(words: usize) -> Result<Vec<u64>> {
@@ -167,11 +166,11 @@ struct Band<'a> {
     left: Vec<Row>,
 }
 
-impl Job for Band<'_> {
+impl SumJob for Band<'_> {
     type Output = (Solved, Vec<Row>);
 
     #[inline(always)]
-    fn run(mut self) -> Self::Output {
+    fn run(mut self, _: impl Sums) -> Self::Output {
         let columns = self.solved.columns as usize;
         let starts = starts(self.solved.columns);
         let mut ring = Ring(Box::new([Column::default(); RING]));
