@@ -65,8 +65,8 @@ use cells::{Hand, line_start, nonzero};
 /// for key in 0..1_000_000u64 {
 ///     stream.insert(&key)?;
 /// }
-/// assert!(stream.seen_lately(&995_000)?);   // among the last 10,000: certainly remembered
-/// assert!(stream.settled_rate() <= 0.01);   // and this will stay
+/// assert!(stream.seen_lately(&995_000u64)?); // among the last 10,000: certainly remembered
+/// assert!(stream.settled_rate() <= 0.01);      // and this will stay
 /// # Ok::<(), bloomgate::Error>(())
 /// ```
 ///
