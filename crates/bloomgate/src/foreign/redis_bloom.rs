@@ -37,6 +37,7 @@ use crate::math::scalable::chain_rate;
 use crate::promise::{DEFAULT_RATE, WhenFull, Wish, wish_setters};
 
 /// ln 2 and its square as RedisBloom writes them, so that bits per entry agree to the last digit.
+#[allow(clippy::approx_constant)]
 const LN_2: f64 = 0.693147180559945;
 const LN_2_SQUARED: f64 = 0.480453013918201;
 /// How much lower the error of each link is.
@@ -270,8 +271,9 @@ impl sealed::Shape for RedisBloomShape {
                 "the RedisBloom filter hashes with 32 bits, as versions before 2.0 did: build it again with a newer one",
             ));
         }
-        if options & NO_SCALING == 0 && growth == 0 {
-            return Err(corrupt(kind, "it grows by a factor of 0"));
+        // Whoever inserts into a stranger's filter must not be made to open a link of any size.
+        if options & NO_SCALING == 0 && !(1..=MOST_EXPANSION).contains(&growth) {
+            return Err(corrupt(kind, format_args!("it expands by {growth}, and 1 to {MOST_EXPANSION} are allowed")));
         }
         let mut links = Vec::with_capacity(count as usize);
         let (mut start, mut counted, mut room) = (0u64, 0u64, 0u64);

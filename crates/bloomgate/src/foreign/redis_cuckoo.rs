@@ -177,7 +177,7 @@ impl RedisCuckooShape {
     /// The bytes where the two buckets of a key begin in a table.
     #[inline]
     fn pair(&self, table: Table, hash: u64) -> [u64; 2] {
-        let other = hash ^ u64::from(fingerprint(hash)) * SPREAD;
+        let other = hash ^ (u64::from(fingerprint(hash)) * SPREAD);
         [hash, other].map(|hash| self.bucket(table, hash))
     }
 
@@ -197,7 +197,7 @@ impl RedisCuckooShape {
         let Some(table) = self.newest_first().next() else { return false };
         let size = u64::from(self.bucket_size);
         let (mut homeless, mut index, mut slot) = (fingerprint(hash), hash & (table.buckets - 1), 0);
-        let other = |index: u64, moved: u8| (index ^ u64::from(moved) * SPREAD) & (table.buckets - 1);
+        let other = |index: u64, moved: u8| (index ^ (u64::from(moved) * SPREAD)) & (table.buckets - 1);
         let swap = |words: &mut [u64], index: u64, slot: u64, byte: &mut u8| {
             let at = (table.start + index * size + slot) as usize;
             let there = byte_at(&*words, at);
@@ -291,7 +291,7 @@ impl sealed::Shape for RedisCuckooShape {
     fn set_cells<W: ReadWords>(&self, words: W) -> u64 {
         const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
         // A byte's top bit comes out set if any of its bits is.
-        let taken = |word: u64| u64::from((((word & LOW) + LOW | word) & !LOW).count_ones());
+        let taken = |word: u64| u64::from(((((word & LOW) + LOW) | word) & !LOW).count_ones());
         (0..words.count()).map(|at| taken(words.load(at))).sum()
     }
 

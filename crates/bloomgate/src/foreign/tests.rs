@@ -201,7 +201,10 @@ fn keeps_its_rate<F: Shape>(mut filter: Foreign<F>, keys: usize) {
     assert!((seen / expected - 1.0).abs() < 0.06, "{seen} against {expected}: {filter:?}");
     assert!(filter.expected_rate_at(filter.capacity()) <= filter.promised_rate() * 1.0001, "{filter:?}");
     if filter.kind() != Kind::RedisCuckoo {
-        assert!((filter.approximate_count().value / keys as f64 - 1.0).abs() < 0.02);
+        // A chain does not take keys that an older link seems to know: their bits are not there to be counted.
+        let chain = if filter.kind() == Kind::RedisBloom { fresh } else { keys as u64 };
+        let count = filter.approximate_count().value;
+        assert!(count > 0.98 * chain as f64 && count < 1.02 * keys as f64, "{count} of {keys}: {filter:?}");
         let new = told_new(keys as u64, |items| filter.expected_rate_at(items));
         assert_eq!(filter.len(), fresh);
         assert!((fresh as f64 / new - 1.0).abs() < 0.005, "{fresh} were new, {new} expected: {filter:?}");

@@ -131,13 +131,13 @@ fn damaged_filters_are_refused_or_can_be_used() {
             }
         };
         for at in 0..bytes.len().min(260) {
-            for change in [1u8, 0x80, 0xff, dice.next() as u8 | 2] {
+            for change in [1u8, 0x80, dice.next() as u8 | 2] {
                 let mut bytes = bytes.clone();
                 bytes[at] ^= change;
                 tried(&bytes);
             }
         }
-        for _ in 0..600 {
+        for _ in 0..300 {
             let mut bytes = bytes.clone();
             for _ in 0..2 + dice.below(6) {
                 // Mostly in the header, where it matters.
@@ -148,7 +148,7 @@ fn damaged_filters_are_refused_or_can_be_used() {
             tried(&bytes);
         }
     }
-    assert!(read > 500 && refused > 2_000, "{read} were read and {refused} refused");
+    assert!(read > 300 && refused > 1_500, "{read} were read and {refused} refused");
 }
 
 #[test]
