@@ -9,6 +9,8 @@ pub mod builder;
 pub mod classic;
 pub mod counting;
 mod filter;
+#[cfg(not(loom))]
+mod in_place;
 pub mod layout;
 pub mod partitioned;
 pub mod scalable;
