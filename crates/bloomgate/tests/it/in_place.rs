@@ -41,7 +41,7 @@ fn the_program_that_is_killed() {
             }
         }
         next += 1_000;
-        if next % 40_000 == 0 {
+        if next.is_multiple_of(40_000) {
             filter.sync().unwrap();
         }
     }
