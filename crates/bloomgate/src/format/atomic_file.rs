@@ -91,6 +91,7 @@ impl Drop for Temporary {
 }
 
 /// Makes the name of a file that was just made survive a power cut.
+#[cfg_attr(loom, allow(dead_code))]
 pub(crate) fn sync_directory_of(path: &Path) -> Result<()> {
     sync_directory(directory(path))
 }

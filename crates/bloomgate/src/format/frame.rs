@@ -295,6 +295,7 @@ impl Frame {
     }
 
     /// Parses header and table of a file that is marked as unfinished, as if it were not; none if it is not marked.
+    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn parse_dirty(head: &[u8], file_len: u64) -> Result<Option<Self>> {
         let header = Header::parse(head)?;
         let whole = usize::try_from(header.head_len()).ok().and_then(|length| head.get(..length));
@@ -309,6 +310,7 @@ impl Frame {
     }
 
     /// The same file with other bodies of the same lengths in part 0: the checksums that it has then.
+    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn with_bodies(&self, bodies: &[(SectionType, &[u8])]) -> Result<Self> {
         let mut frame = self.clone();
         for &(kind, body) in bodies {
@@ -337,6 +339,7 @@ impl Frame {
     }
 
     /// The bytes of header and table of a file that is being changed in place.
+    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn to_dirty_bytes(&self) -> Vec<u8> {
         self.head_with(FLAG_DIRTY)
     }

@@ -129,6 +129,7 @@ impl<'a> FrameWriter<'a> {
     }
 
     /// Lays out a file of these sections and one payload of so many zero bytes, which need not be written.
+    #[cfg_attr(loom, allow(dead_code))]
     pub(crate) fn over_zeros(&self, length: u64) -> Result<OverZeros> {
         let chunks = usize::try_from(length.div_ceil(CHUNK_LEN as u64)).unwrap_or(usize::MAX);
         let mut sums = Vec::new();
@@ -170,6 +171,7 @@ impl<'a> FrameWriter<'a> {
 }
 
 /// A file whose payload is zeros: everything else of it.
+#[cfg_attr(loom, allow(dead_code))]
 pub(crate) struct OverZeros {
     pub(crate) frame: Frame,
     /// Where each small section starts, and its bytes.
