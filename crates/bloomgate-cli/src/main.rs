@@ -76,6 +76,8 @@ fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 }
 
 fn main() -> ExitCode {
+    // Filters are asked where they lie: one that is made shorter meanwhile is an error with a message, not a core dump.
+    bloomgate::bits::report_lost_mapping();
     let outcome = match Command::parse_from(arguments(std::env::args_os())).verb {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),

@@ -47,6 +47,8 @@ pub enum ErrorKind {
     Truncated,
     /// A checksum or a cross-check inside the file failed.
     Corrupt,
+    /// A file that is being written in place, or was when its program ended: a "no" from it might be wrong.
+    Dirty,
     /// More memory or a larger file than the caller allowed.
     LimitExceeded,
     /// The system refused the memory.

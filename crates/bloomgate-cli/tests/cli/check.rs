@@ -233,3 +233,47 @@ fn negative_numbers_are_keys_and_options_stay_options() {
     scene.run("check ids.bloom -x").refused(&["-x"]);
     scene.run("check -3").refused(&["-3"]);
 }
+
+/// The bits that a shorter file has lost cannot be answered for: that is an error with a message, not a core dump.
+#[cfg(unix)]
+#[test]
+fn a_filter_that_is_made_shorter_while_it_is_asked_is_an_error() {
+    let scene = Scene::new();
+    scene.write("keys.txt", (0..200_000).map(|i| format!("key {i}\n")).collect::<String>());
+    scene.run("build -q -o f.bloom keys.txt").code(0);
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
+        .args(["check", "--label", "f.bloom"])
+        .current_dir(scene.path("."))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut questions = child.stdin.take().unwrap();
+    let mut answers = child.stdout.take().unwrap();
+    questions.write_all(b"key 7\n").unwrap();
+    let mut got = [0; 12];
+    answers.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"maybe\tkey 7\n");
+
+    std::fs::File::options().write(true).open(scene.path("f.bloom")).unwrap().set_len(4096).unwrap();
+    // It ends at the first of them; what is not read any more is no matter.
+    let _ = questions.write_all((0..1_000).map(|i| format!("key {i}\n")).collect::<String>().as_bytes());
+    drop(questions);
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.starts_with("bloomgate: the filter file was made shorter while it was mapped"), "{said}");
+}
+
+/// A filter that is being written in place, or was when its program ended, is not asked.
+#[test]
+fn an_unfinished_filter_is_refused() {
+    let scene = Scene::new();
+    let filter = bloomgate::Blocked::builder().items(1_000).create_mapped(scene.path("f.bloom")).unwrap();
+    filter.insert("pear").unwrap();
+    scene.run("check f.bloom pear").refused(&["f.bloom", "being written in place", "recover"]);
+    scene.run("info f.bloom").refused(&["f.bloom", "being written in place"]);
+    filter.close().unwrap();
+    assert_eq!(scene.run("check f.bloom pear apple").code(0).out(), "pear\n");
+}

@@ -73,7 +73,7 @@ impl Count for Counter {
 
 #[cfg(not(loom))]
 #[inline]
-fn stripe() -> usize {
+pub(super) fn stripe() -> usize {
     use std::cell::Cell;
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     thread_local! {

@@ -79,8 +79,9 @@ impl Region {
 /// **The file must not be changed in place while it is mapped.** Replacing it is fine: [`save`](crate::Blocked::save)
 /// and every tool that writes beside and renames leave the mapped bytes as they were. A file that another program
 /// overwrites in place may answer wrongly where it was verified before; one that is made shorter ends the process
-/// with `SIGBUS` when the missing part is touched, as for every mapped file. Where that can happen, load the filter
-/// instead.
+/// with `SIGBUS` when the missing part is touched, as for every mapped file: the bits are gone, and no answer could be
+/// made from what is not there. [`report_lost_mapping`](super::report_lost_mapping) makes that a message and exit code
+/// 2 (the `bloomgate` command does so). Where it must not end the program, load the filter instead.
 ///
 /// Header, section table and all small sections are verified when the file is mapped; the bits, 64 KiB at a time,
 /// when they are first touched. Numbers about all bits (`set_bits`, `estimated_rate`, `approximate_count`) take them

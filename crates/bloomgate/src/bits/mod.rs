@@ -1,13 +1,19 @@
 //! Where a filter's words live: alone in memory ([`Owned`]), shared between threads ([`Shared`]), or in a file that
-//! is queried in place ([`Mapped`]). The words are the same in all three, and in the file.
+//! is queried in place ([`Mapped`]) or written in place too ([`MappedMut`]). The words are the same in all of them.
 
 pub(crate) mod counter;
+mod lost_mapping;
 pub(crate) mod mapped;
+#[cfg(not(loom))]
+pub(crate) mod mapped_mut;
 mod owned;
 mod shared;
 pub(crate) mod version;
 
+pub use lost_mapping::report_lost_mapping;
 pub use mapped::{Damage, Mapped};
+#[cfg(not(loom))]
+pub use mapped_mut::MappedMut;
 pub use owned::{HugePages, Owned};
 pub use shared::Shared;
 /// For the models in `tests/loom.rs` alone.
@@ -19,7 +25,7 @@ pub(crate) use counter::Counter;
 
 use crate::arch::words::ReadWords;
 
-/// A place for a filter's words. Sealed: the three places above are all there are.
+/// A place for a filter's words. Sealed: the places above are all there are.
 pub trait Store: sealed::Sealed {}
 
 pub(crate) mod sealed {

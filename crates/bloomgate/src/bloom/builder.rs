@@ -6,6 +6,7 @@ use super::Bloom;
 use super::layout::Layout;
 use crate::bits::{Owned, Shared};
 use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Contract;
 use crate::promise::{DEFAULT_RATE, KEPT, Promise, WhenFull, Wish, wish_setters};
 
 /// Makes a [`Bloom`] filter. Setters never refuse; [`build`](Builder::build) alone does.
@@ -139,6 +140,13 @@ impl<L: Layout> Builder<L> {
                 layout.capacity_at(rate)
             ),
         ))
+    }
+
+    /// The shape, the promise and the contract that the settings come to.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn resolve_all(self) -> Result<(L, Promise, Contract)> {
+        let (layout, promise) = self.resolve()?;
+        Ok((layout, promise, self.wish.contract))
     }
 
     /// The filter, or why there is none.

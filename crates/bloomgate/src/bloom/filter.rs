@@ -40,7 +40,8 @@ use crate::promise::{Promise, WhenFull, full};
 /// ```
 ///
 /// Places: [`Owned`] (one writer, `&mut self`), [`Shared`] (many writers, `&self`; the same bits and the same file),
-/// [`Mapped`](crate::Mapped) (that file, queried in place).
+/// [`Mapped`](crate::Mapped) (that file, queried in place), [`MappedMut`](crate::bits::MappedMut) (that file, written in
+/// place by many threads).
 pub struct Bloom<L: Layout, S: Store = Owned> {
     layout: L,
     contract: Contract,
@@ -162,6 +163,16 @@ impl<L: Layout, S: Store> Bloom<L, S> {
 
     pub(crate) fn store(&self) -> &S {
         &self.store
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn count(&self) -> &S::Count {
+        &self.count
+    }
+
+    #[cfg(not(loom))]
+    pub(super) fn count_mut(&mut self) -> &mut S::Count {
+        &mut self.count
     }
 
     /// The bits that probes can reach.
@@ -326,10 +337,10 @@ impl<L: Layout, W: ReadWords, D: Digests> Job for ContainsAll<'_, L, W, D> {
 }
 
 /// A batch of inserts, compiled for this processor; how many keys were certainly new.
-struct InsertAll<L, W, D> {
-    layout: L,
-    words: W,
-    digests: D,
+pub(super) struct InsertAll<L, W, D> {
+    pub(super) layout: L,
+    pub(super) words: W,
+    pub(super) digests: D,
 }
 
 impl<L: Layout, W: WriteWords, D: Digests> Job for InsertAll<L, W, D> {

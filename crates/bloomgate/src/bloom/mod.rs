@@ -5,7 +5,6 @@
 //! live): whatever holds for one holds for all. What they do together is here too: union and intersection, sizes of both
 //! with error bars ([`Bloom::overlap`]), and folding to a smaller size ([`Bloom::folded`], [`Bloom::fit`]).
 
-mod algebra;
 pub mod algebra;
 #[cfg(test)]
 mod algebra_tests;
@@ -14,16 +13,16 @@ pub mod builder;
 pub mod classic;
 pub mod counting;
 mod filter;
-mod fold;
 pub mod fold;
 #[cfg(test)]
 mod fold_tests;
+#[cfg(not(loom))]
+mod in_place;
 pub mod layout;
 pub mod partitioned;
 pub mod rotating;
 pub mod scalable;
 pub mod stable;
-pub mod scalable;
 mod stage;
 #[cfg(test)]
 mod tests;

@@ -103,6 +103,12 @@ impl Drop for Temporary {
     }
 }
 
+/// Makes the name of a file that was just made survive a power cut.
+#[cfg_attr(loom, allow(dead_code))]
+pub(crate) fn sync_directory_of(path: &Path) -> Result<()> {
+    sync_directory(directory(path))
+}
+
 /// Makes the rename itself survive a power cut. Where directories cannot be synced, nothing is lost by it.
 fn sync_directory(directory: &Path) -> Result<()> {
     if !cfg!(unix) {

@@ -5,10 +5,16 @@ use std::path::Path;
 
 use super::address::Address;
 use super::atomic_file::write_atomically;
+#[cfg(not(loom))]
+use super::in_place::{self, Unfinished};
 use super::load::{self, OpenOptions};
 use super::save::{self, SaveOptions};
 use crate::any::AnyFilter;
+#[cfg(not(loom))]
+use crate::bits::MappedMut;
 use crate::bits::{Damage, Mapped, Owned, Store};
+#[cfg(not(loom))]
+use crate::bloom::Builder;
 use crate::bloom::{Bloom, Counting, Layout, Rotating, Scalable, Stable};
 use crate::cuckoo::{Cuckoo, GrowingCuckoo};
 use crate::error::{Error, ErrorKind, Result};
@@ -175,6 +181,57 @@ impl<L: Layout> Bloom<L, Owned> {
 /// Querying in place.
 impl<L: Layout> Bloom<L, Mapped> {
     mappers!();
+}
+
+/// Writing in place.
+#[cfg(not(loom))]
+impl<L: Layout> Bloom<L, MappedMut> {
+    /// Maps a file to be asked **and written** in place: by many threads, and larger than memory. What that asks for:
+    /// [`MappedMut`].
+    ///
+    /// Refuses a file that another writer has open, one that is marked as unfinished ([`ErrorKind::Dirty`]), and one
+    /// that is compressed.
+    pub fn map_mut(path: impl AsRef<Path>) -> Result<Self> {
+        Self::map_mut_with(path, &OpenOptions::new())
+    }
+
+    /// Maps a filter that is keyed by this secret.
+    pub fn map_mut_keyed(path: impl AsRef<Path>, secret: &Secret) -> Result<Self> {
+        Self::map_mut_with(path, &OpenOptions::new().secret(secret))
+    }
+
+    /// [`map_mut`](Self::map_mut) with a secret, limits or an expected contract.
+    pub fn map_mut_with(path: impl AsRef<Path>, options: &OpenOptions<'_>) -> Result<Self> {
+        in_place::map_mut(path.as_ref(), options, Unfinished::Refuse)
+    }
+
+    /// Maps a file that is marked as unfinished, and takes its bits as they are. **Whoever calls this inserts again
+    /// everything since the last [`sync`](Self::sync) that returned**, and then [closes](Self::close) it: the mark stays
+    /// until then. A file that is not marked is [mapped](Self::map_mut_with) as always.
+    ///
+    /// - Every key of before the last sync is in, whatever happened: bits are only ever added.
+    /// - The program ended and the system did not (a crash, a kill): every key whose insert had returned is in.
+    /// - The system ended (a power cut): of the keys since the last sync, any may be missing. A filter that was not filled
+    ///   again would say "no" to them, and that would be wrong.
+    ///
+    /// The checksums are out of date, so bits that a disk has flipped since then cannot be told from bits that were
+    /// inserted. The count of keys is worked out from the bits, all of which are read.
+    pub fn recover_mapped(path: impl AsRef<Path>, options: &OpenOptions<'_>) -> Result<Self> {
+        in_place::map_mut(path.as_ref(), options, Unfinished::TakeAsItIs)
+    }
+}
+
+/// Making a file that is written in place.
+#[cfg(not(loom))]
+impl<L: Layout> Builder<L> {
+    /// Makes the file of an empty filter, which must not be there yet, and maps it to be asked and written in place.
+    ///
+    /// The file is sparse: it takes disk space as keys come, and no memory beyond the pages that are in use and 4 bytes
+    /// per 64 KiB.
+    pub fn create_mapped(self, path: impl AsRef<Path>) -> Result<Bloom<L, MappedMut>> {
+        let (layout, promise, contract) = self.resolve_all()?;
+        in_place::create(path.as_ref(), layout, promise, contract)
+    }
 }
 
 macro_rules! doors {

@@ -253,12 +253,7 @@ impl Frame {
         }
         match u32_at(head, 24) {
             0 => {}
-            flags if flags & FLAG_DIRTY != 0 => {
-                return Err(corrupt(format!(
-                    "header, offset 24: flags {flags:#010x} mark a file that was being changed in place and was not \
-                     finished; 0 expected: build it again"
-                )));
-            }
+            FLAG_DIRTY => return Err(dirty()),
             flags => return Err(reserved(24, format!("flags {flags:#010x}"))),
         }
         if let Some(at) = head[32..HEADER_LEN].iter().position(|&b| b != 0) {
@@ -299,15 +294,64 @@ impl Frame {
         Ok(Self { version: FORMAT_VERSION, sections })
     }
 
+    /// Parses header and table of a file that is marked as unfinished, as if it were not; none if it is not marked.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn parse_dirty(head: &[u8], file_len: u64) -> Result<Option<Self>> {
+        let header = Header::parse(head)?;
+        let whole = usize::try_from(header.head_len()).ok().and_then(|length| head.get(..length));
+        let Some(marked) = whole.filter(|head| u32_at(head, 24) == FLAG_DIRTY && head_crc(head) == header.crc) else {
+            return Ok(None);
+        };
+        let mut clean = marked.to_vec();
+        clean[24..28].fill(0);
+        let crc = head_crc(&clean);
+        clean[28..32].copy_from_slice(&crc.to_le_bytes());
+        Self::parse(&clean, file_len).map(Some)
+    }
+
+    /// The same file with other bodies of the same lengths in part 0: the checksums that it has then.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn with_bodies(&self, bodies: &[(SectionType, &[u8])]) -> Result<Self> {
+        let mut frame = self.clone();
+        for &(kind, body) in bodies {
+            let crc = crc32c::crc32c(body);
+            let mut found = false;
+            for section in frame.sections.iter_mut().filter(|section| section.part == 0) {
+                if section.kind == kind && section.length == body.len() as u64 {
+                    section.crc = crc;
+                    found = true;
+                } else if kind == SectionType::CHUNK_SUMS && section.is_chunked() {
+                    section.crc = crc;
+                }
+            }
+            if !found {
+                let message = format!("{kind} of part 0 is not {} bytes long in this file", body.len());
+                return Err(corrupt(message));
+            }
+        }
+        Ok(frame)
+    }
+
     /// The bytes of header and table.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        self.head_with(0)
+    }
+
+    /// The bytes of header and table of a file that is being changed in place.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn to_dirty_bytes(&self) -> Vec<u8> {
+        self.head_with(FLAG_DIRTY)
+    }
+
+    fn head_with(&self, flags: u32) -> Vec<u8> {
         let mut head = Vec::with_capacity(HEADER_LEN + ENTRY_LEN * self.sections.len());
         head.extend_from_slice(&MAGIC);
         head.extend_from_slice(&self.version.to_le_bytes());
         head.extend_from_slice(&1u16.to_le_bytes());
         head.extend_from_slice(&(self.sections.len() as u32).to_le_bytes());
         head.extend_from_slice(&self.total_len().to_le_bytes());
+        head.extend_from_slice(&flags.to_le_bytes());
         head.resize(HEADER_LEN, 0);
         for section in &self.sections {
             section.write_entry(&mut head);
@@ -431,6 +475,15 @@ pub(crate) fn head_crc(head: &[u8]) -> u32 {
 #[cold]
 pub(crate) fn corrupt(message: String) -> Error {
     Error::new(ErrorKind::Corrupt, message)
+}
+
+#[cold]
+fn dirty() -> Error {
+    let message = "the file is being written in place, or was when its program ended: keys since its last sync may be \
+                   missing (after a power cut; not after the end of the program alone), and its checksums are out of date. \
+                   Wait for its writer to close it; or recover it with recover_mapped, insert again what came since the \
+                   last sync, and close it; or build it again";
+    Error::new(ErrorKind::Dirty, message)
 }
 
 #[cold]

@@ -109,7 +109,10 @@ pub(crate) fn in_file<T>(path: &Path, result: Result<T>) -> Result<T> {
 }
 
 /// Everything of a file that is checked before its words are looked at.
-fn agree<F: Filed<S>, S: crate::bits::Store>(head: &Head, options: &OpenOptions<'_>) -> Result<(Contract, Plan)> {
+pub(crate) fn agree<F: Filed<S>, S: crate::bits::Store>(
+    head: &Head,
+    options: &OpenOptions<'_>,
+) -> Result<(Contract, Plan)> {
     let plan = Plan::read(head)?;
     if let Some(wanted) = F::KIND
         && plan.kind() != wanted
@@ -243,7 +246,7 @@ pub(crate) fn map_bytes<F: Filed<Mapped>>(bytes: &[u8], options: &OpenOptions<'_
     map_region(Region::of_bytes(bytes), bytes.len() as u64, options)
 }
 
-fn refuse_big_endian() -> Result<()> {
+pub(crate) fn refuse_big_endian() -> Result<()> {
     if cfg!(target_endian = "little") {
         return Ok(());
     }

@@ -27,6 +27,7 @@
 //! | `agreement` | CONTRACT and SENTINELS: the proof that reader and writer hash alike |
 //! | `filed` | each kind taken apart into pieces and put together again |
 //! | [`save`](SaveOptions), [`load`](OpenOptions) | filters to files; files to memory, or mapped |
+//! | `in_place` | files that are written where they are: the mark, the sync, the recovery |
 //! | `filters` | the doors on the filters themselves: `save`, `open`, `map` … |
 //! | [`describe`](inspect) | what a file is, without its secret |
 //! | [`address`](Address) | the BLAKE3 of the whole |
@@ -69,6 +70,8 @@ mod filed;
 mod filters;
 mod frame;
 pub mod gaps;
+#[cfg(not(loom))]
+mod in_place;
 mod load;
 mod read;
 mod save;

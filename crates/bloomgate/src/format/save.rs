@@ -62,13 +62,6 @@ enum Words<'a, S: Store> {
 impl<'a, S: Store> Words<'a, S> {
     fn of(store: &'a S) -> Result<Self> {
         let words = store.words();
-        if <S::Read<'a> as ReadWords>::SHARED {
-            let mut copy = Owned::zeroed(words.count() as u64)?;
-            for (at, word) in copy.as_mut_slice().iter_mut().enumerate() {
-                *word = words.load(at);
-            }
-            return Ok(Self::Copied(copy));
-        }
         if S::CHECKED && !store.admitted() {
             // Damaged bits with fresh checksums would be believed.
             for word in (0..words.count()).step_by(CHUNK_BYTES / 8) {
@@ -78,6 +71,13 @@ impl<'a, S: Store> Words<'a, S> {
                     )));
                 }
             }
+        }
+        if <S::Read<'a> as ReadWords>::SHARED {
+            let mut copy = Owned::zeroed(words.count() as u64)?;
+            for (at, word) in copy.as_mut_slice().iter_mut().enumerate() {
+                *word = words.load(at);
+            }
+            return Ok(Self::Copied(copy));
         }
         Ok(Self::Still(store))
     }

@@ -20,6 +20,12 @@ pub fn chunk_count(stored_len: u64) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ChunkSums(Vec<u32>);
 
+impl From<&[u32]> for ChunkSums {
+    fn from(sums: &[u32]) -> Self {
+        Self(sums.to_vec())
+    }
+}
+
 impl ChunkSums {
     /// The sums of bytes that are in memory.
     #[must_use]

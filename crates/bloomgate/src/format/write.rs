@@ -128,10 +128,55 @@ impl<'a> FrameWriter<'a> {
         Ok(PreparedFile { frame, bodies: parts.into_iter().map(|(_, body)| body).collect() })
     }
 
+    /// Lays out a file of these sections and one payload of so many zero bytes, which need not be written.
+    #[cfg_attr(loom, allow(dead_code))]
+    pub(crate) fn over_zeros(&self, length: u64) -> Result<OverZeros> {
+        let chunks = usize::try_from(length.div_ceil(CHUNK_LEN as u64)).unwrap_or(usize::MAX);
+        let mut sums = Vec::new();
+        sums.try_reserve_exact(chunks).map_err(|_| {
+            let message = format!("the system refused the memory for {chunks} chunk sums: ask for a smaller filter");
+            Error::new(ErrorKind::OutOfMemory, message)
+        })?;
+        sums.resize(chunks, crc32c::crc32c(&[0; CHUNK_LEN]));
+        if let (Some(last), rest @ 1..) = (sums.last_mut(), length as usize % CHUNK_LEN) {
+            *last = crc32c::crc32c(&vec![0; rest]);
+        }
+        let mut parts: Vec<_> =
+            self.sections.iter().map(|(kind, part, body)| whole(*kind, *part, body.clone())).collect();
+        let list = whole(SectionType::CHUNK_SUMS, 0, ChunkSums::from(&sums[..]).to_body());
+        let payload = Section {
+            kind: SectionType::PAYLOAD,
+            part: 0,
+            flags: SectionFlags::CRITICAL.with(SectionFlags::CHUNKED),
+            codec: Codec::Raw.number(),
+            offset: 0,
+            length,
+            crc: list.0.crc,
+        };
+        parts.push(list);
+        let frame = Frame::lay_out(parts.iter().map(|(section, _)| *section).chain([payload]).collect())?;
+        parts.sort_by_key(|(s, _)| (s.part, s.kind));
+        let bodies = frame.sections().iter().zip(parts).filter_map(|(section, (_, body))| match body {
+            Body::Whole(body) => Some((section.offset, body)),
+            Body::Stream { .. } => None,
+        });
+        let bodies = bodies.collect();
+        Ok(OverZeros { frame, bodies, sums })
+    }
+
     /// Writes the whole file and gives its address.
     pub fn write_to(&self, out: &mut dyn Write) -> Result<Address> {
         self.prepare()?.write_to(out)
     }
+}
+
+/// A file whose payload is zeros: everything else of it.
+#[cfg_attr(loom, allow(dead_code))]
+pub(crate) struct OverZeros {
+    pub(crate) frame: Frame,
+    /// Where each small section starts, and its bytes.
+    pub(crate) bodies: Vec<(u64, Vec<u8>)>,
+    pub(crate) sums: Vec<u32>,
 }
 
 fn whole<'a>(kind: SectionType, part: u16, body: Vec<u8>) -> (Section, Body<'a>) {

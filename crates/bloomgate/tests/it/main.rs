@@ -9,6 +9,7 @@ mod file;
 mod file_damage;
 mod golden;
 mod golden_digests;
+mod in_place;
 mod keys;
 mod kinds;
 mod promise;

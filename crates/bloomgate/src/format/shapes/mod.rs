@@ -77,7 +77,7 @@ impl Plan {
             let mut fields = promised(piece.cells.kind(), &piece.promise);
             piece.cells.write(&mut fields);
             file.section(SectionType::SHAPE, part, fields.finish()?);
-            file.section(SectionType::COUNTS, part, FieldWriter::new().u64(LEN, piece.len).finish()?);
+            file.section(SectionType::COUNTS, part, counts_body(piece.len)?);
         }
         Ok(())
     }
@@ -110,6 +110,11 @@ impl Plan {
         }
         Ok(plan)
     }
+}
+
+/// The body of the COUNTS of one part.
+pub(crate) fn counts_body(len: u64) -> Result<Vec<u8>> {
+    FieldWriter::new().u64(LEN, len).finish()
 }
 
 /// The fields that every shape begins with.

@@ -61,7 +61,8 @@ fn newer_versions_are_refused_or_read() {
     with(&[(8, &[2, 0])]).expect("written by a later version, said to be readable by this one");
     refused(with(&[(8, &[0, 0])]), ErrorKind::Corrupt, "format version 0");
     refused(with(&[(10, &[0, 0])]), ErrorKind::Corrupt, "min_reader 0");
-    refused(with(&[(24, &[1])]), ErrorKind::Corrupt, "changed in place");
+    refused(with(&[(24, &[1])]), ErrorKind::Dirty, "being written in place");
+    refused(with(&[(24, &[3])]), ErrorKind::Version, "offset 24");
     refused(with(&[(24, &[2])]), ErrorKind::Version, "offset 24");
     refused(with(&[(27, &[0x80])]), ErrorKind::Version, "offset 24");
     for at in 32..64 {

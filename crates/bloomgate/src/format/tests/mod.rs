@@ -3,6 +3,7 @@
 mod atomic;
 mod damage;
 mod gap_coding;
+mod in_place;
 mod layout;
 mod parts;
 mod round_trip;
