@@ -21,7 +21,7 @@
 //! - **The empty set** is a set: its filter says "no" to everything, and its expected rate is 0.
 //! - **Repeated keys** count once. They cost a second try and a sort, nothing else.
 //! - **The same set gives the same bytes**, in any order, with any repetitions, on any number of threads.
-//! - **Building** takes, beside the keys and with the filter itself, 41 bytes a key up to 4 million keys and 29 at 10
+//! - **Building** takes, beside the keys and with the filter itself, 36 bytes a key up to 4 million keys and 27 at 10
 //!   million on two threads ([`math::fuse::build_bytes`](crate::math::fuse::build_bytes));
 //!   [`FuseBuilder::memory`] sets a limit.
 //!
