@@ -1,7 +1,7 @@
 //! Binary fuse filters: for sets that are known whole and never change.
 //!
 //! **When.** A set that is built once and asked often: block lists, dictionaries, the keys of a sorted file, anything
-//! that is published. It takes a fifth less memory than a Bloom filter at 1 % and a third less at 0.1 %, its rate is
+//! that is published. It takes a fifth less memory than a Bloom filter, its rate is
 //! exact, and it knows how many keys it has. **When not.** Keys come or go: there is no insert and no removal, and two
 //! filters become one only by building it again from the keys of both. Or the set is small: below 10,000 keys the table
 //! needs a quarter more cells than keys, and more the smaller it is.
