@@ -121,17 +121,21 @@ impl Places {
 
 /// A way to load the cell that begins at a bit. Bits above the cell's are anything.
 trait Load {
+    /// How many bytes behind the first the load reaches, if it may cross into another cache line.
+    const REACH: usize;
     /// # Safety
     /// The words must be at least [`Places::words`] many for a table of the width that [`contains_all`] takes this load
     /// for, and the bit one of its cells.
     unsafe fn load<W: ReadWords>(words: W, bit: u64, width: u32) -> u32;
 }
 
-/// An unaligned load of a `$number`, for cells that begin at any bit (`packed`) or at its own multiples.
+/// A load of a `$number` that covers the cell: for cells that are such numbers, and for packed ones that begin at any
+/// bit, where it may reach another line.
 macro_rules! load {
-    ($name:ident, $number:ty) => {
+    ($name:ident, $number:ty, $reach:expr) => {
         struct $name;
         impl Load for $name {
+            const REACH: usize = $reach;
             #[inline(always)]
             unsafe fn load<W: ReadWords>(words: W, bit: u64, width: u32) -> u32 {
                 #[cfg(all(target_endian = "little", not(loom)))]
@@ -148,10 +152,12 @@ macro_rules! load {
         }
     };
 }
-load!(One, u8);
-load!(Two, u16);
-load!(Four, u32);
-load!(Eight, u64);
+load!(One, u8, 0);
+load!(Two, u16, 0);
+load!(Four, u32, 0);
+load!(PackedTwo, u16, 1);
+load!(PackedFour, u32, 3);
+load!(PackedEight, u64, 7);
 
 /// The same by whole words: for words shared between threads, and where the first byte is not the lowest.
 #[inline(always)]
@@ -170,16 +176,24 @@ macro_rules! with_load {
                 type $load = One;
                 $body
             }
-            0..=9 | 16 => {
+            16 => {
                 type $load = Two;
                 $body
             }
-            10..=25 | 32 => {
+            32 => {
                 type $load = Four;
                 $body
             }
+            0..=9 => {
+                type $load = PackedTwo;
+                $body
+            }
+            10..=25 => {
+                type $load = PackedFour;
+                $body
+            }
             _ => {
-                type $load = Eight;
+                type $load = PackedEight;
                 $body
             }
         }
@@ -258,7 +272,12 @@ impl<W: ReadWords> Lookups<W> {
                 let hash = places.hash(lo);
                 let bits = places.bits(hash);
                 for bit in bits {
-                    prefetch_byte(words, (bit >> 3) as usize);
+                    let byte = (bit >> 3) as usize;
+                    prefetch_byte(words, byte);
+                    if L::REACH > 0 {
+                        // Nearly always the same line, and then nearly free; else a miss that nobody had asked for.
+                        prefetch_byte(words, byte + L::REACH);
+                    }
                 }
                 next.bits[at] = bits;
                 next.fingerprints[at] = places.fingerprint(hash);
@@ -279,10 +298,4 @@ impl<W: ReadWords> Lookups<W> {
 pub(crate) fn bytes_mut(words: &mut [u64]) -> &mut [u8] {
     // SAFETY: the same memory, alone for as long as `words` is borrowed; every byte of a u64 is a u8.
     unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), size_of_val(words)) }
-}
-
-/// Words seen as pairs of 32-bit numbers, for lists of cells.
-pub(crate) fn numbers_mut(words: &mut [u64]) -> &mut [u32] {
-    // SAFETY: as in `bytes_mut`; a u64 is aligned for a u32 and holds two.
-    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast(), words.len() * 2) }
 }

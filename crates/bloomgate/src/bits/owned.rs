@@ -50,13 +50,23 @@ unsafe impl Sync for Owned {}
 impl Owned {
     /// So many words of zero, or why they cannot be had.
     pub(crate) fn zeroed(words: u64) -> Result<Self> {
+        Self::allocate(words, true)
+    }
+
+    /// The same on pages of the usual size: for what is gone through once, in order. A huge page costs the kernel more to
+    /// find (milliseconds, when memory is in pieces) than such work can win back.
+    pub(crate) fn passing(words: u64) -> Result<Self> {
+        Self::allocate(words, false)
+    }
+
+    fn allocate(words: u64, huge: bool) -> Result<Self> {
         let bytes = words
             .checked_mul(8)
             .and_then(|bytes| usize::try_from(bytes).ok())
             .filter(|&bytes| bytes <= isize::MAX as usize - 2 * HUGE)
             .ok_or_else(|| refused(words))?;
         if bytes >= HUGE_FROM && !cfg!(any(miri, loom)) {
-            return Self::pages(bytes).ok_or_else(|| refused(words));
+            return Self::pages(bytes, huge).ok_or_else(|| refused(words));
         }
         let layout = Layout::from_size_align(bytes.max(LINE), LINE).map_err(|_| refused(words))?;
         // SAFETY: the layout's size is at least one line, so not zero.
@@ -65,19 +75,23 @@ impl Owned {
     }
 
     /// Whole pages from the system: zero, not resident until touched, aligned to a huge page.
-    fn pages(bytes: usize) -> Option<Self> {
+    fn pages(bytes: usize, huge: bool) -> Option<Self> {
         let mut map = memmap2::MmapMut::map_anon(bytes + HUGE).ok()?;
         let skip = map.as_ptr().align_offset(HUGE);
         if skip >= HUGE {
             return None;
         }
         #[cfg(target_os = "linux")]
-        let huge = match map.advise_range(memmap2::Advice::HugePage, skip, bytes) {
-            Ok(()) => HugePages::Asked,
-            Err(_) => HugePages::Refused,
+        let huge = match huge.then(|| map.advise_range(memmap2::Advice::HugePage, skip, bytes)) {
+            Some(Ok(())) => HugePages::Asked,
+            Some(Err(_)) => HugePages::Refused,
+            None => HugePages::NotAsked,
         };
         #[cfg(not(target_os = "linux"))]
-        let huge = HugePages::NotAsked;
+        let huge = {
+            let _ = huge;
+            HugePages::NotAsked
+        };
         let start = NonNull::new(map.as_mut_ptr().wrapping_add(skip).cast::<u64>())?;
         Some(Self { start, words: bytes / 8, memory: Memory::Pages { _map: map, huge } })
     }

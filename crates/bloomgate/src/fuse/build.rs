@@ -81,7 +81,7 @@ fn attempt(halves: &[u64], width: u32, trial: u32, threads: usize) -> Result<(En
     let shards = shards_for(count);
     let threads = threads.clamp(1, shards as usize);
     let seed = seed_of(trial);
-    let mut hashes = Owned::zeroed(count)?;
+    let mut hashes = Owned::passing(count)?;
     let shared_out = ShareOut::new(halves, seed, shards, threads, hashes.as_mut_slice());
     let (segment, segments) = table_for(shared_out.most(), trial / SEEDS_PER_SIZE);
     let shape = FuseShape::new(width, if shards > 1 { segment.max(64) } else { segment }, segments, shards, seed)?;
@@ -113,7 +113,7 @@ fn attempt(halves: &[u64], width: u32, trial: u32, threads: usize) -> Result<(En
         work()?
     } else {
         let ends: Vec<Result<End>> = std::thread::scope(|scope| {
-            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+            let helpers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let own = work();
             // A helper only panics where this thread would have too.
             std::iter::once(own).chain(helpers.into_iter().map(|helper| helper.join().expect("solving"))).collect()

@@ -111,7 +111,7 @@ impl FuseBuilder {
     pub fn build_from_slice<K: Key>(self, keys: &[K]) -> Result<Fuse> {
         let (width, rate) = self.resolve()?;
         self.check_memory(keys.len() as u64, width)?;
-        let mut halves = Owned::zeroed(keys.len() as u64)?;
+        let mut halves = Owned::passing(keys.len() as u64)?;
         self.hash(keys, halves.as_mut_slice())?;
         self.solve(halves.as_mut_slice(), width, rate)
     }
@@ -120,7 +120,7 @@ impl FuseBuilder {
     pub fn build_from_digests(self, digests: &[Digest]) -> Result<Fuse> {
         let (width, rate) = self.resolve()?;
         self.check_memory(digests.len() as u64, width)?;
-        let mut halves = Owned::zeroed(digests.len() as u64)?;
+        let mut halves = Owned::passing(digests.len() as u64)?;
         for (half, digest) in halves.as_mut_slice().iter_mut().zip(digests) {
             *half = digest.lo;
         }

@@ -1,7 +1,7 @@
 //! Binary fuse filters: for sets that are known whole and never change.
 //!
 //! **When.** A set that is built once and asked often: block lists, dictionaries, the keys of a sorted file, anything
-//! that is published. It takes a fifth less memory than a Bloom filter at 1 % and a third less at 0.1 %, its rate is
+//! that is published. It takes a fifth less memory than a Bloom filter, its rate is
 //! exact, and it knows how many keys it has. **When not.** Keys come or go: there is no insert and no removal, and two
 //! filters become one only by building it again from the keys of both. Or the set is small: below 10,000 keys the table
 //! needs a quarter more cells than keys, and more the smaller it is.
@@ -21,7 +21,7 @@
 //! - **The empty set** is a set: its filter says "no" to everything, and its expected rate is 0.
 //! - **Repeated keys** count once. They cost a second try and a sort, nothing else.
 //! - **The same set gives the same bytes**, in any order, with any repetitions, on any number of threads.
-//! - **Building** takes, beside the keys and with the filter itself, 41 bytes a key up to 4 million keys and 29 at 10
+//! - **Building** takes, beside the keys and with the filter itself, 36 bytes a key up to 4 million keys and 27 at 10
 //!   million on two threads ([`math::fuse::build_bytes`](crate::math::fuse::build_bytes));
 //!   [`FuseBuilder::memory`] sets a limit.
 //!

@@ -4,13 +4,19 @@
 //! took twice as long at 10 million keys. Keys come in the order of their cells, and the peeling goes on from the cell
 //! that was changed last, so that all steps work within a few segments at a time.
 
-use crate::arch::fuse::{Places, bytes_mut, numbers_mut};
+use crate::arch::fuse::{Places, bytes_mut};
 use crate::arch::scale;
 use crate::bits::Owned;
 use crate::error::Result;
 
 /// A table of so many cells lies in the nearest caches: its keys are taken as they come.
 const SMALL_CELLS: u64 = 1 << 15;
+
+/// Cells that can wait at once: a few hundred do, and what does not fit is found again.
+const QUEUE: usize = 1 << 14;
+/// When fewer wait, further cells are gone through, so many at a time.
+const FEW: usize = 64;
+const SCAN: usize = 512;
 
 /// How one shard ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +36,7 @@ const fn is_alone(count: u8) -> bool {
     count / EDGE == 1
 }
 
-/// What a thread needs to solve one shard after the other: 9 bytes a key and 13 a cell.
+/// What a thread needs to solve one shard after the other: 9 bytes a key and 9 a cell.
 pub(super) struct Bench {
     places: Places,
     /// The hashes in the order of their cells; later those that were taken away, in that order.
@@ -42,7 +48,7 @@ pub(super) struct Bench {
     /// Of each cell four times the number of its edges, xor which of their cells it is. Zero between two shards.
     counts: Owned,
     /// Cells that have a single edge and wait to be looked at.
-    waiting: Owned,
+    waiting: Box<[u32; QUEUE]>,
 }
 
 impl Bench {
@@ -51,11 +57,11 @@ impl Bench {
         let cells = places.stride();
         Ok(Self {
             places,
-            hashes: Owned::zeroed(keys)?,
-            alone_in: Owned::zeroed(keys.div_ceil(8))?,
-            sums: Owned::zeroed(cells)?,
-            counts: Owned::zeroed(cells.div_ceil(8))?,
-            waiting: Owned::zeroed(cells.div_ceil(2) + 2)?,
+            hashes: Owned::passing(keys)?,
+            alone_in: Owned::passing(keys.div_ceil(8))?,
+            sums: Owned::passing(cells)?,
+            counts: Owned::passing(cells.div_ceil(8))?,
+            waiting: Box::new([0; QUEUE]),
         })
     }
 
@@ -76,7 +82,7 @@ impl Bench {
             return End::Repeated;
         }
         let alone_in = bytes_mut(alone_in.as_mut_slice());
-        let peeled = peel(places, hashes, alone_in, sums, counts, numbers_mut(waiting.as_mut_slice()));
+        let peeled = peel(places, hashes, alone_in, sums, counts, waiting);
         if peeled < keys {
             let end = why_stuck(places, pieces, counts);
             sums.fill(0);
@@ -104,16 +110,20 @@ fn in_order<'a>(places: Places, pieces: impl Iterator<Item = &'a [u64]> + Clone,
     // A range is a segment, or the half of one.
     let ranges = (2 * places.starts / places.segment).clamp(1, 1024);
     let mut starts = vec![0u32; ranges as usize + 1];
-    for &hash in pieces.clone().flatten() {
-        starts[scale(places.within(hash), ranges) as usize + 1] += 1;
+    for piece in pieces.clone() {
+        for &hash in piece {
+            starts[scale(places.within(hash), ranges) as usize + 1] += 1;
+        }
     }
     for range in 0..ranges as usize {
         starts[range + 1] += starts[range];
     }
-    for &hash in pieces.flatten() {
-        let at = &mut starts[scale(places.within(hash), ranges) as usize];
-        out[*at as usize] = hash;
-        *at += 1;
+    for piece in pieces {
+        for &hash in piece {
+            let at = &mut starts[scale(places.within(hash), ranges) as usize];
+            out[*at as usize] = hash;
+            *at += 1;
+        }
     }
 }
 
@@ -131,28 +141,46 @@ fn count_edges(places: Places, hashes: &[u64], sums: &mut [u64], counts: &mut [u
     least >= EDGE
 }
 
+/// Which of a key's cells come after the one it is alone in, round and round; a fourth entry for the two bits' fourth
+/// value, which a count never has.
+const ONE_ON: [u8; 4] = [1, 2, 0, 0];
+const TWO_ON: [u8; 4] = [2, 0, 1, 0];
+
 /// Takes away edge after edge that is alone in some cell; how many. They are left in `hashes`, in that order.
+///
+/// Cells that wait are looked at first come, first served: neighbours in the queue have nothing to do with each other, so
+/// that the processor works on several at a time. The cells are gone through from one end, and since the peeling
+/// runs in from the ends, all that waits lies within a few segments.
 fn peel(
     places: Places,
     hashes: &mut [u64],
     alone_in: &mut [u8],
     sums: &mut [u64],
     counts: &mut [u8],
-    waiting: &mut [u32],
+    waiting: &mut [u32; QUEUE],
 ) -> usize {
-    // Which of a key's cells come after the one it is alone in, round and round.
-    const ONE_ON: [u8; 4] = [1, 2, 0, 0];
-    const TWO_ON: [u8; 4] = [2, 0, 1, 0];
     let mut peeled = 0;
-    for first in 0..counts.len() {
-        if !is_alone(counts[first]) {
-            continue;
-        }
-        waiting[0] = first as u32;
-        let mut depth = 1;
-        while depth > 0 {
-            depth -= 1;
-            let cell = waiting[depth] as usize;
+    loop {
+        let before = peeled;
+        let mut dropped = false;
+        let (mut scanned, mut head, mut tail) = (0, 0usize, 0usize);
+        loop {
+            if tail - head < FEW {
+                let until = counts.len().min(scanned + SCAN);
+                for (cell, &count) in (scanned as u32..).zip(&counts[scanned..until]) {
+                    waiting[tail % QUEUE] = cell;
+                    tail += usize::from(is_alone(count));
+                }
+                scanned = until;
+                if head == tail {
+                    if scanned == counts.len() {
+                        break;
+                    }
+                    continue;
+                }
+            }
+            let cell = waiting[head % QUEUE] as usize;
+            head += 1;
             let count = counts[cell];
             if !is_alone(count) {
                 continue;
@@ -170,12 +198,19 @@ fn peel(
                 counts[other] = count;
                 sums[other] ^= hash;
                 // Written always, kept if alone: whether it is cannot be foretold, and a wrong guess costs 15 cycles.
-                waiting[depth] = other as u32;
-                depth += usize::from(is_alone(count));
+                waiting[tail % QUEUE] = other as u32;
+                tail += usize::from(is_alone(count));
+            }
+            if tail - head > QUEUE - 4 {
+                // Two of those that wait are let go, and found again when the cells are gone through once more.
+                tail -= 2;
+                dropped = true;
             }
         }
+        if !dropped || peeled == before {
+            return peeled;
+        }
     }
-    peeled
 }
 
 /// Gives the edges their cells, the last that was taken away first.
@@ -184,13 +219,11 @@ fn peel(
 /// which an edge was alone is read only by edges that went before it, and those are given their cells later.
 fn assign(places: Places, hashes: &[u64], alone_in: &[u8], sums: &mut [u64]) {
     for (&hash, &which) in hashes.iter().zip(alone_in).rev() {
-        let [a, b, c] = places.local(hash).map(|cell| cell as usize);
-        let (own, one, other) = match which {
-            0 => (a, b, c),
-            1 => (b, a, c),
-            _ => (c, a, b),
-        };
-        sums[own] = u64::from(places.fingerprint(hash)) ^ sums[one] ^ sums[other];
+        let cells = places.local(hash);
+        let which = usize::from(which % EDGE).min(2);
+        let one = sums[cells[usize::from(ONE_ON[which])] as usize];
+        let other = sums[cells[usize::from(TWO_ON[which])] as usize];
+        sums[cells[which] as usize] = u64::from(places.fingerprint(hash)) ^ one ^ other;
     }
 }
 

@@ -71,9 +71,9 @@ fn starts_per_key(segment: u64) -> f64 {
     1.0837 + 0.56 / (segment as f64).cbrt()
 }
 
-/// The bytes that building a filter of `n` keys takes beside the keys, the filter itself included: 16 a key, 24 for each
-/// key of a shard that is being solved, and `1.13 width / 8` a key of the filter. At 7 bits that is 41 bytes a key up to
-/// 4 million keys, and 29 at 10 million on two threads.
+/// The bytes that building a filter of `n` keys takes beside the keys, the filter itself included: 16 a key, 19 for each
+/// key of a shard that is being solved, and `1.13 width / 8` a key of the filter. At 7 bits that is 36 bytes a key up to
+/// 4 million keys, and 27 at 10 million on two threads.
 #[must_use]
 pub fn build_bytes(n: u64, width: u32, threads: usize) -> u64 {
     let shards = shards_for(n);
@@ -82,7 +82,7 @@ pub fn build_bytes(n: u64, width: u32, threads: usize) -> u64 {
     let largest = if shards > 1 { share + 5.0 * share.sqrt() } else { share };
     let (segment, segments) = table_for(largest as u64, 0);
     let cells = segment as f64 * segments as f64;
-    let bench = 9.0 * largest + 13.0 * cells;
+    let bench = 9.0 * largest + 9.0 * cells + 65_536.0;
     let filter = cells * shards as f64 * f64::from(width) / 8.0 + 16.0;
     (16.0 * n as f64 + bench * (threads as u64).clamp(1, shards) as f64 + filter) as u64
 }
