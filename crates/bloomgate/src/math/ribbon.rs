@@ -57,12 +57,14 @@ fn whole_words(columns: u64) -> u64 {
     columns.max(ROW).checked_next_multiple_of(ROW).unwrap_or(u64::MAX - (ROW - 1))
 }
 
-/// The most memory that building takes, in bytes: two rows of 16 bytes a key while they are put in order, which is more
-/// than one of them and the columns later; a third while rows are gathered whose number was not known. And the ring
-/// and the counts that do not depend on the keys.
+/// The most memory that building takes, in bytes: a row of 16 bytes a key, another for every twelfth key that may have
+/// to go on, and the columns; or, while rows are gathered whose number was not known, three rows a key. And what does not
+/// depend on the keys.
 #[must_use]
-pub fn build_bytes(keys: u64, number_known: bool) -> u64 {
-    keys.saturating_mul(if number_known { 32 } else { 48 }).saturating_add(128 * 1024)
+pub fn build_bytes(keys: u64, bits: u32, number_known: bool) -> u64 {
+    let columns = (keys / 8).saturating_mul(u64::from(bits.min(MAX_RESULT_BITS)));
+    let bytes = if number_known { keys.saturating_mul(18).saturating_add(columns) } else { keys.saturating_mul(48) };
+    bytes.saturating_add(128 * 1024)
 }
 
 #[cfg(test)]
@@ -89,11 +91,11 @@ mod tests {
                 assert!(columns >= ROW && columns.is_multiple_of(ROW), "{keys}: {columns}");
             }
             assert!(whole_columns(keys, 8) > whole_columns(keys, 0) || keys > 1 << 60, "{keys}");
-            assert!(build_bytes(keys, true) <= build_bytes(keys, false));
+            assert!(build_bytes(keys, 32, true) <= build_bytes(keys, 32, false));
         }
         assert_eq!(whole_columns(1, 0), 64);
         assert_eq!(bumped_columns(1_000_000), 960_000);
-        assert_eq!(build_bytes(1_000_000, true), 32_000_000 + 131_072);
-        assert_eq!(build_bytes(u64::MAX, false), u64::MAX);
+        assert_eq!(build_bytes(1_000_000, 8, true), 19_000_000 + 131_072);
+        assert_eq!(build_bytes(u64::MAX, 8, false), u64::MAX);
     }
 }

@@ -57,7 +57,7 @@ impl RibbonBuilder {
         self
     }
 
-    /// The most bytes that building may take: 32 a key, or 48 when the number of keys is not known before (the filter
+    /// The most bytes that building may take: about 19 a key, or 48 when their number is not known before (the filter
     /// itself takes about one). Asking for more is refused with [`ErrorKind::LimitExceeded`] before it is allocated. No limit if not said.
     #[must_use]
     pub fn build_memory(mut self, bytes: u64) -> Self {
@@ -123,7 +123,7 @@ impl RibbonBuilder {
 
     fn solved(self, rows: Rows) -> Result<Ribbon> {
         let Rows { rows, bits, .. } = rows;
-        let mut rows = in_order(rows)?;
+        let mut rows = in_order(rows);
         rows.dedup();
         let len = rows.len() as u64;
         let (layers, seed) = solve(rows, bits)?;
@@ -154,7 +154,7 @@ impl Rows {
     /// Room for so many more, if it may be had.
     fn make_room(&mut self, more: usize) -> Result<()> {
         let keys = (self.rows.len() as u64).saturating_add(more as u64);
-        let bytes = build_bytes(keys, self.number_known);
+        let bytes = build_bytes(keys, self.bits, self.number_known);
         if keys > MAX_ITEMS || bytes > self.build_memory {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,

