@@ -7,7 +7,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Seen, Ordering::SeqCst};
+use std::time::Duration;
 
+use bloomgate::bloom::Rotating;
 use bloomgate::{Blocked, Classic, Digest, Partitioned, Shared};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -148,5 +150,37 @@ fn batches_lose_nothing() {
         let mut answers = [false; 2];
         filter.contains_digests(&[OTHER, KEY], &mut answers).unwrap();
         assert_eq!(answers, [true; 2]);
+    });
+}
+
+/// Two generations of one line each, which turn every millisecond.
+fn two_generations() -> Arc<Rotating<Shared>> {
+    let builder = Rotating::builder().window(Duration::from_millis(1)).generations(1).items(1).rate(0.5);
+    let ring = builder.build_shared().unwrap();
+    ring.advance(Duration::ZERO);
+    Arc::new(ring)
+}
+
+/// Clearing a line alone is eight stores: two preemptions are what can be gone through in minutes.
+fn ring_model(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+/// A key is inserted again before its generation is cleared: it is there all the time, and who asks is told so.
+#[test]
+fn a_turning_ring_never_says_no_to_a_key_that_is_there() {
+    ring_model(|| {
+        let ring = two_generations();
+        ring.insert_digest(KEY).unwrap();
+        let reader = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.contains_digest(KEY))
+        };
+        ring.advance(Duration::from_millis(1));
+        ring.insert_digest(KEY).unwrap();
+        ring.advance(Duration::from_millis(2));
+        assert!(reader.join().unwrap(), "a wrong no");
     });
 }
