@@ -7,9 +7,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool as Seen, Ordering::SeqCst};
+use std::time::Duration;
 
 use bloomgate::bits::Version;
-use bloomgate::{Blocked, Classic, Counting, Digest, Partitioned, Shared};
+use bloomgate::{Blocked, Classic, Counting, Digest, Partitioned, Rotating, Shared};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
@@ -258,5 +259,35 @@ fn one_of_two_removers_is_told_no() {
         let here = filter.remove_digest(KEY);
         assert!(here ^ other.join().unwrap());
         assert_eq!((filter.len(), filter.set_cells()), (0, 0));
+
+/// Two generations of one line each, which turn every millisecond.
+fn two_generations() -> Arc<Rotating<Shared>> {
+    let builder = Rotating::builder().window(Duration::from_millis(1)).generations(1).items(1).rate(0.5);
+    let ring = builder.build_shared().unwrap();
+    ring.advance(Duration::ZERO);
+    Arc::new(ring)
+}
+
+/// Clearing a line alone is eight stores: two preemptions are what can be gone through in minutes.
+fn ring_model(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(model);
+}
+
+/// A key is inserted again before its generation is cleared: it is there all the time, and who asks is told so.
+#[test]
+fn a_turning_ring_never_says_no_to_a_key_that_is_there() {
+    ring_model(|| {
+        let ring = two_generations();
+        ring.insert_digest(KEY).unwrap();
+        let reader = {
+            let ring = ring.clone();
+            thread::spawn(move || ring.contains_digest(KEY))
+        };
+        ring.advance(Duration::from_millis(1));
+        ring.insert_digest(KEY).unwrap();
+        ring.advance(Duration::from_millis(2));
+        assert!(reader.join().unwrap(), "a wrong no");
     });
 }
