@@ -270,7 +270,7 @@ impl<F: Shape> Foreign<F, Owned> {
         }
         let words = self.shape.words();
         let fresh = self.shape.insert(&mut self.store, digest)?;
-        self.count += u64::from(fresh);
+        self.count = self.count.saturating_add(fresh.into());
         if self.shape.words() != words {
             // It grew: what it keeps now is that of the longer chain.
             self.promise.rate = self.promise.rate.max(self.shape.expected_rate(self.capacity()));

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The older strategy reaches 2^31 bits, whatever the array: past 224 million keys at 1 % its rate breaks, and
-//! [`expected_rate`](Foreign::expected_rate) says so. Guava has written the newer since 2014.
+//! [`expected_rate`](Foreign::expected_rate) says so. Current Guava makes the newer.
 //!
 //! | funnel | encoding here | bytes that are hashed |
 //! |---|---|---|
@@ -53,9 +53,9 @@ const REACH_32: u64 = 1 << 31;
 /// How Guava makes positions from a hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Strategy {
-    /// Ordinal 0: positions from 32-bit sums. Guava up to 14.
+    /// Ordinal 0: positions from 32-bit sums; old files have it.
     Murmur128Mitz32,
-    /// Ordinal 1: positions from 64-bit sums. Guava since 15, and the one new filters get.
+    /// Ordinal 1: positions from 64-bit sums: the one new filters get.
     #[default]
     Murmur128Mitz64,
 }

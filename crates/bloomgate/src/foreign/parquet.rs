@@ -1,7 +1,7 @@
 //! Parquet's split-block Bloom filter (SBBF): a Thrift header and 256-bit blocks.
 //!
 //! **When.** A Bloom filter of a Parquet column is asked without the file, or made for one. **When not.** Anything new:
-//! [`Blocked`](crate::Blocked) has lines of 512 bits, which are 5 % smaller at 1 %, any size, and any rate.
+//! [`Blocked`](crate::Blocked) has lines of 512 bits, which are 4 % smaller at 1 %, any size, and any rate.
 //!
 //! ```text
 //!  header  Thrift, compact protocol: numBytes i32, algorithm BLOCK, hash XXHASH, compression UNCOMPRESSED
@@ -19,8 +19,8 @@
 //! | `FIXED_LEN_BYTE_ARRAY(16) (UUID)` | `uuid` |
 //! | `INT32`, `FLOAT`, `DOUBLE` | `bytes`, and give `value.to_le_bytes()` |
 //!
-//! Lengths are powers of two from 32 bytes to 128 MiB when made here, because several readers take no others; any
-//! multiple of 32 is read.
+//! Lengths are powers of two from 32 bytes to 128 MiB when made here, as Parquet's own writers make them; any multiple of
+//! 32 is read.
 //!
 //! | keys | 1 % | 0.1 % |
 //! |---|---|---|
@@ -48,7 +48,7 @@ const SALT: [u32; 8] =
     [0x47b6_137b, 0x4497_4d91, 0x8824_ad5b, 0xa2b7_289d, 0x7054_95c7, 0x2df1_424b, 0x9efc_4947, 0x5c6b_fb31];
 /// Bytes of a block.
 const BLOCK: u32 = 32;
-/// The most bytes that readers take: 128 MiB.
+/// The most bytes that writers make: 128 MiB.
 const MOST_BYTES: u64 = 128 << 20;
 /// Field 1, an i32: what the header begins with.
 const NUM_BYTES: u8 = 0x15;

@@ -319,7 +319,8 @@ impl sealed::Shape for RedisBloomShape {
     }
 
     fn capacity(&self) -> Option<u64> {
-        Some(self.links.iter().map(|link| link.capacity).sum())
+        // What a stranger's links say they hold may be anything.
+        Some(self.links.iter().fold(0, |sum: u64, link| sum.saturating_add(link.capacity)))
     }
 
     fn expected_rate(&self, items: u64) -> f64 {

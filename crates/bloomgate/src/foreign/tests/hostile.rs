@@ -231,3 +231,23 @@ fn chunks_that_do_not_follow_one_another_are_refused() {
     assert_eq!(RedisBloom::from_chunks(cut).unwrap(), filter);
     assert!(RedisBloom::from_chunks([]).is_err());
 }
+
+/// Links that say they hold nearly 2^64 keys, and a last one that is full: growing adds to that sum.
+#[test]
+fn capacities_that_add_up_to_more_than_all_numbers_do_no_harm() {
+    let mut filter = RedisBloom::builder().items(1).build().unwrap();
+    filter.insert_digests(&digests(1, 2)).unwrap();
+    let mut chunks = filter.to_chunks().unwrap();
+    let header = &mut chunks[0].1;
+    header[20 + 44..20 + 52].copy_from_slice(&(u64::MAX - 3).to_le_bytes());
+    let last = 20 + 53;
+    header[last + 44..last + 52].copy_from_slice(&1u64.to_le_bytes());
+    let mut hostile = RedisBloom::from_chunks(borrowed(&chunks)).unwrap();
+    assert_eq!(hostile.capacity(), u64::MAX - 2);
+    for digest in digests(2, 20) {
+        hostile.insert_digest(digest).unwrap();
+        assert!(hostile.contains_digest(digest));
+    }
+    assert_eq!((hostile.capacity(), hostile.len()), (u64::MAX, 22));
+    assert!((0.0..=1.0).contains(&hostile.promised_rate()));
+}
