@@ -23,104 +23,23 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use super::growth::{Growth, MAX_STAGES};
 use super::moves::{Inserted, STICKS_AT};
-use super::{Cuckoo, CuckooShape};
+use super::{Cuckoo, CuckooShape, GrowingCuckooBuilder};
 use crate::arch::CHUNK;
 use crate::bits::{Owned, Shared, Store};
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::digests::{Digests, KeyDigests, check_lengths};
+use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
-use crate::math::cuckoo::{LEADING, MAX_BUCKETS, MAX_WIDTH, buckets_for, width_for};
+use crate::math::cuckoo::LEADING;
 use crate::math::estimate::Estimate;
-use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
-use crate::promise::{DEFAULT_RATE, MAX_ITEMS, Promise, WhenFull, Wish, full, wish_setters};
-
-/// The most stages of a chain, after which it refuses.
-pub const MAX_STAGES: usize = 64;
-/// Keys of the first stage when no number is given: 19 KB at 1 %.
-pub const DEFAULT_FIRST: u64 = 10_000;
-/// Growth when none is asked for.
-pub const DEFAULT_GROWTH: f64 = 2.0;
-
-/// The shares of all stages may come to this much of the rate: 0.1 % more, for the least rates alone.
-const SHARED_OUT: f64 = 1.001;
+use crate::math::scalable::{Tightening, chain_rate};
+use crate::promise::{Promise, WhenFull, full};
 
 /// Digests that a batch works on at a time, through all stages: 4 KB of digests stay in the first-level cache.
 const BATCH: usize = 8 * CHUNK;
-
-/// How a chain grows: what was asked for, and never changes.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Growth {
-    /// Keys of the first stage.
-    pub(crate) first: u64,
-    /// How much larger each stage is: a power of two.
-    pub(crate) factor: f64,
-    /// How the rate is shared out.
-    pub(crate) tightening: Tightening,
-}
-
-impl Growth {
-    /// Whether a chain can grow so and keep the rate.
-    pub(crate) fn check(&self, rate: f64) -> Result<()> {
-        let Self { factor, tightening, .. } = *self;
-        if !(2.0..=32_768.0).contains(&factor) || factor.fract() != 0.0 || !(factor as u64).is_power_of_two() {
-            return Err(Error::new(
-                ErrorKind::InvalidParameter,
-                format!(
-                    "each stage of a cuckoo chain is 2, 4, 8 and so on up to 32768 times as large as the one before, not \
-                     {factor}: a removal finds the right stage only if sizes grow by a power of two; 2 is the default"
-                ),
-            ));
-        }
-        if !tightening.is_valid() {
-            return Err(Error::new(
-                ErrorKind::InvalidParameter,
-                format!(
-                    "{tightening:?} does not share out a rate: a ratio lies between 0 and 1, both excluded, and a \
-                     plateau has 1 to 64 stages; the default is 12 stages, then 0.7"
-                ),
-            ));
-        }
-        let sum: f64 = (0..MAX_STAGES as u32).map(|at| stage_rate(rate, tightening, at)).sum();
-        if sum > rate * SHARED_OUT {
-            return Err(Error::new(
-                ErrorKind::InvalidParameter,
-                format!(
-                    "a rate of {rate:e} cannot be shared out over {MAX_STAGES} stages, whose rates go down to 1e-15 \
-                     each; ask for 1e-10 or more, or use a filter of a fixed size"
-                ),
-            ));
-        }
-        Ok(())
-    }
-
-    /// The shape and the promise of a stage of a chain that keeps `rate`.
-    fn stage(&self, rate: f64, at: usize) -> Result<(CuckooShape, Promise)> {
-        let too_large = || {
-            Error::new(
-                ErrorKind::Full,
-                format!("stage {at} of the chain would be larger than 2^40 keys, the most a filter holds"),
-            )
-        };
-        let sized = |at: u32| {
-            let capacity = stage_capacity(self.first, self.factor, at).filter(|&keys| keys <= MAX_ITEMS)?;
-            let buckets = buckets_for(self.first).checked_mul((self.factor as u64).checked_pow(at)?)?;
-            Some((capacity, buckets)).filter(|_| buckets <= MAX_BUCKETS)
-        };
-        // No stage is narrower than one before it, even where its share of the rate is larger.
-        let mut width = LEADING;
-        for earlier in 0..=at as u32 {
-            let (capacity, buckets) = sized(earlier).ok_or_else(too_large)?;
-            let share = stage_rate(rate, self.tightening, earlier);
-            width = width.max(width_for(buckets, capacity, share).unwrap_or(MAX_WIDTH));
-        }
-        let (capacity, buckets) = sized(at as u32).ok_or_else(too_large)?;
-        let share = stage_rate(rate, self.tightening, at as u32);
-        Ok((CuckooShape::new(buckets, width)?, Promise { capacity, rate: share, when_full: WhenFull::Refuse }))
-    }
-}
 
 /// A cuckoo filter that grows by stages and keeps its rate over all of them.
 ///
@@ -205,7 +124,7 @@ impl<S: Store> GrowingCuckoo<S> {
         check_lengths(keys.len(), answers.len())?;
         let mut digests = [Digest::default(); BATCH];
         for (keys, answers) in keys.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
-            let (digests, filled) = fill(KeyDigests { contract: &self.contract, keys }, &mut digests);
+            let (digests, filled) = hash(&self.contract, keys, &mut digests);
             filled?;
             self.contains_digests(digests, answers)?;
         }
@@ -398,6 +317,13 @@ impl<S: Store> GrowingCuckoo<S> {
 }
 
 /// Hashes up to a batch of keys; when one is refused, the digests of those before it come with the refusal.
+fn hash<'a, K: Key>(contract: &Contract, keys: &[K], digests: &'a mut [Digest; BATCH]) -> (&'a [Digest], Result<()>) {
+    match WordDigests::of(contract, keys) {
+        Some(words) => fill(words, digests),
+        None => fill(KeyDigests { contract, keys }, digests),
+    }
+}
+
 fn fill(mut from: impl Digests, digests: &mut [Digest; BATCH]) -> (&[Digest], Result<()>) {
     let mut count = 0;
     while let Some((_, rest)) = digests.split_at_mut_checked(count)
@@ -425,11 +351,7 @@ impl GrowingCuckoo<Owned> {
     /// Starts a chain: `.items(n)` is the first stage (10,000 if not said), `.rate(p)` holds for the whole chain.
     #[must_use]
     pub fn builder() -> GrowingCuckooBuilder {
-        GrowingCuckooBuilder {
-            wish: Wish::new(WhenFull::Grow),
-            growth: DEFAULT_GROWTH,
-            tightening: Tightening::default(),
-        }
+        GrowingCuckooBuilder::new()
     }
 
     /// Inserts a key; true if it was certainly new, false if it (or one that looks the same) was there before.
@@ -483,7 +405,7 @@ impl GrowingCuckoo<Owned> {
         let mut rest = keys;
         while !rest.is_empty() {
             let now = &rest[..rest.len().min(BATCH)];
-            let (digests, filled) = fill(KeyDigests { contract: &contract, keys: now }, &mut digests);
+            let (digests, filled) = hash(&contract, now, &mut digests);
             fresh += self.insert_digests(digests)?;
             filled?;
             rest = &rest[digests.len()..];
@@ -620,6 +542,11 @@ impl GrowingCuckoo<Shared> {
         digests.iter().try_fold(0, |fresh, &digest| Ok(fresh + u64::from(self.insert_digest(digest)?)))
     }
 
+    /// Inserts everything an iterator gives; how many were certainly new.
+    pub fn insert_all<K: Key>(&self, keys: impl IntoIterator<Item = K>) -> Result<u64> {
+        keys.into_iter().try_fold(0, |fresh, key| Ok(fresh + u64::from(self.insert(&key)?)))
+    }
+
     /// Removes a key that was inserted; false if it was certainly absent, and then nothing changed.
     ///
     /// **Only remove what you inserted**: a key that was not, but seems to be there, takes another key's fingerprint
@@ -676,56 +603,5 @@ impl<S: Store> fmt::Debug for GrowingCuckoo<S> {
             .field("stages", &self.stages())
             .field("len", &self.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// Makes a [`GrowingCuckoo`] filter. Setters never refuse; [`build`](GrowingCuckooBuilder::build) alone does.
-#[derive(Debug, Clone)]
-pub struct GrowingCuckooBuilder {
-    wish: Wish,
-    growth: f64,
-    tightening: Tightening,
-}
-
-impl GrowingCuckooBuilder {
-    wish_setters!();
-
-    /// How much larger each stage is than the one before, a power of two: 2 unless said otherwise.
-    #[doc(alias = "expansion")]
-    #[must_use]
-    pub fn growth(mut self, factor: f64) -> Self {
-        self.growth = factor;
-        self
-    }
-
-    /// How the rate is shared out over the stages.
-    #[must_use]
-    pub fn tightening(mut self, tightening: Tightening) -> Self {
-        self.tightening = tightening;
-        self
-    }
-
-    /// The chain with its first stage, or why there is none.
-    pub fn build(self) -> Result<GrowingCuckoo<Owned>> {
-        let first = self.wish.capacity()?.unwrap_or(DEFAULT_FIRST);
-        let rate = self.wish.checked_rate()?.unwrap_or(DEFAULT_RATE);
-        if self.wish.when_full == WhenFull::GoOn {
-            return Err(Error::new(
-                ErrorKind::InvalidParameter,
-                "a cuckoo table cannot go on when it is full: there is no slot left for another key; let the chain grow, \
-                 or refuse",
-            ));
-        }
-        let growth = Growth { first, factor: self.growth, tightening: self.tightening };
-        growth.check(rate)?;
-        let promise = Promise { capacity: first, rate, when_full: self.wish.when_full };
-        let (shape, stage) = growth.stage(rate, 0)?;
-        let stage = Cuckoo::empty(shape, self.wish.contract.clone(), stage)?;
-        GrowingCuckoo::from_parts(self.wish.contract, promise, growth, vec![stage])
-    }
-
-    /// The chain for many threads at once, or why there is none.
-    pub fn build_shared(self) -> Result<GrowingCuckoo<Shared>> {
-        self.build()?.into_shared()
     }
 }

@@ -41,6 +41,7 @@ mod filter;
 mod growing;
 #[cfg(test)]
 mod growing_tests;
+mod growth;
 mod moves;
 mod shape;
 #[cfg(test)]
@@ -48,8 +49,9 @@ mod tests;
 
 pub use builder::CuckooBuilder;
 pub use filter::Cuckoo;
-pub use growing::{GrowingCuckoo, GrowingCuckooBuilder};
+pub use growing::GrowingCuckoo;
+pub use growth::{DEFAULT_FIRST, DEFAULT_GROWTH, GrowingCuckooBuilder, MAX_STAGES};
 pub use shape::CuckooShape;
 
 #[allow(unused_imports)] // for the file format
-pub(crate) use growing::Growth;
+pub(crate) use growth::Growth;
