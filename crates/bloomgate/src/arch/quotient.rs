@@ -34,8 +34,8 @@ const OFFSET_BITS: u32 = 16;
 pub(crate) const MOST_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
 /// Occupied and run ends lie in the first two words together with the offset.
 const MOST_PER_BLOCK: u32 = 56;
-/// Slots behind the last home slot, for runs that spill over. At 85 % load a spill passes 96 slots with a chance of
-/// 1e-14 (the queue of a server with Poisson arrivals: e^-0.33 for each slot); when it does, the table grows.
+/// Slots behind the last home slot, for runs that spill over. At 82 % load a spill passes 96 slots with a chance of
+/// 1e-16 (the queue of a server with Poisson arrivals: e^-0.385 for each slot); when it does, the table grows.
 const TAIL: u64 = 96;
 /// The most home slots, the widest interval and the most fingerprints.
 pub(crate) const MOST_SLOTS: u64 = 1 << 42;
@@ -167,6 +167,7 @@ impl Geometry {
     }
 
     /// The bits of a block that are used.
+    #[allow(dead_code)] // for the file format
     pub(crate) fn used_bits(&self) -> u32 {
         self.remainder_at(self.per_block)
     }
@@ -248,10 +249,17 @@ impl Geometry {
     }
 
     /// Whether a fingerprint may be there; true where the words make no sense.
+    ///
+    /// `EARLY` leaves as soon as the quotient has no run. Half of all misses do, and no processor guesses which; a batch,
+    /// whose lines are in the cache, does without the guess. One by one, a wrong guess has at least asked memory for the
+    /// next keys meanwhile.
     #[inline(always)]
-    pub(crate) fn contains<B: Bits, L: Lines>(&self, lines: L, home: Home) -> bool {
+    pub(crate) fn contains<B: Bits, L: Lines, const EARLY: bool>(&self, lines: L, home: Home) -> bool {
         let head = self.head(lines, home.block);
         let there = head.occupied >> home.slot & 1 != 0;
+        if EARLY && !there {
+            return false;
+        }
         let rank = (head.occupied & low(home.slot + 1)).count_ones();
         // Of a block that is run over whole the ends are those of others.
         let ends = head.ends & u64::MAX << (head.offset & 63);
@@ -455,12 +463,12 @@ pub(crate) fn contains<L: Lines>(geometry: &Geometry, lines: L, hash: u64) -> bo
     if super::avx2() {
         #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
         fn contains<L: Lines>(geometry: &Geometry, lines: L, hash: u64) -> bool {
-            geometry.contains::<Bmi2, L>(lines, geometry.home(hash))
+            geometry.contains::<Bmi2, L, true>(lines, geometry.home(hash))
         }
         // SAFETY: `avx2()` is true only where the processor has all of these.
         return unsafe { contains(geometry, lines, hash) };
     }
-    geometry.contains::<Portable, L>(lines, geometry.home(hash))
+    geometry.contains::<Portable, L, true>(lines, geometry.home(hash))
 }
 
 /// A batch of lookups: a chunk is asked for while memory is fetched for the next.
@@ -491,7 +499,7 @@ impl<R: ReadWords, D: Digests> Work for ContainsAll<'_, R, D> {
             }
             let (done, rest) = answers.split_at_mut(waiting);
             for (answer, &home) in done.iter_mut().zip(&homes[now]) {
-                *answer = geometry.contains::<B, _>(Plain(words), home);
+                *answer = geometry.contains::<B, _, false>(Plain(words), home);
             }
             answers = rest;
             filled?;

@@ -116,6 +116,8 @@ pub(super) const fn shared<'a, S: Store + 'a>() -> bool {
 }
 
 impl<S: Store> Quotient<S> {
+    /// A filter from what a file says of it.
+    #[allow(dead_code)] // for the file format
     pub(crate) fn from_parts(
         shape: QuotientShape,
         contract: Contract,
@@ -332,6 +334,7 @@ impl<S: Store> Quotient<S> {
         &self.table().shape
     }
 
+    #[allow(dead_code)] // for the file format
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }

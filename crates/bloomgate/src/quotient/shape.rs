@@ -73,6 +73,7 @@ impl QuotientShape {
     }
 
     /// The bits of the last word that are always zero.
+    #[allow(dead_code)] // for the file format
     pub(crate) fn spare(&self) -> u64 {
         match self.geometry.used_bits() {
             512.. => 0,
