@@ -34,9 +34,9 @@ const OFFSET_BITS: u32 = 16;
 pub(crate) const MOST_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
 /// Occupied and run ends lie in the first two words together with the offset.
 const MOST_PER_BLOCK: u32 = 56;
-/// Slots behind the last home slot, for runs that spill over. At 82 % load a spill passes 96 slots with a chance of
-/// 1e-16 (the queue of a server with Poisson arrivals: e^-0.385 for each slot); when it does, the table grows.
-const TAIL: u64 = 96;
+/// Slots behind the last home slot, for runs that spill over. At 82 % load a spill passes 64 slots with a chance of
+/// 2e-11 (the queue of a server with Poisson arrivals: e^-0.385 for each slot); when it does, the table grows.
+const TAIL: u64 = 64;
 /// The most home slots, the widest interval and the most fingerprints.
 pub(crate) const MOST_SLOTS: u64 = 1 << 42;
 pub(crate) const MOST_INTERVAL: u64 = 1 << 48;
@@ -571,7 +571,7 @@ mod tests {
             let geometry = Geometry::new(1000, 1 << bits).unwrap();
             assert_eq!(geometry.bits, bits);
             assert!(geometry.used_bits() <= 512 && geometry.remainder_at(0) <= 128);
-            assert!(geometry.all_slots() >= 1096);
+            assert!(geometry.all_slots() >= 1064);
             let head = Head { offset: 0xabcd, occupied: low(geometry.per_block), ends: 0x2a & low(geometry.per_block) };
             let (first, second) = geometry.words_of(head, u64::MAX);
             assert_eq!(geometry.head_of(first, second), head);

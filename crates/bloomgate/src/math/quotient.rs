@@ -96,10 +96,10 @@ pub fn capacity(allowed: u64, rate: f64) -> u64 {
 /// cannot be halved, or the numbers do not divide.
 #[must_use]
 pub fn step(slots: u64, interval: u64) -> Option<(u64, u64)> {
-    if interval % 4 == 0 && slots % 3 == 0 {
+    if interval.is_multiple_of(4) && slots.is_multiple_of(3) {
         return Some((slots / 3 * 4, interval / 4 * 3));
     }
-    if interval % 3 == 0 && slots % 2 == 0 && interval / 3 * 2 >= 2 {
+    if interval.is_multiple_of(3) && slots.is_multiple_of(2) && interval / 3 * 2 >= 2 {
         return Some((slots / 2 * 3, interval / 3 * 2));
     }
     doubled(slots, interval)
@@ -108,7 +108,7 @@ pub fn step(slots: u64, interval: u64) -> Option<(u64, u64)> {
 /// The table of the same fingerprints with twice the slots.
 #[must_use]
 pub fn doubled(slots: u64, interval: u64) -> Option<(u64, u64)> {
-    (interval % 2 == 0 && interval >= 4).then(|| (slots.saturating_mul(2), interval / 2))
+    (interval.is_multiple_of(2) && interval >= 4).then(|| (slots.saturating_mul(2), interval / 2))
 }
 
 #[cfg(test)]

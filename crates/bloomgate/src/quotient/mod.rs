@@ -19,7 +19,7 @@
 //! | 1,000,000 | 0.1 % | 0.080 % | 15.6 | 10 bits |
 //! | 1,000,000 | 0.01 % | 0.010 % | 19.5 | 13 bits |
 //!
-//! Batches of lookups take 14 to 16 ns a key at a million keys and 18 to 30 at ten million; one by one 28 to 34 and 77 to 86.
+//! Batches of lookups take about 15 ns a key at a million keys and 18 to 30 at ten million; one by one about 30 and 80.
 //! Rates above 1.3 % save little: a block has no more than 56 slots.
 //!
 //! - **Any number of slots**: memory follows the number of keys, and a size just past a power of two costs nothing.
