@@ -266,6 +266,8 @@ fn one_of_two_removers_is_told_no() {
         let here = filter.remove_digest(KEY);
         assert!(here ^ other.join().unwrap());
         assert_eq!((filter.len(), filter.set_cells()), (0, 0));
+    });
+}
 
 /// Two generations of one line each, which turn every millisecond.
 fn two_generations() -> Arc<Rotating<Shared>> {

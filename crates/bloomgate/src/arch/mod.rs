@@ -52,10 +52,14 @@ pub fn set_simd(on: bool) -> bool {
     on
 }
 
-/// Whether this processor has AVX2, and BMI2 with it (all but a few made since 2013 do).
+/// Whether this processor has AVX2, and with it BMI2 and the older bit instructions (all but a few made since 2013 do).
 #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 pub(crate) fn processor_has_avx2() -> bool {
-    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi2")
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("lzcnt")
+        && is_x86_feature_detected!("popcnt")
 }
 
 /// Whether this processor has AVX2: not to be used here.

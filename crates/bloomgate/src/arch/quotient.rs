@@ -5,12 +5,13 @@
 //! one line; and the number of slots is free, so that memory follows the number of keys:
 //!
 //! ```text
-//!  bits of a block   0..16     16..16+s   16+s..16+2s   16+2s..16+2s+r·s
-//!                    offset    occupied   run ends      s remainders of r bits        s = min(56, 496 / (r + 2))
+//!  word 0      s bits: which slots are the quotient of a run; then up to 16 bits of the offset
+//!  word 1      s bits: which slots are the last of a run; what is left of the offset; and then, to the end of the line,
+//!              s remainders of r bits                                              s is the most that fits, 56 at most
 //!
-//!  r                 6     7     8     10     13     16     20     32
-//!  s                 56    55    49    41     33     27     22     14
-//!  bits per slot     9.14  9.31  10.4  12.5   15.5   19.0   23.3   36.6
+//!  r                 6     7     8     9     10    12    14    16    20    32
+//!  s                 56    55    49    44    40    34    29    26    21    13
+//!  bits per slot     9.14  9.31  10.4  11.6  12.8  15.1  17.7  19.7  24.4  39.4
 //! ```
 //!
 //! A hash h names the quotient `q = ⌊h·m / 2^64⌋` and, from the rest of that product, the remainder in `0..d`: together
@@ -33,9 +34,9 @@ const OFFSET_BITS: u32 = 16;
 pub(crate) const MOST_OFFSET: u64 = (1 << OFFSET_BITS) - 1;
 /// Occupied and run ends lie in the first two words together with the offset.
 const MOST_PER_BLOCK: u32 = 56;
-/// Slots behind the last home slot, for runs that spill over. At 85 % load a spill passes 96 slots with a chance of
-/// 1e-14 (the queue of a server with Poisson arrivals: e^-0.33 for each slot); when it does, the table grows.
-const TAIL: u64 = 96;
+/// Slots behind the last home slot, for runs that spill over. At 82 % load a spill passes 64 slots with a chance of
+/// 2e-11 (the queue of a server with Poisson arrivals: e^-0.385 for each slot); when it does, the table grows.
+const TAIL: u64 = 64;
 /// The most home slots, the widest interval and the most fingerprints.
 pub(crate) const MOST_SLOTS: u64 = 1 << 42;
 pub(crate) const MOST_INTERVAL: u64 = 1 << 48;
@@ -58,7 +59,13 @@ pub(crate) struct Geometry {
     pub(crate) blocks: u64,
     /// 2^64 / s, rounded up: a slot below 2^48 times this has the block in its high half.
     reciprocal: u64,
-    /// A one at the lowest bit of each of the lanes that fit a word.
+    /// The bits of the offset that lie in word 1.
+    offset_high: u32,
+    /// The bit of a block at which the first remainder starts.
+    base: u32,
+    /// Remainders that are compared at once: those that 57 bits hold whole, whatever bit they start at.
+    lanes: u32,
+    /// A one at the lowest bit of each lane.
     ones: u64,
 }
 
@@ -88,6 +95,11 @@ pub(crate) fn low(count: u32) -> u64 {
     (1 << count) - 1
 }
 
+/// The bits of the offset for which word 0 has no room beside so many slots.
+fn offset_high(slots: u32) -> u32 {
+    OFFSET_BITS.saturating_sub(64 - slots)
+}
+
 impl Geometry {
     /// The geometry of so many home slots with an interval, if it is one that this module can walk.
     pub(crate) fn new(slots: u64, interval: u64) -> Option<Self> {
@@ -98,12 +110,15 @@ impl Geometry {
             return None;
         }
         let bits = u64::BITS - (interval - 1).leading_zeros();
-        let per_block = (496 / (bits + 2)).min(MOST_PER_BLOCK);
+        let fits = |slots: u32| 64 + slots + offset_high(slots) + slots * bits <= 512;
+        let per_block = (1..=MOST_PER_BLOCK).rev().find(|&slots| fits(slots))?;
         let blocks = (slots + TAIL.min(slots)).div_ceil(u64::from(per_block));
-        let lanes = u64::BITS / bits;
+        let offset_high = offset_high(per_block);
+        let base = 64 + per_block + offset_high;
+        let lanes = 57 / bits;
         let ones = (0..lanes).fold(0, |ones, lane| ones | 1 << (lane * bits));
         let reciprocal = u64::MAX / u64::from(per_block) + 1;
-        Some(Self { slots, interval, bits, per_block, blocks, reciprocal, ones })
+        Some(Self { slots, interval, bits, per_block, blocks, reciprocal, offset_high, base, lanes, ones })
     }
 
     /// All slots, the tail included.
@@ -148,7 +163,7 @@ impl Geometry {
     /// The bit of a block at which the remainder of a slot starts.
     #[inline(always)]
     pub(crate) fn remainder_at(&self, slot: u32) -> u32 {
-        OFFSET_BITS + 2 * self.per_block + slot * self.bits
+        self.base + slot * self.bits
     }
 
     /// The bits of a block that are used.
@@ -159,46 +174,33 @@ impl Geometry {
     /// The head from its two words.
     #[inline(always)]
     pub(crate) fn head_of(&self, first: u64, second: u64) -> Head {
-        let both = u128::from(first) | u128::from(second) << 64;
         let slots = low(self.per_block);
-        Head {
-            offset: first & MOST_OFFSET,
-            occupied: (both >> OFFSET_BITS) as u64 & slots,
-            ends: (both >> (OFFSET_BITS + self.per_block)) as u64 & slots,
-        }
+        let low_bits = OFFSET_BITS - self.offset_high;
+        let high = second >> self.per_block & low(self.offset_high);
+        Head { offset: first >> (64 - low_bits) | high << low_bits, occupied: first & slots, ends: second & slots }
     }
 
-    /// The two words of a head, with those of their bits that are remainders left as they are.
+    /// The two words of a head, with the remainders in the second left as they are.
     #[inline(always)]
-    pub(crate) fn words_of(&self, head: Head, first: u64, second: u64) -> (u64, u64) {
-        let mask = 1u128.checked_shl(self.remainder_at(0)).map_or(u128::MAX, |bit| bit - 1);
-        let both = (u128::from(first) | u128::from(second) << 64) & !mask
-            | u128::from(head.offset)
-            | u128::from(head.occupied) << OFFSET_BITS
-            | u128::from(head.ends) << (OFFSET_BITS + self.per_block);
-        (both as u64, (both >> 64) as u64)
+    pub(crate) fn words_of(&self, head: Head, second: u64) -> (u64, u64) {
+        let low_bits = OFFSET_BITS - self.offset_high;
+        let remainders = if self.base < 128 { second & !low(self.base - 64) } else { 0 };
+        let high = head.offset >> low_bits << self.per_block;
+        (head.occupied | head.offset << (64 - low_bits), head.ends | high | remainders)
     }
 
     /// The head of a block.
     #[inline(always)]
     pub(crate) fn head<L: Lines>(&self, lines: L, block: usize) -> Head {
-        self.head_of(lines.word(block, 0), lines.word(block, 1))
-    }
-
-    /// 64 bits from the start of a slot's remainder; those behind the block's end are of no meaning.
-    #[inline(always)]
-    fn window<L: Lines>(&self, lines: L, block: usize, slot: u32) -> u64 {
-        let bit = self.remainder_at(slot);
-        let (word, shift) = ((bit / 64) as usize, bit % 64);
-        let above = lines.word(block, (word + 1).min(LINE - 1));
-        lines.word(block, word.min(LINE - 1)) >> shift | above << 1 << (63 - shift)
+        let (first, second) = lines.head(block);
+        self.head_of(first, second)
     }
 
     /// The remainder in a slot.
     #[inline(always)]
     pub(crate) fn remainder<L: Lines>(&self, lines: L, slot: u64) -> u64 {
         let (block, slot) = self.split(slot);
-        self.window(lines, block, slot) & low(self.bits)
+        lines.window(block, self.remainder_at(slot)) & low(self.bits)
     }
 
     /// The first slot behind the `rank`-th run (from 1) of a block's quotients; of rank 0, behind all runs of earlier
@@ -246,27 +248,33 @@ impl Geometry {
     }
 
     /// Whether a fingerprint may be there; true where the words make no sense.
+    ///
+    /// `EARLY` leaves as soon as the quotient has no run. Half of all misses do, and no processor guesses which; a batch,
+    /// whose lines are in the cache, does without the guess. One by one, a wrong guess has at least asked memory for the
+    /// next keys meanwhile.
     #[inline(always)]
-    pub(crate) fn contains<B: Bits, L: Lines>(&self, lines: L, home: Home) -> bool {
+    pub(crate) fn contains<B: Bits, L: Lines, const EARLY: bool>(&self, lines: L, home: Home) -> bool {
         let head = self.head(lines, home.block);
-        let rank = (head.occupied & low(home.slot + 1)).count_ones();
-        // A block that is run over whole has no ends of its own, and goes the long way.
-        let ends = head.ends & u64::MAX.checked_shl(head.offset as u32).unwrap_or(0);
-        let last = B::select(ends, rank.wrapping_sub(1) & 63);
         let there = head.occupied >> home.slot & 1 != 0;
-        if last >= u64::BITS {
-            return there && self.contains_far::<B, L>(lines, home, head, rank);
+        if EARLY && !there {
+            return false;
+        }
+        let rank = (head.occupied & low(home.slot + 1)).count_ones();
+        // Of a block that is run over whole the ends are those of others.
+        let ends = head.ends & u64::MAX << (head.offset & 63);
+        let last = B::select(ends, rank.wrapping_sub(1) & 63);
+        if u64::from(last) | head.offset >= 64 {
+            return there && self.contains_far::<B, L>(lines, home.block, home.slot, home.remainder);
         }
         // Behind the run before, and not before its quotient.
         let before = u64::BITS - (ends & low(last)).leading_zeros();
         let start = before.max(head.offset as u32).max(home.slot);
         // 0 where the quotient has no run and the last of the others ends before it.
         let count = (last + 1).saturating_sub(start);
-        if count > u64::BITS / self.bits {
-            return there
-                && self.scan(lines, self.first(home.block) + u64::from(start), u64::from(count), home.remainder);
+        if count > self.lanes {
+            return there && self.scan(lines, home.block, start, count, home.remainder);
         }
-        there & self.any_lane(self.window(lines, home.block, start), count, home.remainder)
+        there & self.any_lane(lines.window(home.block, self.remainder_at(start)), count, home.remainder)
     }
 
     /// Whether one of the first `count` lanes of a word is this remainder.
@@ -277,44 +285,105 @@ impl Geometry {
         let differ = window ^ remainder.wrapping_mul(self.ones);
         // The top bit of a lane says that it differs; no lane carries into the next.
         let differs = ((differ & rest) + rest) | differ;
-        !differs & tops & 1u64.checked_shl(count * self.bits).map_or(u64::MAX, |bit| bit - 1) != 0
+        !differs & tops & low(count * self.bits) != 0
     }
 
-    /// Whether one of `count` slots holds this remainder; true if there cannot be so many.
-    #[inline(never)]
-    fn scan<L: Lines>(&self, lines: L, start: u64, count: u64, remainder: u64) -> bool {
-        // Torn or hostile words may put the end before the start.
-        if count > MOST_RUN || start > self.all_slots() || start + count > self.all_slots() {
-            return true;
+    /// Whether one of `count` slots of a block is this remainder.
+    #[inline(always)]
+    fn scan<L: Lines>(&self, lines: L, block: usize, start: u32, count: u32, remainder: u64) -> bool {
+        let (mut start, mut count) = (start, count);
+        loop {
+            let some = count.min(self.lanes);
+            if self.any_lane(lines.window(block, self.remainder_at(start)), some, remainder) {
+                return true;
+            }
+            if some == count {
+                return false;
+            }
+            (start, count) = (start + some, count - some);
         }
-        (start..start + count).any(|slot| self.remainder(lines, slot) == remainder)
     }
 
-    /// The lookup of a run that ends in another block than its quotient's.
+    /// The lookup of a run that ends in another block than its quotient's: mostly in the next.
     #[inline(never)]
-    fn contains_far<B: Bits, L: Lines>(&self, lines: L, home: Home, head: Head, rank: u32) -> bool {
-        let run = self.behind::<B, L>(lines, home.block, head, rank - 1);
-        let run = run.zip(self.behind::<B, L>(lines, home.block, head, rank));
-        let Some((before, end)) = run else { return true };
+    fn contains_far<B: Bits, L: Lines>(&self, lines: L, block: usize, slot: u32, remainder: u64) -> bool {
+        let head = self.head(lines, block);
+        let rank = (head.occupied & low(slot + 1)).count_ones();
+        let next = block + 1;
+        if head.offset < u64::from(self.per_block) && (next as u64) < self.blocks {
+            let ends = head.ends & !low(head.offset as u32);
+            let following = self.head(lines, next).ends;
+            let missing = rank.wrapping_sub(ends.count_ones()).wrapping_sub(1);
+            let last = B::select(following, missing & 63);
+            if last < u64::BITS && missing < u64::BITS {
+                let before = following & low(last);
+                // Behind the run before in this block or in the next; a run that starts here goes on there.
+                let start = (u64::BITS - ends.leading_zeros()).max(head.offset as u32).max(slot);
+                let there = u64::BITS - before.leading_zeros();
+                return missing == 0
+                    && start < self.per_block
+                    && self.scan(lines, block, start, self.per_block - start, remainder)
+                    || self.scan(lines, next, there, last + 1 - there, remainder);
+            }
+        }
+        let home = Home { block, slot, remainder };
+        let run = self.behind::<B, L>(lines, block, head, rank.saturating_sub(1));
+        let Some((before, end)) = run.zip(self.behind::<B, L>(lines, block, head, rank)) else { return true };
         let start = before.max(self.quotient(home));
-        self.scan(lines, start, end.wrapping_sub(start), home.remainder)
+        // Torn or hostile words may put the end before the start.
+        start >= end || end - start > MOST_RUN || (start..end).any(|slot| self.remainder(lines, slot) == remainder)
     }
 }
 
 /// Blocks that can be read.
 pub(crate) trait Lines: Copy {
-    /// A word (0 to 7) of a block.
-    fn word(self, block: usize, word: usize) -> u64;
+    /// The first two words of a block.
+    fn head(self, block: usize) -> (u64, u64);
+    /// The bits of a block from one on: 57 of them, or all up to the end of the block. Others are of no meaning.
+    fn window(self, block: usize, bit: u32) -> u64;
+}
+
+/// The window over two words.
+#[inline(always)]
+pub(crate) fn window(bit: u32, word: impl Fn(usize) -> u64) -> u64 {
+    let (at, shift) = ((bit / 64) as usize, bit % 64);
+    word(at.min(LINE - 1)) >> shift | word((at + 1).min(LINE - 1)) << 1 << (63 - shift)
 }
 
 /// Words that may be believed as they are.
 #[derive(Clone, Copy)]
 pub(crate) struct Plain<R>(pub(crate) R);
 
+impl<R: ReadWords> Plain<R> {
+    /// The first word of a block.
+    #[inline(always)]
+    fn first(self, block: usize) -> usize {
+        assert!(block < self.0.count() / LINE);
+        block * LINE
+    }
+}
+
 impl<R: ReadWords> Lines for Plain<R> {
     #[inline(always)]
-    fn word(self, block: usize, word: usize) -> u64 {
-        self.0.load(block * LINE + word)
+    fn head(self, block: usize) -> (u64, u64) {
+        let first = self.first(block);
+        // SAFETY: `first` has seen that all eight words of the block are there.
+        unsafe { (self.0.load_unchecked(first), self.0.load_unchecked(first + 1)) }
+    }
+
+    #[inline(always)]
+    fn window(self, block: usize, bit: u32) -> u64 {
+        let first = self.first(block);
+        if R::SHARED || cfg!(any(miri, loom, target_endian = "big")) {
+            // SAFETY: `first` has seen that all eight words of the block are there, and `at` is below 8.
+            return window(bit, |at| unsafe { self.0.load_unchecked(first + at) });
+        }
+        // One read from the byte on, or the last eight bytes of the block.
+        let byte = (bit / 8).min(56);
+        // SAFETY: eight bytes from byte 56 of a block at most, which `first` has seen to be there; nobody writes to words
+        // that are not shared while they are borrowed.
+        let word = unsafe { self.0.as_ptr().add(first).byte_add(byte as usize).read_unaligned() };
+        word >> ((bit - byte * 8) & 63)
     }
 }
 
@@ -375,52 +444,30 @@ pub(crate) trait Work {
 #[inline(always)]
 pub(crate) fn dispatch<W: Work>(work: W) -> W::Output {
     #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
-    if super::avx2() && bit_instructions() {
+    if super::avx2() {
         #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
         fn run<W: Work>(work: W) -> W::Output {
             work.run::<Bmi2>()
         }
-        // SAFETY: all these features were found on this processor.
+        // SAFETY: `avx2()` is true only where the processor has all of these.
         return unsafe { run(work) };
     }
     work.run::<Portable>()
 }
 
-/// Whether the processor has, beside AVX2 and BMI2, the older bit instructions; every one made so far does.
-#[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+/// One lookup. Not a [`Work`]: its arguments stay in registers this way, a fifth of the time in cache.
 #[inline(always)]
-fn bit_instructions() -> bool {
-    use std::sync::atomic::{AtomicU8, Ordering};
-    const NO: u8 = 1;
-    const YES: u8 = 2;
-    static FOUND: AtomicU8 = AtomicU8::new(0);
-    #[cold]
-    fn find() -> bool {
-        let found =
-            is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("lzcnt") && is_x86_feature_detected!("popcnt");
-        FOUND.store(if found { YES } else { NO }, Ordering::Relaxed);
-        found
+pub(crate) fn contains<L: Lines>(geometry: &Geometry, lines: L, hash: u64) -> bool {
+    #[cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
+    if super::avx2() {
+        #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+        fn contains<L: Lines>(geometry: &Geometry, lines: L, hash: u64) -> bool {
+            geometry.contains::<Bmi2, L, true>(lines, geometry.home(hash))
+        }
+        // SAFETY: `avx2()` is true only where the processor has all of these.
+        return unsafe { contains(geometry, lines, hash) };
     }
-    match FOUND.load(Ordering::Relaxed) {
-        YES => true,
-        NO => false,
-        _ => find(),
-    }
-}
-
-/// One lookup.
-pub(crate) struct Contains<'a, L> {
-    pub(crate) geometry: &'a Geometry,
-    pub(crate) lines: L,
-    pub(crate) hash: u64,
-}
-
-impl<L: Lines> Work for Contains<'_, L> {
-    type Output = bool;
-    #[inline(always)]
-    fn run<B: Bits>(self) -> bool {
-        self.geometry.contains::<B, L>(self.lines, self.geometry.home(self.hash))
-    }
+    geometry.contains::<Portable, L, true>(lines, geometry.home(hash))
 }
 
 /// A batch of lookups: a chunk is asked for while memory is fetched for the next.
@@ -451,7 +498,7 @@ impl<R: ReadWords, D: Digests> Work for ContainsAll<'_, R, D> {
             }
             let (done, rest) = answers.split_at_mut(waiting);
             for (answer, &home) in done.iter_mut().zip(&homes[now]) {
-                *answer = geometry.contains::<B, _>(Plain(words), home);
+                *answer = geometry.contains::<B, _, false>(Plain(words), home);
             }
             answers = rest;
             filled?;
@@ -523,12 +570,11 @@ mod tests {
             let geometry = Geometry::new(1000, 1 << bits).unwrap();
             assert_eq!(geometry.bits, bits);
             assert!(geometry.used_bits() <= 512 && geometry.remainder_at(0) <= 128);
-            assert!(geometry.all_slots() >= 1096);
+            assert!(geometry.all_slots() >= 1064);
             let head = Head { offset: 0xabcd, occupied: low(geometry.per_block), ends: 0x2a & low(geometry.per_block) };
-            let (first, second) = geometry.words_of(head, u64::MAX, u64::MAX);
+            let (first, second) = geometry.words_of(head, u64::MAX);
             assert_eq!(geometry.head_of(first, second), head);
-            let wider = Geometry::new(1000, (1 << bits) - 1);
-            assert!(bits == 1 || wider.is_some_and(|g| g.bits == bits || bits == 2 && g.bits == 2));
+            assert_eq!(geometry.words_of(head, second), (first, second));
         }
         for (slots, interval) in
             [(0, 2), (1, 1), (1, 0), (MOST_SLOTS + 1, 2), (1, MOST_INTERVAL + 1), (1 << 40, 1 << 30)]

@@ -196,7 +196,6 @@ impl<S: Store> Cuckoo<S> {
         &self.shape
     }
 
-    #[allow(dead_code)] // for the file format
     /// Runs `work` while nobody can change the filter; refused if an earlier change ended half-way.
     pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         self.version.at_rest(work).ok_or_else(|| crate::promise::half_changed(Kind::Cuckoo))
@@ -206,7 +205,6 @@ impl<S: Store> Cuckoo<S> {
         self.promise
     }
 
-    #[allow(dead_code)] // for the file format
     pub(crate) fn store(&self) -> &S {
         &self.store
     }

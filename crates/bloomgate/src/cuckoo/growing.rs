@@ -187,7 +187,6 @@ impl<S: Store> GrowingCuckoo<S> {
         &self.contract
     }
 
-    #[allow(dead_code)] // for the file format
     /// Runs `work` while nobody can change the chain.
     pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         let _one_at_a_time = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -202,7 +201,6 @@ impl<S: Store> GrowingCuckoo<S> {
         self.promise
     }
 
-    #[allow(dead_code)] // for the file format
     pub(crate) fn growth_rule(&self) -> Growth {
         self.growth
     }

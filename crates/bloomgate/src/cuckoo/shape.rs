@@ -58,7 +58,6 @@ impl CuckooShape {
     }
 
     /// The bits of the last word that are always zero: all of them, it is padding.
-    #[allow(dead_code)] // for the file format
     pub(crate) fn spare(&self) -> u64 {
         u64::MAX
     }

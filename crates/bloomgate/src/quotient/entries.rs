@@ -3,7 +3,7 @@
 
 use super::QuotientShape;
 use super::table::COPIES;
-use crate::arch::quotient::{Geometry, LINE, MOST_OFFSET, Plain, low};
+use crate::arch::quotient::{Geometry, Head, LINE, MOST_OFFSET, Plain, low};
 use crate::arch::words::ReadWords;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -139,11 +139,11 @@ pub(crate) fn write(
         }
         if last.is_some_and(|(_, of)| of == quotient) {
             let (block, slot) = geometry.split(behind - 1);
-            flip_end(geometry, words, block, slot);
+            flip_end(words, block, slot);
         } else {
             settle(geometry, words, &mut settled, behind, home.block)?;
             behind = behind.max(quotient);
-            set(words, home.block, 16 + home.slot, 1, 1);
+            set(words, home.block, home.slot, 1, 1);
         }
         let copies = copies.min(COPIES);
         for _ in 0..copies {
@@ -155,7 +155,7 @@ pub(crate) fn write(
             behind += 1;
         }
         let (block, slot) = geometry.split(behind - 1);
-        flip_end(geometry, words, block, slot);
+        flip_end(words, block, slot);
         taken += copies;
         last = Some((fingerprint, quotient));
     }
@@ -182,7 +182,9 @@ fn settle(
         if offset > MOST_OFFSET {
             return Err(Unwritten::NoRoom);
         }
-        set(words, *settled, 0, 16, offset);
+        let line = &mut words[*settled * LINE..][..LINE];
+        let head = geometry.head_of(line[0], line[1]);
+        (line[0], line[1]) = geometry.words_of(Head { offset, ..head }, line[1]);
     }
     Ok(())
 }
@@ -196,9 +198,8 @@ fn set(words: &mut [u64], block: usize, bit: u32, bits: u32, value: u64) {
     }
 }
 
-fn flip_end(geometry: &Geometry, words: &mut [u64], block: usize, slot: u32) {
-    let bit = 16 + geometry.per_block + slot;
-    words[block * LINE + (bit / 64) as usize] ^= 1 << (bit % 64);
+fn flip_end(words: &mut [u64], block: usize, slot: u32) {
+    words[block * LINE + 1] ^= 1 << slot;
 }
 
 /// The refusal of words that make no sense.

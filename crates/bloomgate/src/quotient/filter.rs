@@ -9,7 +9,7 @@ use super::QuotientShape;
 use super::entries::{Entries, damaged};
 use super::table::Copies;
 use crate::arch::CHUNK;
-use crate::arch::quotient::{Contains, ContainsAll, LINE, Lines, Plain, dispatch};
+use crate::arch::quotient::{ContainsAll, LINE, Lines, Plain, contains, dispatch, window};
 use crate::arch::words::{AtomicU64, ReadWords};
 use crate::bits::sealed::Sealed;
 use crate::bits::version::Version;
@@ -89,7 +89,7 @@ impl<S> Clone for Checked<'_, S> {
 }
 impl<S> Copy for Checked<'_, S> {}
 
-impl<S: Store> Lines for Checked<'_, S> {
+impl<S: Store> Checked<'_, S> {
     fn word(self, block: usize, word: usize) -> u64 {
         let at = block * LINE + word;
         if !self.store.admit(at) {
@@ -100,12 +100,23 @@ impl<S: Store> Lines for Checked<'_, S> {
     }
 }
 
+impl<S: Store> Lines for Checked<'_, S> {
+    fn head(self, block: usize) -> (u64, u64) {
+        (self.word(block, 0), self.word(block, 1))
+    }
+
+    fn window(self, block: usize, bit: u32) -> u64 {
+        window(bit, |at| self.word(block, at))
+    }
+}
+
 /// Whether other threads may be writing while we read.
 pub(super) const fn shared<'a, S: Store + 'a>() -> bool {
     <<S as Sealed>::Read<'a> as ReadWords>::SHARED
 }
 
 impl<S: Store> Quotient<S> {
+    /// A filter from what a file says of it.
     pub(crate) fn from_parts(
         shape: QuotientShape,
         contract: Contract,
@@ -167,7 +178,7 @@ impl<S: Store> Quotient<S> {
     #[inline(always)]
     fn look_up(&self, digest: Digest) -> bool {
         let Table { shape, store } = self.table();
-        dispatch(Contains { geometry: shape.geometry(), lines: Plain(store.words()), hash: digest.lo })
+        contains(shape.geometry(), Plain(store.words()), digest.lo)
     }
 
     #[cold]
@@ -175,7 +186,7 @@ impl<S: Store> Quotient<S> {
         let Table { shape, store } = self.table();
         let bad = Cell::new(false);
         let lines = Checked { store, bad: &bad };
-        let found = dispatch(Contains { geometry: shape.geometry(), lines, hash: digest.lo });
+        let found = contains(shape.geometry(), lines, digest.lo);
         found || bad.get()
     }
 

@@ -63,7 +63,7 @@ impl Line {
     }
 
     fn store<W: WriteWords>(mut self, geometry: &Geometry, words: &mut W, block: usize) {
-        (self.words[0], self.words[1]) = geometry.words_of(self.head, self.words[0], self.words[1]);
+        (self.words[0], self.words[1]) = geometry.words_of(self.head, self.words[1]);
         for (at, &word) in self.words.iter().enumerate() {
             words.put(block * LINE + at, word);
         }

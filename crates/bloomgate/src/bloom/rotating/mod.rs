@@ -287,7 +287,6 @@ impl<S: Store> Rotating<S> {
         &self.contract
     }
 
-    #[allow(dead_code)] // for the file format
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }

@@ -192,12 +192,10 @@ impl<S: Store> Stable<S> {
         &self.shape
     }
 
-    #[allow(dead_code)] // for the file format
     pub(crate) fn promise(&self) -> Promise {
         self.promise
     }
 
-    #[allow(dead_code)] // for the file format
     pub(crate) fn store(&self) -> &S {
         &self.store
     }
@@ -317,7 +315,6 @@ impl<S: Store> Stable<S> {
 }
 
 /// The names that filters of any kind are asked by: not public, since here a "no" proves nothing.
-#[allow(dead_code)] // for AnyFilter, whose `guarantee` says what its "no" means
 impl<S: Store> Stable<S> {
     pub(crate) fn contains<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
         self.seen_lately(key)

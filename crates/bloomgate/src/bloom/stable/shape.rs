@@ -70,7 +70,6 @@ impl StableShape {
     }
 
     /// Bits of the last word that are always zero: none.
-    #[allow(dead_code)] // for the file format
     pub(crate) fn spare(&self) -> u64 {
         0
     }

@@ -184,15 +184,17 @@ fn crowds_are_pushed_on_and_come_back() {
 /// almost empty or cannot grow: whatever strangers choose, memory follows the number of keys.
 #[test]
 fn a_crowd_past_the_reach_of_an_offset_grows_or_is_refused_whole() {
-    // The crowd: fingerprints of the first quotients, nearly as many as they can push on, then a few more.
-    for (slots, interval, grows) in [(75_000, 1 << 14, true), (900_000, 1 << 20, false), (100_000, 100_003, false)] {
+    // The crowd: nearly as many fingerprints as can be pushed on, spread over a quarter of the table or over its first
+    // quotients, and then a few more.
+    let cases =
+        [(150_000, 256, 93, 102_900, true), (900_000, 1 << 20, 65, 65_500, false), (99_999, 100_003, 6, 65_500, false)];
+    for (slots, interval, apart, count, grows) in cases {
         let crowded = QuotientShape::new(slots, interval).unwrap();
-        let apart = interval / 16_000;
-        let model: BTreeMap<u64, u64> = (0..65_500).map(|x| (x * apart, 1)).collect();
+        let model: BTreeMap<u64, u64> = (0..count).map(|x| (x * apart, 1)).collect();
         let mut filter = written(&crowded, &model);
         let mut refused = None;
         let mut held: Vec<u64> = model.into_keys().collect();
-        for x in 65_500..65_700 {
+        for x in count..count + 200 {
             match filter.insert_digest(digest_of(filter.shape(), x * apart)) {
                 Ok(_) => held.push(x * apart),
                 Err(error) => refused = Some(error.kind()),
@@ -200,7 +202,8 @@ fn a_crowd_past_the_reach_of_an_offset_grows_or_is_refused_whole() {
         }
         assert_eq!(refused, (!grows).then_some(ErrorKind::Full));
         assert_eq!(filter.shape().slots() > slots, grows);
-        assert!(held.len() > 65_510 && (grows || held.len() < 65_690), "{}", held.len());
+        let more = held.len() as u64 - count;
+        assert!(more > 10 && (more < 190) != grows, "{more}");
         assert!(filter.fingerprints().map(|(x, _)| x).eq(held.iter().copied()));
         assert!(held.iter().all(|&x| filter.contains_digest(digest_of(filter.shape(), x))));
     }

@@ -52,7 +52,7 @@ fn memory_follows_the_keys() {
         let filter = built(items, 0.01);
         let per_key = filter.size_in_bytes() as f64 * 8.0 / items as f64;
         assert!(per_key <= 12.5, "{items}: {per_key} bits per key");
-        assert!(items < 100_000 || per_key <= 11.0, "{items}: {per_key} bits per key");
+        assert!(items < 100_000 || per_key <= 11.4, "{items}: {per_key} bits per key");
     }
     assert!(built(1, 0.01).size_in_bytes() <= 64 && built(0, 0.01).capacity() == 1);
 }
@@ -208,7 +208,7 @@ fn singles_and_batches_agree_in_both_forms() {
     let lines = crate::arch::quotient::Plain(filter.first.store.as_slice());
     for (key, &answer) in asked.iter().zip(&single) {
         let home = geometry.home(filter.contract().digest(key).unwrap().lo);
-        assert_eq!(geometry.contains::<crate::arch::quotient::Portable, _>(lines, home), answer);
+        assert_eq!(geometry.contains::<crate::arch::quotient::Portable, _, true>(lines, home), answer);
     }
     assert_eq!(filter.contains_batch(&asked, &mut [false; 3]).unwrap_err().kind(), ErrorKind::InvalidParameter);
 }
@@ -222,7 +222,7 @@ fn merges_are_refused_whole() {
     let refusal = filter.merge(&built(2000, 0.01)).unwrap_err();
     assert_eq!(refusal.kind(), ErrorKind::Shape);
     let message = refusal.to_string();
-    assert!(message.contains("1179 slots of 128") && message.contains("2355 slots of 128"), "{message}");
+    assert!(message.contains("1221 slots of 128") && message.contains("2442 slots of 128"), "{message}");
     let secret = Secret::from_bytes([7; 32]);
     for contract in [Contract::xxh3(), Contract::keyed(&secret).with_encoding(filter.contract().encoding())] {
         let other = Quotient::builder().contract(contract).items(1000).rate(0.01).build().unwrap();
@@ -251,7 +251,7 @@ fn absurd_wishes_are_refused() {
     assert_eq!(refused(Quotient::builder().items(1000).bytes(1000)), ErrorKind::LimitExceeded);
     assert_eq!(refused(Quotient::builder().bytes(10)), ErrorKind::InvalidParameter);
     let filter = Quotient::builder().bytes(1 << 20).rate(0.01).build().unwrap();
-    assert!(filter.size_in_bytes() <= 1 << 20 && filter.capacity() * 11 > 8 << 20, "{filter:?}");
+    assert!(filter.size_in_bytes() <= 1 << 20 && filter.capacity() * 12 > 8 << 20, "{filter:?}");
     assert!(Quotient::builder().items(filter.capacity() + 100).bytes(1 << 20).build().is_err());
     assert_eq!(filter.kind(), Kind::Quotient);
     let mut wide = Quotient::builder().items(50).rate(1e-15).build().unwrap();
