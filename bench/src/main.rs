@@ -4,12 +4,14 @@ mod args;
 mod clock;
 mod floor;
 mod keys;
+mod kinds;
 mod lines;
 mod memory;
 mod ours;
 mod peers;
 mod promise;
 mod race;
+mod relatives;
 mod sides;
 mod targets;
 
@@ -23,9 +25,10 @@ scripts/bench peers [options]     our filters beside the peers
     --n N[,N..]      numbers of keys (20000,1000000)
     --rate P         false-positive rate asked of everyone (0.01)
     --keys u64|str   whole numbers, or texts of 16 to 40 bytes (u64)
-    --kind K         our side: blocked, classic, partitioned, counting (blocked)
+    --kind K         our side: any of ours but stable (blocked)
     --peer A[,B..]   fastbloom, fastbloom+foldhash, fastbloom-atomic+foldhash, bloomfilter, sbbf-rs-safe, hashset,
-                     floor; or unkeyed, our own batch without a secret (all but the last)
+                     floor; growable-bloom-filter, cuckoofilter, scalable_cuckoo_filter, qfilter, xorf8, xorf16,
+                     ribbon-filter; or unkeyed, our own batch without a secret (those that do what the kind does)
     --threads T      threads at once; only shared filters take part from 2 on (1)
     --passes R       passes, of which the best counts (by the number of keys)
     --keyed          our side hashes with SipHash-1-3 under a secret
@@ -37,6 +40,8 @@ scripts/bench targets [options]   every promised figure, measured and judged
     --only TEXT      only targets whose line contains TEXT
 scripts/bench promise [--n N[,N..]] [--rate P[,P..]] [--kind K[,K..]] [--probes M] [--json]
                                   zero lost keys and the rate that was asked, at any size
+scripts/bench kinds [--n N[,N..]] [--rate P] [--kind K[,K..]] [--passes R]
+                                  every kind of ours in one table: bits, build, hit, miss, single and batched
 scripts/bench floor [--mb N[,N..]] [--passes R] [--json]
                                   random 64-byte reads, 32 in flight: what the memory allows (128,1024)
 scripts/bench lines [--n N[,N..]] [--bits B] [--passes R] [--json]
@@ -61,6 +66,7 @@ fn run(mut args: Args) -> Result<(), Fault> {
         Some("promise") => promise::run(&mut args),
         Some("targets") => targets::run(&mut args),
         Some("lines") => lines::run(&mut args),
+        Some("kinds") => kinds::run(&mut args),
         Some("floor") => floor::run(&mut args),
         Some("--help" | "-h" | "help") => {
             println!("{HELP}");

@@ -6,50 +6,32 @@ use crate::args::Fault;
 use crate::sides::{Mode, Shared, Side, Subject};
 use bloomgate::bits::Shared as Threads;
 use bloomgate::bloom::{Bloom, Layout};
-use bloomgate::{Blocked, Classic, Contract, Counting, Encoding, Partitioned, Scalable, Secret};
+use bloomgate::{
+    Blocked, Classic, Contract, Counting, Cuckoo, Encoding, Fuse, GrowingCuckoo, Kind, Partitioned, Quotient, Ribbon,
+    Rotating, Scalable, Secret,
+};
 
-/// The kinds of filter that can be measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// One cache line per key.
-    Blocked,
-    /// k bits anywhere.
-    Classic,
-    /// k bits, one in each part.
-    Partitioned,
-    /// Counters for bits.
-    Counting,
-    /// A chain that grows; sized right from the start here.
-    Scalable,
-}
+/// The kinds that take part in races: those of ours that hold all keys they are given.
+pub const KINDS: [Kind; 11] = [
+    Kind::Blocked,
+    Kind::Classic,
+    Kind::Partitioned,
+    Kind::Counting,
+    Kind::Scalable,
+    Kind::Rotating,
+    Kind::Cuckoo,
+    Kind::GrowingCuckoo,
+    Kind::Quotient,
+    Kind::Fuse,
+    Kind::Ribbon,
+];
 
-impl Kind {
-    /// The kind called `name`.
-    pub fn of(name: &str) -> Result<Self, Fault> {
-        Ok(match name {
-            "blocked" => Kind::Blocked,
-            "classic" => Kind::Classic,
-            "partitioned" => Kind::Partitioned,
-            "counting" => Kind::Counting,
-            "scalable" => Kind::Scalable,
-            _ => {
-                return Err(Fault(format!(
-                    "no kind is called {name:?}; there are blocked, classic, partitioned, counting and scalable"
-                )));
-            }
-        })
-    }
-
-    /// The kind's name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Blocked => "blocked",
-            Kind::Classic => "classic",
-            Kind::Partitioned => "partitioned",
-            Kind::Counting => "counting",
-            Kind::Scalable => "scalable",
-        }
-    }
+/// The kind called `name`, if it can be raced.
+pub fn kind(name: &str) -> Result<Kind, Fault> {
+    KINDS.into_iter().find(|kind| kind.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = KINDS.iter().map(|kind| kind.name()).collect();
+        Fault(format!("no kind called {name:?} is raced; there are {}", names.join(", ")))
+    })
 }
 
 /// What is asked of our side beyond kind, size and rate.
@@ -81,16 +63,39 @@ pub fn build<'a, K: Subject + 'a>(kind: Kind, n: usize, rate: f64, form: Form) -
             }
         }};
     }
+    macro_rules! alone {
+        ($side:expr) => {
+            if form.shared {
+                Err(Fault(format!("{kind} filters are not raced by several threads")))
+            } else {
+                Ok(Box::new($side) as Box<dyn Side<K> + 'a>)
+            }
+        };
+    }
     match kind {
         Kind::Blocked => fixed!(Blocked),
         Kind::Classic => fixed!(Classic),
         Kind::Partitioned => fixed!(Partitioned),
         Kind::Scalable => fixed!(Scalable),
-        Kind::Counting if form.shared => Err(Fault("counting filters have no shared form".to_string())),
-        Kind::Counting => {
-            Ok(Box::new(Counting::builder().contract(contract).items(n).rate(rate).build()?) as Box<dyn Side<K> + 'a>)
+        Kind::Counting => alone!(Counting::builder().contract(contract).items(n).rate(rate).build()?),
+        Kind::Cuckoo => alone!(Cuckoo::builder().contract(contract).items(n).rate(rate).build()?),
+        Kind::GrowingCuckoo => alone!(GrowingCuckoo::builder().contract(contract).items(n).rate(rate).build()?),
+        Kind::Quotient => alone!(Quotient::builder().contract(contract).items(n).rate(rate).build()?),
+        Kind::Rotating => {
+            let hour = std::time::Duration::from_secs(3600);
+            alone!(Rotating::builder().contract(contract).window(hour).items(n).rate(rate).build()?)
         }
+        Kind::Fuse => alone!(Static::<Fuse> { contract, rate, filter: None }),
+        Kind::Ribbon => alone!(Static::<Ribbon> { contract, rate, filter: None }),
+        other => Err(Fault(format!("{other} filters are not raced"))),
     }
+}
+
+/// A filter that is built once, from all keys.
+struct Static<F> {
+    contract: Contract,
+    rate: f64,
+    filter: Option<F>,
 }
 
 impl From<bloomgate::Error> for Fault {
@@ -163,7 +168,7 @@ side!([L: Layout] Bloom<L> {
 });
 side!([] Counting {
     fn clear(&mut self) {
-        Counting::clear(self);
+        Counting::<bloomgate::Owned>::clear(self);
     }
 });
 side!([] Scalable {
@@ -181,3 +186,74 @@ shared_side!([] Scalable<Threads> {
         sure(Scalable::<Threads>::clear(self));
     }
 });
+side!([] Cuckoo {
+    fn clear(&mut self) {
+        Cuckoo::<bloomgate::Owned>::clear(self);
+    }
+});
+side!([] GrowingCuckoo {
+    fn clear(&mut self) {
+        sure(GrowingCuckoo::<bloomgate::Owned>::clear(self));
+    }
+});
+side!([] Quotient {
+    fn clear(&mut self) {
+        Quotient::<bloomgate::Owned>::clear(self);
+    }
+});
+side!([] Rotating {
+    fn clear(&mut self) {
+        Rotating::<bloomgate::Owned>::clear(self);
+    }
+});
+
+/// The builder with one thread, for the kind that can use more.
+macro_rules! one_thread {
+    (Fuse, $builder:expr) => {
+        $builder.threads(1)
+    };
+    ($other:ident, $builder:expr) => {
+        $builder
+    };
+}
+
+/// One kind that is built once as a side.
+macro_rules! static_side {
+    ($filter:ident) => {
+        impl<K: Subject> Side<K> for Static<$filter> {
+            fn clear(&mut self) {
+                self.filter = None;
+            }
+
+            fn insert(&mut self, mode: Mode, keys: &[K]) -> usize {
+                self.fill(mode, keys)
+            }
+
+            fn fill(&mut self, _: Mode, keys: &[K]) -> usize {
+                // One thread: what is measured is the CPU time of this one.
+                let builder = $filter::builder().contract(self.contract.clone()).rate(self.rate);
+                self.filter = Some(sure(one_thread!($filter, builder).build_from_slice(keys)));
+                keys.len()
+            }
+
+            fn contains(&self, mode: Mode, keys: &[K], answers: &mut [bool]) {
+                let Some(filter) = &self.filter else { return answers.fill(false) };
+                match mode {
+                    Mode::Single => {
+                        for (key, answer) in keys.iter().zip(answers) {
+                            *answer = sure(filter.contains(key));
+                        }
+                    }
+                    Mode::Batch => sure(filter.contains_batch(keys, answers)),
+                }
+            }
+
+            fn bytes(&self) -> usize {
+                self.filter.as_ref().map_or(0, |filter| filter.size_in_bytes() as usize)
+            }
+        }
+    };
+}
+
+static_side!(Fuse);
+static_side!(Ribbon);

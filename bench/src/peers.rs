@@ -3,9 +3,10 @@
 use crate::args::{Args, Fault};
 use crate::clock;
 use crate::keys::{self, Texts};
-use crate::ours::{self, Form, Kind};
+use crate::ours::{self, Form};
 use crate::race::{self, Course, OPS, Runner};
 use crate::sides::{self, Mode, PEERS, Subject};
+use bloomgate::Kind;
 
 /// What is raced.
 pub struct Plan {
@@ -170,7 +171,7 @@ pub fn compare<'a, K: Subject + 'a>(
             sides::peer::<K>(name, n, plan.rate, ours.bytes())?
         };
         let is_ours = name == "unkeyed";
-        let (peer_bytes, our_bytes, reads_only) = (peer.bytes(), ours.bytes(), !peer.holds_keys());
+        let reads_only = !peer.holds_keys();
         let modes: &[Mode] = if is_ours || reads_only { &[Mode::Batch] } else { &[Mode::Single, Mode::Batch] };
         let peer_modes: &[Mode] = if is_ours { &[Mode::Batch] } else { &[Mode::Single] };
         let figures = race::race(
@@ -180,6 +181,8 @@ pub fn compare<'a, K: Subject + 'a>(
                 Runner { name: "bloomgate", side: &mut *ours, modes },
             ],
         )?;
+        // Full, since some only then know how large they are.
+        let (peer_bytes, our_bytes) = (peer.bytes(), ours.bytes());
         for (op, op_name) in OPS.iter().enumerate() {
             if reads_only && op == 0 {
                 continue;
@@ -215,7 +218,7 @@ pub fn run(args: &mut Args) -> Result<(), Fault> {
             "--n" => plan.sizes = args.numbers(&option)?,
             "--rate" => plan.rate = args.number(&option)?,
             "--keys" => plan.texts = texts(&args.value(&option)?)?,
-            "--kind" => plan.kind = Kind::of(&args.value(&option)?)?,
+            "--kind" => plan.kind = ours::kind(&args.value(&option)?)?,
             "--peer" => plan.peers = args.value(&option)?.split(',').map(str::to_string).collect(),
             "--threads" => plan.threads = args.number(&option)?,
             "--passes" => plan.passes = Some(args.number(&option)?),
@@ -266,7 +269,7 @@ fn check(plan: &mut Plan) -> Result<(), Fault> {
     }
     if plan.peers.is_empty() {
         let fits = |name: &&str| plan.threads == 1 || sides::is_shared(name) || *name == "floor";
-        plan.peers = PEERS.iter().filter(|name| fits(name)).map(ToString::to_string).collect();
+        plan.peers = sides::peers_of(plan.kind).iter().filter(|name| fits(name)).map(ToString::to_string).collect();
     }
     match plan.peers.iter().find(|name| !PEERS.contains(&name.as_str()) && *name != "unkeyed") {
         Some(name) => Err(Fault(format!("no peer is called {name:?}; there are {} and unkeyed", PEERS.join(", ")))),
@@ -319,7 +322,7 @@ mod tests {
             "--rate 1.5",
             "--rate nan",
             "--keys int",
-            "--kind cuckoo",
+            "--kind guava",
             "--peer me",
             "--threads 0",
             "--passes 0",

@@ -4,9 +4,9 @@
 //! Keys are plain counters (sequential integers, the hardest easy case), so that nothing is kept but the filter.
 
 use crate::args::{Args, Fault};
-use crate::ours::Kind;
+use crate::ours;
 use bloomgate::math::estimate::within;
-use bloomgate::{AnyFilter, Blocked, Classic, Counting, Partitioned, Scalable};
+use bloomgate::{AnyFilter, Blocked, Classic, Counting, Cuckoo, GrowingCuckoo, Kind, Partitioned, Quotient, Scalable};
 use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
@@ -68,7 +68,7 @@ pub fn run(args: &mut Args) -> Result<(), Fault> {
             "--rate" => rates = args.numbers(&option)?,
             "--probes" => probes = Some(args.number(&option)?),
             "--kind" => {
-                kinds = args.value(&option)?.split(',').map(Kind::of).collect::<Result<_, _>>()?;
+                kinds = args.value(&option)?.split(',').map(ours::kind).collect::<Result<_, _>>()?;
             }
             "--json" => json = true,
             _ => return Err(args.unknown(&option)),
@@ -114,6 +114,10 @@ fn build(kind: Kind, n: u64, rate: f64) -> Result<AnyFilter, Fault> {
         Kind::Partitioned => made!(Partitioned, n),
         Kind::Counting => made!(Counting, n),
         Kind::Scalable => made!(Scalable, FIRST_STAGE.min(n)),
+        Kind::Cuckoo => made!(Cuckoo, n),
+        Kind::GrowingCuckoo => made!(GrowingCuckoo, FIRST_STAGE.min(n)),
+        Kind::Quotient => made!(Quotient, n),
+        other => return Err(Fault(format!("the promise of {other} filters is not measured here"))),
     })
 }
 
@@ -230,7 +234,8 @@ mod tests {
 
     #[test]
     fn every_kind_keeps_a_small_promise() {
-        for kind in [Kind::Blocked, Kind::Classic, Kind::Partitioned, Kind::Counting, Kind::Scalable] {
+        let bloom = [Kind::Blocked, Kind::Classic, Kind::Partitioned, Kind::Counting, Kind::Scalable];
+        for kind in bloom.into_iter().chain([Kind::Cuckoo, Kind::GrowingCuckoo, Kind::Quotient]) {
             let finding = measure(kind, 50_000, 0.01, 500_000).unwrap();
             assert_eq!(finding.lost, 0, "{}", kind.name());
             // One filter of a thousand lines differs from the next by 3 %: what is judged at 10 M is not judged here.

@@ -102,7 +102,7 @@ fn insert_lap<K: Subject>(
     if course.threads == 1 {
         let mut new = 0;
         let spent = clock::time(|| {
-            new = course.members.chunks(CALL).map(|call| side.insert(mode, call)).sum::<usize>();
+            new = side.fill(mode, course.members);
         });
         return Ok((spent, new));
     }
@@ -169,8 +169,9 @@ fn measured_rate<K: Subject>(course: &Course<'_, K>, runner: &Runner<'_, '_, K>)
 mod tests {
     use super::*;
     use crate::keys;
-    use crate::ours::{self, Form, Kind};
+    use crate::ours::{self, Form};
     use crate::sides;
+    use bloomgate::Kind;
 
     fn course<'a>(members: &'a [u64], absent: &'a [u64], threads: usize) -> Course<'a, u64> {
         let (absent, strangers) = absent.split_at(members.len());

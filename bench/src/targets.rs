@@ -6,10 +6,11 @@
 use crate::args::{Args, Fault};
 use crate::clock;
 use crate::keys;
-use crate::ours::{self, Form, Kind};
+use crate::ours::{self, Form};
 use crate::peers::{self, Plan, Row};
 use crate::race::{self, Course, OPS, Runner};
 use crate::sides::{self, Mode};
+use bloomgate::Kind;
 
 /// Which of our calls counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

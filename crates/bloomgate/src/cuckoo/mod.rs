@@ -53,5 +53,4 @@ pub use growing::GrowingCuckoo;
 pub use growth::{DEFAULT_FIRST, DEFAULT_GROWTH, GrowingCuckooBuilder, MAX_STAGES};
 pub use shape::CuckooShape;
 
-#[allow(unused_imports)] // for the file format
 pub(crate) use growth::Growth;
