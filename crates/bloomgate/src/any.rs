@@ -1,5 +1,8 @@
 //! [`AnyFilter`]: one enum over the kinds, for programs that learn the kind from a file or a user.
 
+#[cfg(test)]
+mod tests;
+
 use crate::bits::{Owned, Store};
 use crate::bloom::{Blocked, Classic, Counting, Partitioned, Rotating, Scalable, Stable};
 use crate::cuckoo::{Cuckoo, GrowingCuckoo};
@@ -24,6 +27,8 @@ use crate::ribbon::Ribbon;
 /// stable one proves nothing.
 #[non_exhaustive]
 #[derive(Debug)]
+// One filter is one value, not an array of them: boxing would cost every call a step for a few hundred bytes.
+#[allow(clippy::large_enum_variant)]
 pub enum AnyFilter<S: Store = Owned> {
     /// k bits anywhere in one array.
     Classic(Classic<S>),
@@ -293,6 +298,7 @@ impl AnyFilter<Owned> {
     }
 
     /// Forgets everything; a chain goes back to one stage. Refused by kinds that are built once.
+    #[allow(clippy::unit_arg)] // what most kinds' `clear` gives, made a `Result` like the others'
     pub fn clear(&mut self) -> Result<()> {
         on_growable!(self, filter => Outcome::<()>::outcome(filter.clear()))
     }

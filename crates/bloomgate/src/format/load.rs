@@ -137,7 +137,15 @@ fn load<F: Filed<Owned>, R: Read>(mut file: SectionReader<R>, options: &OpenOpti
     let (contract, plan) = agree::<F, Owned>(file.head(), options)?;
     let stores = read_words(&mut file, &plan)?;
     file.finish()?;
-    F::of(contract, plan, stores)
+    F::of(contract, plan, stores).map_err(disagreeing)
+}
+
+/// Parts that are each in order and do not belong together: what a builder calls a wrong parameter is a corrupt file.
+fn disagreeing(refusal: Error) -> Error {
+    match refusal.kind() {
+        ErrorKind::InvalidParameter => corrupt(format!("SHAPE: {refusal}")),
+        _ => refusal,
+    }
 }
 
 /// The words of every piece of a plan, each chunk verified before it is taken.
@@ -289,5 +297,5 @@ fn map_region<F: Filed<Mapped>>(region: std::io::Result<Region>, length: u64, op
         }
         stores.push(store);
     }
-    F::of(contract, plan, stores)
+    F::of(contract, plan, stores).map_err(disagreeing)
 }
