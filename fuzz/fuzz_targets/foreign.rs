@@ -1,11 +1,14 @@
 //! Arbitrary bytes to every decoder of a foreign form: refused, or a filter that can be asked and inserted into and that
-//! writes the same bytes.
+//! writes the same bytes; and no decoder takes more memory than the bound of `check` allows.
 
 #![no_main]
 
 use bloomgate::foreign::{BfV1, Foreign, Guava, Parquet, RedisBloom, RedisCuckoo, Shape, detect};
 use bloomgate::{Digest, Encoding};
 use libfuzzer_sys::fuzz_target;
+
+#[path = "../check.rs"]
+mod check;
 
 /// Asks and inserts a few keys: a key that was taken is there.
 fn used<F: Shape>(mut filter: Foreign<F>, bytes: &[u8]) {
@@ -23,25 +26,26 @@ fn used<F: Shape>(mut filter: Foreign<F>, bytes: &[u8]) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = detect(bytes);
-    if let Ok(filter) = BfV1::from_foreign(bytes) {
+    let given = bytes.len();
+    let _ = check::bounded(given, 0, || detect(bytes));
+    if let Ok(filter) = check::bounded(given, 0, || BfV1::from_foreign(bytes)) {
         assert_eq!(filter.to_foreign().unwrap(), bytes);
         used(filter, bytes);
     }
-    if let Ok(filter) = Guava::from_foreign(bytes, Encoding::Bytes) {
+    if let Ok(filter) = check::bounded(given, 0, || Guava::from_foreign(bytes, Encoding::Bytes)) {
         assert_eq!(filter.to_foreign().unwrap(), bytes);
         used(filter, bytes);
     }
-    if let Ok(filter) = Parquet::from_foreign(bytes, Encoding::Bytes) {
+    if let Ok(filter) = check::bounded(given, 0, || Parquet::from_foreign(bytes, Encoding::Bytes)) {
         assert_eq!(filter.to_foreign().unwrap(), bytes);
         used(filter, bytes);
     }
     // Dumps may be cut into other chunks than ours: what is written is read as the same filter.
-    if let Ok(filter) = RedisBloom::from_dump(bytes) {
+    if let Ok(filter) = check::bounded(given, 0, || RedisBloom::from_dump(bytes)) {
         assert_eq!(RedisBloom::from_dump(&filter.to_dump().unwrap()).unwrap(), filter);
         used(filter, bytes);
     }
-    if let Ok(mut filter) = RedisCuckoo::from_dump(bytes) {
+    if let Ok(mut filter) = check::bounded(given, 0, || RedisCuckoo::from_dump(bytes)) {
         assert_eq!(RedisCuckoo::from_dump(&filter.to_dump().unwrap()).unwrap(), filter);
         filter.remove_digest(Digest::new(7, 7));
         used(filter, bytes);

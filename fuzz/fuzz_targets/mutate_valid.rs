@@ -33,7 +33,25 @@ const GOLDEN: &[&[u8]] = golden![
     "counting-16",
     "scalable",
     "scalable-classic",
-    "scalable-partitioned"
+    "scalable-partitioned",
+    "rotating",
+    "stable",
+    "cuckoo",
+    "cuckoo-u64",
+    "growing-cuckoo",
+    "quotient",
+    "quotient-grown",
+    "fuse",
+    "fuse-8",
+    "fuse-empty",
+    "ribbon",
+    "ribbon-10",
+    "ribbon-empty",
+    "bfv1",
+    "redisbloom",
+    "rediscuckoo",
+    "guava",
+    "parquet"
 ];
 
 fuzz_target!(|data: &[u8]| {
