@@ -70,7 +70,9 @@ mod tests {
             let cells: Vec<f64> = line.split('|').filter_map(|cell| cell.trim().parse().ok()).collect();
             assert_eq!(cells.len(), 8, "{line}");
             assert!(cells.iter().all(|&cell| cell > 0.0), "{line}");
-            assert!((0.2..1.15).contains(&cells[1]), "{line}");
+            // A chain whose first stage is not yet full keeps a twelfth of the rate.
+            let least = if kind.grows() { 0.02 } else { 0.3 };
+            assert!((least..1.15).contains(&cells[1]), "{line}");
         }
     }
 }

@@ -150,6 +150,13 @@ struct Built {
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
+    if !args.kind().takes_inserts() && (args.headroom != 1.0 || args.when_full.is_some()) {
+        return Err(Failure::Message(format!(
+            "a {} filter is built once of the keys that there are: leave --headroom and --when-full out, or choose a kind \
+             that takes keys later",
+            args.kind()
+        )));
+    }
     let contract = contract(args)?;
     let sources = Source::all(&args.files);
     // What is read is not replaced: the keys, nor the secret that opens the filter.

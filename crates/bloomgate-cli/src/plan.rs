@@ -296,12 +296,18 @@ fn written_rate(rate: f64) -> f64 {
 
 /// The commands that make what was planned.
 fn next_commands(need: &Need, plan: &Plan) -> Vec<String> {
+    if plan.shape.kind == Kind::Rotating {
+        // A file of keys has no time: a ring lives in a program.
+        return Vec::new();
+    }
     let rate = if need.rate == Some(plan.rate) { plan.rate } else { written_rate(plan.rate) };
     let mut build = format!("bloomgate build -o keys.bloom --rate {rate}");
     if plan.shape.kind != Kind::Blocked {
         build.push_str(&format!(" --kind {}", plan.shape.kind));
     }
     match need.items {
+        // Built once, of the keys that there are.
+        _ if !plan.shape.kind.takes_inserts() => {}
         Some(items) if plan.headroom > 1.0 => build.push_str(&format!(" --items {items} --headroom {}", plan.headroom)),
         _ => build.push_str(&format!(" --items {}", plan.items)),
     }

@@ -25,6 +25,20 @@ use crate::ribbon::Ribbon;
 ///
 /// **Ask [`guarantee`](Self::guarantee) before you rely on a "no"**: a rotating filter speaks of its window alone, and a
 /// stable one proves nothing.
+///
+/// ```
+/// use bloomgate::{AnyFilter, Cuckoo, Fuse, Guarantee};
+///
+/// let mut sessions = Cuckoo::builder().items(1_000).build()?;
+/// sessions.insert("alice")?;
+/// let mut any = AnyFilter::from_bytes(&sessions.to_bytes()?)?; // whatever the file holds
+/// assert_eq!(any.guarantee(), Guarantee::Superset);            // its "no" is a proof
+/// assert!(any.kind().takes_removals() && any.remove("alice")?);
+///
+/// let mut list: AnyFilter = Fuse::builder().build_from(["mallory"])?.into();
+/// assert!(!list.kind().takes_inserts() && list.insert("eve").is_err()); // refused, never half done
+/// # Ok::<(), bloomgate::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Debug)]
 // One filter is one value, not an array of them: boxing would cost every call a step for a few hundred bytes.
@@ -160,7 +174,7 @@ impl<T> Outcome<T> for Result<T> {
 }
 
 impl<S: Store> AnyFilter<S> {
-    /// Whether a key may have been inserted: false is certain, true is "maybe".
+    /// Whether a key may have been inserted: false is as certain as [`guarantee`](Self::guarantee) says, true is "maybe".
     pub fn contains<K: Key + ?Sized>(&self, key: &K) -> Result<bool> {
         on!(self, filter => filter.contains(key))
     }
@@ -199,7 +213,8 @@ impl<S: Store> AnyFilter<S> {
         on!(self, filter => filter.contract())
     }
 
-    /// Keys that were certainly new when they were inserted (counting: inserted less removed).
+    /// Keys that were certainly new when they were inserted; kinds that remove: inserted less removed; a stable filter: all
+    /// insertions ever.
     #[must_use]
     pub fn len(&self) -> u64 {
         on!(self, filter => filter.len())
@@ -211,7 +226,8 @@ impl<S: Store> AnyFilter<S> {
         self.len() == 0
     }
 
-    /// How many keys it was made for; for a chain, its open stages.
+    /// How many keys it was made for; a chain: its open stages; a ring: a window; a stable filter: the insertions that it
+    /// certainly remembers.
     #[must_use]
     pub fn capacity(&self) -> u64 {
         on!(self, filter => filter.capacity())

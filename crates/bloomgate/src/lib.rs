@@ -28,21 +28,28 @@
 //! | a set whose size you know | [`Blocked`]: one cache line per key, the default | 10.1 |
 //! | the same, and bits matter more than time | [`Classic`] | 9.6 |
 //! | a need for one bit in each of k slices | [`Partitioned`] | 9.6 |
-//! | keys that go again | [`Counting`] | 41 |
-//! | no idea how many keys there will be | [`Scalable`] | 16 to 29 |
-//! | many threads that insert | the same kinds but counting, by `build_shared()` ([`Shared`]) | the same |
+//! | a set that is known whole and never changes | [`Fuse`]; [`Ribbon`] where bytes are dearest | 7.9; 7.04 |
+//! | keys that go again | [`Cuckoo`]; [`Counting`] where a set may outgrow its size | 10.6; 41 |
+//! | keys that come several times; filters to merge or list | [`Quotient`] | 11.4 |
+//! | no idea how many keys there will be | [`Scalable`]; with removals [`GrowingCuckoo`] | 16 to 29; 15 to 30 |
+//! | keys that count for a window of time | [`Rotating`] | 17.4 |
+//! | a stream without end, and no need for proof | [`Stable`]: its "no" means "not seen lately" | 25.9 |
+//! | many threads | all but stable, by `build_shared()` ([`Shared`]); fuse and ribbon as they are | the same |
+//! | more bits than memory | [`Blocked`], [`Classic`], [`Partitioned`], by `create_mapped(path)` ([`MappedMut`]) | the same |
+//! | a filter of Guava, RedisBloom, Parquet | [`foreign`], [`AnyFilter::from_foreign`] | |
 //! | fewer than 10,000 keys | a `HashSet` | |
 //! | dense integers | a bitmap | |
 //! | a need to count distinct keys, or to list them | HyperLogLog; a sorted file | |
 //!
+//! Each family's page says when to use it and when not: [`bloom`], [`cuckoo`], [`quotient`], [`fuse`], [`ribbon`].
 //! [`advice::advise`] asks the questions and does the arithmetic.
 //!
 //! # Keys
 //!
 //! A filter is made for one type of key ([`Encoding`]): bytes and text unless `.keys::<u64>()` or another is said. The
 //! type, the hash and its seed are the filter's [`Contract`]; it travels with the filter, and a key of another type is
-//! refused, not hashed some other way. (Write `42u64`, not `42`, to a filter of `u64`: a bare literal is an `i32`.) For keys that strangers choose, hash under a [`Secret`]:
-//! `.secret(&Secret::generate()?)`.
+//! refused, not hashed some other way. (Write `42u64`, not `42`, to a filter of `u64`: a bare literal is an `i32`.) For
+//! keys that strangers choose, hash under a [`Secret`]: `.secret(&Secret::generate()?)`.
 //!
 //! # Coming from
 //!
@@ -58,7 +65,14 @@
 //! | | `EXPANSION 2` | | | [`Scalable`] with `.growth(2.0)` |
 //! | | `NONSCALING` | | | `.when_full(WhenFull::Refuse)` |
 //! | | | | `AtomicBloomFilter` | `build_shared()` |
-//! | `writeTo`, `readFrom` | `BF.SCANDUMP` | `save`, `load` | | [`save`](Bloom::save), [`open`](Bloom::open), [`map`](Bloom::map) |
+//! | `putAll` | | `\|`, `union` | | [`union`](Bloom::union), [`union_with`](Bloom::union_with) |
+//! | `writeTo`, `readFrom` | `BF.SCANDUMP` | `save`, `load` | | [`save`](Bloom::save), [`open`](Bloom::open), [`map`](Bloom::map); their own forms: [`foreign`] |
+//!
+//! | there | here |
+//! |---|---|
+//! | xorf `BinaryFuse8::try_from(&keys)` | `Fuse::builder().keys::<u64>().fingerprint_bits(8).build_from_slice(&keys)`: any width, any keys, repeated ones too |
+//! | cuckoofilter `with_capacity`, `add`, `test_and_add`, `delete`; `CF.ADD`, `CF.ADDNX`, `CF.DEL` | [`Cuckoo`] with `items(n).rate(p)`, [`insert`](Cuckoo::insert), [`remove`](Cuckoo::remove); a key that may be there already: ask [`contains`](Cuckoo::contains) first |
+//! | qfilter `new_resizeable(n, most, p)`, `insert_duplicated`, `count` | [`Quotient`] with `items(n).grow_to(most).rate(p)`, [`insert`](Quotient::insert), [`count_of`](Quotient::count_of) |
 //!
 //! # Speed
 //!
@@ -93,6 +107,8 @@ pub use any::AnyFilter;
 pub use arch::path as simd_path;
 #[doc(hidden)]
 pub use arch::set_simd;
+#[cfg(not(loom))]
+pub use bits::MappedMut;
 pub use bits::{HugePages, Mapped, Owned, Shared};
 pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Rotating, Scalable, Stable};
 pub use cuckoo::{Cuckoo, GrowingCuckoo};
@@ -105,3 +121,14 @@ pub use kind::{Guarantee, Kind};
 pub use promise::WhenFull;
 pub use quotient::Quotient;
 pub use ribbon::Ribbon;
+
+/// The Rust of the README and of docs/, as tests.
+#[cfg(doctest)]
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+    #[doc = include_str!("../../../docs/kinds.md")]
+    struct Kinds;
+    #[doc = include_str!("../../../docs/interop.md")]
+    struct Interop;
+}

@@ -1,13 +1,13 @@
 //! `build`: inputs, sizes, kinds, and what is there when it fails.
 
-use crate::scene::{Scene, lines};
+use crate::scene::{KINDS, Scene, lines};
 
 #[test]
 fn no_key_is_ever_lost_in_any_kind_or_way() {
     let scene = Scene::new();
     let keys = lines("https://example.org/", 20_000);
     scene.write("keys.txt", &keys);
-    for kind in ["blocked", "classic", "partitioned", "counting", "scalable"] {
+    for kind in KINDS {
         for (way, input) in [("keys.txt", ""), ("", keys.as_str()), ("--items 20k -", keys.as_str())] {
             scene.run_with(&format!("build -q -o f.bloom --kind {kind} {way}"), input).code(0);
             let found = scene.run("check f.bloom -f keys.txt").code(0);
@@ -16,7 +16,9 @@ fn no_key_is_ever_lost_in_any_kind_or_way() {
             let maybes: f64 = strangers.out().trim().parse().unwrap();
             // 200 expected at 1 %; six standard deviations above. A chain of many stages has at most that.
             assert!(maybes <= 285.0, "{kind} {way}: {maybes}");
-            assert!(maybes >= 115.0 || kind == "scalable", "{kind} {way}: {maybes}");
+            // Whole bits of fingerprints keep less than was asked: 0.64 % the least. A chain keeps a share until it grew.
+            let grows = ["scalable", "growing-cuckoo"].contains(&kind);
+            assert!(maybes >= if grows { 1.0 } else { 60.0 }, "{kind} {way}: {maybes}");
         }
     }
 }

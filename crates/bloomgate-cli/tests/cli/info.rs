@@ -28,6 +28,25 @@ fn every_kind_is_told_of() {
 }
 
 #[test]
+fn fingerprints_are_told_of_without_guesses_from_their_bits() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 20_000));
+    for kind in ["cuckoo", "growing-cuckoo", "quotient", "fuse", "ribbon"] {
+        scene.run(&format!("build -q -o f.bloom --kind {kind} keys.txt")).code(0);
+        let screen = scene.run("info f.bloom").code(0);
+        for words in [kind, "1.00 % promised", "expected", "certainly", "xxh3", "every checksum right", "20,000 of"] {
+            assert!(screen.out().contains(words), "{kind}: {words:?} is not in\n{}", screen.out());
+        }
+        assert!(!screen.out().contains("by the bits"), "{}", screen.out());
+        assert!(screen.out().lines().all(|line| line.chars().count() <= 80), "{}", screen.out());
+        let json = scene.run("info --json f.bloom").code(0);
+        assert_eq!((json.field("kind"), json.field("estimated_rate")), (format!("\"{kind}\""), "null".into()));
+        assert_eq!((json.number("counted"), json.field("guarantee")), (20_000.0, "\"superset\"".into()));
+        assert!(json.number("expected_rate") <= 0.01 && json.number("bits_per_key") < 20.0, "{kind}");
+    }
+}
+
+#[test]
 fn plain_characters_where_unicode_is_not_wanted() {
     let scene = Scene::new();
     scene.write("keys.txt", lines("k", 1_000));

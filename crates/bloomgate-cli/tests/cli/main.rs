@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod foreign;
 mod info;
 mod plan;
 mod scene;

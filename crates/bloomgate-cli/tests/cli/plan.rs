@@ -24,11 +24,12 @@ fn the_next_command_works_and_keeps_what_was_planned() {
         ("--items 50k --rate 0.1%", "blocked", u64::MAX),
         ("--items 50k --memory 100kB", "blocked", 100_000),
         ("--memory 100kB --rate 0.02", "blocked", 100_000),
-        ("--items 50k --rate 0.01 --deletes", "counting", u64::MAX),
+        ("--items 50k --rate 0.01 --deletes", "cuckoo", u64::MAX),
+        ("--items 50k --deletes --growth unknown", "growing-cuckoo", u64::MAX),
+        ("--items 50k --static", "fuse", u64::MAX),
         ("--items 50k --growth unknown", "scalable", u64::MAX),
         ("--items 50k --growth some", "blocked", u64::MAX),
         ("--items 50k --untrusted", "blocked", u64::MAX),
-        ("--items 50k --window", "blocked", u64::MAX),
         ("--items 50k --rate 0.01 --memory 60500", "classic", 60_500),
     ] {
         let planned = scene.run(&format!("plan --json {options}")).code(0);
@@ -71,19 +72,17 @@ fn something_else_may_be_better() {
 }
 
 #[test]
-fn what_this_version_lacks_is_not_recommended() {
+fn a_window_is_for_a_program_and_not_for_a_file() {
     let scene = Scene::new();
     for options in ["--items 1M --window", "--items 1M --window --must-be-right"] {
         let screen = scene.run(&format!("plan {options}")).code(0).out();
-        for words in ["Use two blocked filters in turn; a rotating filter is not in this version", "bloomgate build -o"]
-        {
-            assert!(screen.contains(words), "{words:?} is not in\n{screen}");
-        }
-        assert!(!screen.contains("Use a rotating"), "{screen}");
-        let mut prose = screen.lines().filter(|line| !line.contains("bloomgate build"));
-        assert!(prose.all(|line| line.chars().count() <= 80), "{screen}");
+        assert!(screen.contains("Use a rotating filter") && !screen.contains("bloomgate build"), "{screen}");
+        assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
         assert_eq!(screen.contains("confirm every"), options.contains("right"), "{screen}");
     }
+    scene.write("keys.txt", "a\n");
+    let refusal = scene.run("build -o f.bloom --kind rotating keys.txt").code(2);
+    assert!(refusal.err().contains("a file of keys has no time"), "{}", refusal.err());
 }
 
 #[test]

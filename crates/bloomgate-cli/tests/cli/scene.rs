@@ -5,6 +5,20 @@ use std::process::Output;
 
 use assert_cmd::Command;
 
+/// Every kind that the command builds.
+pub const KINDS: [&str; 10] = [
+    "blocked",
+    "classic",
+    "partitioned",
+    "counting",
+    "scalable",
+    "cuckoo",
+    "growing-cuckoo",
+    "quotient",
+    "fuse",
+    "ribbon",
+];
+
 /// An empty folder with a command that runs in it.
 pub struct Scene(tempfile::TempDir);
 

@@ -64,7 +64,7 @@ impl Growth {
     }
 
     /// The shape and the promise of a stage of a chain that keeps `rate`.
-    pub(super) fn stage(&self, rate: f64, at: usize) -> Result<(CuckooShape, Promise)> {
+    pub(crate) fn stage(&self, rate: f64, at: usize) -> Result<(CuckooShape, Promise)> {
         let too_large = || {
             Error::new(
                 ErrorKind::Full,

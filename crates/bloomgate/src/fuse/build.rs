@@ -78,6 +78,10 @@ fn seed_of(trial: u32) -> u64 {
 /// One trial with one seed, over all shards.
 fn attempt(halves: &[u64], width: u32, trial: u32, threads: usize) -> Result<(End, FuseShape, Owned)> {
     let count = halves.len() as u64;
+    if count == 0 {
+        let shape = FuseShape::of_nothing(width);
+        return Ok((End::Solved, shape, Owned::zeroed(shape.words())?));
+    }
     let shards = shards_for(count);
     let threads = threads.clamp(1, shards as usize);
     let seed = seed_of(trial);
@@ -87,9 +91,6 @@ fn attempt(halves: &[u64], width: u32, trial: u32, threads: usize) -> Result<(En
     let shape = FuseShape::new(width, if shards > 1 { segment.max(64) } else { segment }, segments, shards, seed)?;
     let places = shape.places;
     let mut words = Owned::zeroed(shape.words())?;
-    if count == 0 {
-        return Ok((End::Solved, shape, words));
-    }
     let shard_words = if shards > 1 { places.stride() * u64::from(width) / 64 } else { shape.words() } as usize;
     let parts = words.as_mut_slice().chunks_mut(shard_words).take(shards as usize).enumerate();
     let parts = Mutex::new(parts);

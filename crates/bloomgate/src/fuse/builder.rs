@@ -190,7 +190,7 @@ impl FuseBuilder {
     fn solve(self, halves: &mut [u64], width: u32, rate: f64) -> Result<Fuse> {
         let (shape, store, len) = build::build(halves, width, self.thread_count())?;
         // A promise is about at least one key, also that of the empty set.
-        let promise = Promise { capacity: len.max(1), rate, when_full: WhenFull::Refuse };
+        let promise = Promise { capacity: len, rate, when_full: WhenFull::Refuse };
         Fuse::from_parts(shape, self.contract, promise, len, store)
     }
 }

@@ -52,12 +52,12 @@ impl<S: Store> Fuse<S> {
         store: S,
     ) -> Result<Self> {
         let words = store.words().count() as u64;
-        if words != shape.words() || len > shape.cells() {
+        if words != shape.words() || len > shape.cells() || (len == 0) != shape.is_of_nothing() {
             return Err(Error::new(
                 ErrorKind::Corrupt,
                 format!(
-                    "a fuse filter of {len} keys in {} cells has {words} words; {} words, and no more keys than cells, \
-                     expected: fetch the file again",
+                    "a fuse filter of {len} keys in {} cells has {words} words; {} words, keys if there are cells, and no more of \
+                     them, expected: fetch the file again",
                     shape.cells(),
                     shape.words()
                 ),
@@ -79,7 +79,7 @@ impl<S: Store> Fuse<S> {
     #[inline]
     #[must_use]
     pub fn contains_digest(&self, digest: Digest) -> bool {
-        if self.len == 0 {
+        if self.shape.is_of_nothing() {
             return false;
         }
         if S::CHECKED && !self.store.admitted() && !self.admit(digest.lo) {
@@ -105,7 +105,7 @@ impl<S: Store> Fuse<S> {
     }
 
     fn contains_all(&self, digests: impl Digests, answers: &mut [bool]) -> Result<()> {
-        if self.len == 0 || (S::CHECKED && !self.store.admitted()) {
+        if self.shape.is_of_nothing() || (S::CHECKED && !self.store.admitted()) {
             return self.contains_checked(digests, answers);
         }
         dispatch(ContainsAll { places: self.shape.places, words: self.store.words(), digests, answers })
@@ -120,7 +120,7 @@ impl<S: Store> Fuse<S> {
                 count => &chunk[..count],
             };
             let (done, rest) = std::mem::take(&mut answers).split_at_mut(now.len());
-            if self.len > 0 && now.iter().all(|digest| self.admit(digest.lo)) {
+            if !self.shape.is_of_nothing() && now.iter().all(|digest| self.admit(digest.lo)) {
                 let words = self.store.words();
                 dispatch(ContainsAll { places: self.shape.places, words, digests: now, answers: done })?;
             } else {
@@ -248,7 +248,7 @@ impl<S: Store> Fuse<S> {
     /// The share of cells that were needed: one a key, 0.88 of all from a million keys on.
     #[must_use]
     pub fn fill_ratio(&self) -> f64 {
-        self.len as f64 / self.shape.cells() as f64
+        self.len as f64 / self.shape.cells().max(1) as f64
     }
 
     /// How many different keys the set has: known exactly, so the interval is one number.

@@ -20,7 +20,8 @@ pub struct FuseShape {
 impl FuseShape {
     /// A shape from its numbers, or why there is none: `fingerprint_bits` from 1 to 32; `segment_length` a power of two
     /// from 4 to 2^18 cells (from 64, if there are several shards: shards begin at words); `segment_count` of each shard,
-    /// from 3; `shards` from 1; any `seed`; and no more than 2^57 words in all.
+    /// from 3; `shards` from 1; any `seed`; and no more than 2^57 words in all. The set of no keys has no shards, and
+    /// otherwise the least numbers: 4, 3, 0 shards, seed 0.
     pub fn new(fingerprint_bits: u32, segment_length: u64, segment_count: u64, shards: u64, seed: u64) -> Result<Self> {
         let refuse = |message: String| Err(Error::new(ErrorKind::InvalidParameter, message));
         if !(1..=math::fuse::MAX_WIDTH).contains(&fingerprint_bits) {
@@ -28,6 +29,15 @@ impl FuseShape {
                 "a fingerprint has 1 to {} bits, not {fingerprint_bits}; 7 keep 1 %",
                 math::fuse::MAX_WIDTH
             ));
+        }
+        if shards == 0 {
+            if (segment_length, segment_count, seed) != (MIN_SEGMENT, 3, 0) {
+                return refuse(format!(
+                    "a table without shards is that of no keys, with {MIN_SEGMENT} cells in each of 3 segments and seed 0, not \
+                     {segment_length}, {segment_count} and {seed}"
+                ));
+            }
+            return Ok(Self::of_nothing(fingerprint_bits));
         }
         let shortest = if shards > 1 { 64 } else { MIN_SEGMENT };
         if !segment_length.is_power_of_two() || !(shortest..=1 << SEGMENT_BITS).contains(&segment_length) {
@@ -48,6 +58,17 @@ impl FuseShape {
         }
         let starts = (segment_count - 2) * segment_length;
         Ok(Self { places: Places { seed, shards, starts, segment: segment_length, width: fingerprint_bits } })
+    }
+
+    /// The shape of the set of no keys.
+    pub(super) fn of_nothing(width: u32) -> Self {
+        Self { places: Places { seed: 0, shards: 0, starts: MIN_SEGMENT, segment: MIN_SEGMENT, width } }
+    }
+
+    /// Whether it is the shape of the set of no keys, whose every answer is "no". The shape says so and not the count
+    /// of keys: a count may be wrong.
+    pub(crate) fn is_of_nothing(&self) -> bool {
+        self.places.shards == 0
     }
 
     /// The bits of a fingerprint, and of a cell.
@@ -89,18 +110,18 @@ impl FuseShape {
     /// The words of the payload.
     #[must_use]
     pub fn words(&self) -> u64 {
-        self.places.words() as u64
+        (self.places.words() as u64).max(1)
     }
 
     /// The bits of the last word that are always zero.
     pub(crate) fn spare(&self) -> u64 {
-        self.places.spare()
+        if self.is_of_nothing() { u64::MAX } else { self.places.spare() }
     }
 
     /// The chance that a key that is not in the set is taken for one that is: 2 to the minus bits of a fingerprint,
     /// whatever the number of keys, and 0 for the empty set.
     #[must_use]
-    pub fn expected_rate(&self, items: u64) -> f64 {
-        if items == 0 { 0.0 } else { math::fuse::rate(self.places.width) }
+    pub fn expected_rate(&self, _items: u64) -> f64 {
+        if self.is_of_nothing() { 0.0 } else { math::fuse::rate(self.places.width) }
     }
 }

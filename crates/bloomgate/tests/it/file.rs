@@ -452,7 +452,8 @@ fn a_description_says_what_the_filter_says() {
         assert_eq!(about.sentinels_agree, if filter.contract().is_keyed() { None } else { Some(true) }, "{name}");
         assert_eq!(about.address, Address::of(&bytes), "{name}");
         assert!(about.is_intact() && !about.compressed && about.format_version == 1, "{name}");
-        assert_eq!(about.chain.is_some(), filter.kind() == Kind::Scalable, "{name}");
+        let chain = [Kind::Scalable, Kind::Rotating, Kind::GrowingCuckoo].contains(&filter.kind());
+        assert_eq!(about.chain.is_some(), chain, "{name}");
         if let AnyFilter::Classic(filter) = &filter {
             let (bits, hashes) = (filter.bits(), filter.hashes());
             assert_eq!(about.parts[0].dimensions, Dimensions::Classic { bits, hashes });

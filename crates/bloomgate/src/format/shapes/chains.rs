@@ -143,8 +143,10 @@ impl Rule {
             Self::Scalable(Growth { first, factor, tightening, .. }) => {
                 check_stage(part, piece, grown(*first, *factor, *tightening), WhenFull::GoOn)
             }
-            Self::GrowingCuckoo(CuckooGrowth { first, factor, tightening }) => {
-                check_stage(part, piece, grown(*first, *factor, *tightening), WhenFull::Refuse)
+            Self::GrowingCuckoo(growth) => {
+                let made = growth.stage(whole.rate, at as usize).ok().map(|(_, promise)| promise);
+                let rule = (made.map(|made| made.capacity), made.map_or(whole.rate, |made| made.rate));
+                check_stage(part, piece, rule, WhenFull::Refuse)
             }
             Self::Rotating(rule, _) => {
                 let made = generation_promise(whole, rule);
