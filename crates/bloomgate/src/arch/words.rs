@@ -27,6 +27,7 @@ pub(crate) trait ReadWords: Copy {
 /// Words in which bits can be set.
 pub(crate) trait WriteWords {
     /// Whether other threads may be writing too.
+    #[cfg_attr(loom, allow(dead_code))] // asked where there is SIMD, and loom has none
     const SHARED: bool;
     /// The same words, to be read.
     type Read<'a>: ReadWords
