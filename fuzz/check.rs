@@ -58,8 +58,9 @@ pub fn file(bytes: &[u8]) {
         (Err(refusal), Ok(mapped)) => {
             assert_eq!(refusal.kind(), ErrorKind::Corrupt, "{refusal}");
             let damage = mapped.verify_all(|_, _| ()).expect_err("bytes that cannot be loaded are damaged");
-            assert_eq!(Some(damage.kind()), mapped.damage().map(|_| ErrorKind::Corrupt));
-            assert!(mapped.to_bytes().is_err());
+            assert_eq!(damage.kind(), ErrorKind::Corrupt);
+            // Either the bytes are not those that were summed, or they are those of no table.
+            assert!(mapped.damage().is_none() || mapped.to_bytes().is_err());
         }
         _ => {}
     }

@@ -12,6 +12,7 @@ use super::save::{self, SaveOptions};
 use crate::any::AnyFilter;
 #[cfg(not(loom))]
 use crate::bits::MappedMut;
+use crate::bits::sealed::Sealed as _;
 use crate::bits::{Damage, Mapped, Owned, Store};
 #[cfg(not(loom))]
 use crate::bloom::Builder;
@@ -153,7 +154,7 @@ macro_rules! mappers {
 }
 
 fn verify_all<F: Filed<Mapped>>(filter: &F, mut progress: impl FnMut(u64, u64)) -> Result<()> {
-    let (_, pieces) = filter.pieces();
+    let (chain, pieces) = filter.pieces();
     let total = pieces.iter().map(|(_, store)| store.chunks()).sum();
     let mut done = 0;
     for (_, store) in &pieces {
@@ -162,10 +163,11 @@ fn verify_all<F: Filed<Mapped>>(filter: &F, mut progress: impl FnMut(u64, u64)) 
             progress(done, total);
         });
     }
-    match pieces.iter().find_map(|(_, store)| store.damage()) {
-        None => Ok(()),
-        Some(damage) => Err(Error::new(ErrorKind::Corrupt, format!("{damage}: fetch or build the file again"))),
+    if let Some(damage) = pieces.iter().find_map(|(_, store)| store.damage()) {
+        return Err(Error::new(ErrorKind::Corrupt, format!("{damage}: fetch or build the file again")));
     }
+    let first = u16::from(chain.is_some());
+    (first..).zip(&pieces).try_for_each(|(part, (piece, store))| piece.cells.check_words(part, store.words()))
 }
 
 /// Saving.

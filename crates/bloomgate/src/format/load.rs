@@ -168,6 +168,7 @@ pub(crate) fn read_words<R: Read>(file: &mut SectionReader<R>, plan: &Plan) -> R
             Ok(())
         })?;
         piece.cells.check_last_word(part, words.last().copied().unwrap_or(0))?;
+        piece.cells.check_words(part, store.as_slice())?;
         stores.push(store);
     }
     Ok(stores)

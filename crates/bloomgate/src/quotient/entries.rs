@@ -202,6 +202,49 @@ fn flip_end(words: &mut [u64], block: usize, slot: u32) {
     words[block * LINE + 1] ^= 1 << slot;
 }
 
+/// Whether the marks of all slots fit together: every quotient with keys has one run and every run a quotient, in order,
+/// and every block says truly how far the runs before it reach. Into a table that is not so a key could be inserted and
+/// not be found. Walks the heads once.
+pub(crate) fn sound<R: ReadWords>(geometry: &Geometry, words: R) -> bool {
+    let lines = Plain(words);
+    let (mut behind, mut runs, mut ends) = (0u64, 0u64, 0u64);
+    for block in 0..geometry.blocks as usize {
+        let Head { offset, mut occupied, ends: here } = geometry.head(lines, block);
+        let first = geometry.first(block);
+        if offset != behind.saturating_sub(first) {
+            return false;
+        }
+        (runs, ends) = (runs + u64::from(occupied.count_ones()), ends + u64::from(here.count_ones()));
+        while occupied != 0 {
+            let quotient = first + u64::from(occupied.trailing_zeros());
+            occupied &= occupied - 1;
+            let Some(end) = next_end(geometry, lines, behind.max(quotient)).filter(|_| quotient < geometry.slots)
+            else {
+                return false;
+            };
+            behind = end + 1;
+        }
+    }
+    runs == ends
+}
+
+/// The first slot from one on that is the last of a run.
+fn next_end<R: ReadWords>(geometry: &Geometry, lines: Plain<R>, from: u64) -> Option<u64> {
+    if from >= geometry.all_slots() {
+        return None;
+    }
+    let (mut block, slot) = geometry.split(from);
+    let mut ends = geometry.head(lines, block).ends & !low(slot);
+    while ends == 0 {
+        block += 1;
+        if block as u64 >= geometry.blocks {
+            return None;
+        }
+        ends = geometry.head(lines, block).ends;
+    }
+    Some(geometry.first(block) + u64::from(ends.trailing_zeros()))
+}
+
 /// The refusal of words that make no sense.
 #[cold]
 pub(crate) fn damaged() -> Error {

@@ -1,6 +1,8 @@
 //! The numbers that fix a quotient filter's memory.
 
+use super::entries::sound;
 use crate::arch::quotient::{Geometry, LINE, MOST_FINGERPRINTS, MOST_INTERVAL, MOST_SLOTS};
+use crate::arch::words::ReadWords;
 use crate::error::{Error, ErrorKind, Result};
 use crate::math::quotient as math;
 
@@ -78,6 +80,11 @@ impl QuotientShape {
             512.. => 0,
             used => u64::MAX << used.saturating_sub(448),
         }
+    }
+
+    /// Whether words of this shape are a table that keys can be inserted into and found in.
+    pub(crate) fn is_sound<R: ReadWords>(&self, words: R) -> bool {
+        sound(&self.geometry, words)
     }
 
     /// The rate with so many different keys: the share of fingerprints that are taken.

@@ -4,6 +4,7 @@ use super::super::fields::{FieldReader, FieldWriter, Tag};
 use super::super::frame::corrupt;
 use super::foreign::AnyForm;
 use super::tags::*;
+use crate::arch::words::ReadWords;
 use crate::bloom::layout::AnyLayout;
 use crate::bloom::layout::sealed::Layout as _;
 use crate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Counting, PartitionedLayout, StableShape};
@@ -84,6 +85,17 @@ impl Cells {
         Err(corrupt(format!(
             "PAYLOAD of part {part}: the last word is {word:#018x}, with bits after the end of the filter; zeros expected"
         )))
+    }
+
+    /// Refuses words that no filter of this kind has, and into which a key could be inserted and not be found.
+    pub(crate) fn check_words<W: ReadWords>(&self, part: u16, words: W) -> Result<()> {
+        match self {
+            Self::Quotient(shape) if !shape.is_sound(words) => {
+                Err(corrupt(format!("PAYLOAD of part {part}: the marks of its slots contradict each other")))
+            }
+            // Any bits are a filter.
+            _ => Ok(()),
+        }
     }
 
     /// Adds the dimensions.

@@ -123,3 +123,34 @@ fn a_mapped_table_answers_as_it_is_and_maybe_where_it_is_damaged() {
     assert_eq!(whole.count_of(&5u64).unwrap(), filter.count_of(&5u64).unwrap());
     assert!(keys.iter().any(|key| broken.count_of(key).is_err()));
 }
+
+/// What inserting, removing and growing leave is sound, and no mark of a slot can be another unnoticed.
+#[test]
+fn only_tables_that_could_have_been_made_are_sound() {
+    let mut dice = Dice(8);
+    for (slots, interval) in [(60, 1 << 10), (300, 96), (1000, 1 << 20)] {
+        let mut filter =
+            Quotient::empty(QuotientShape::new(slots, interval).unwrap(), Contract::xxh3(), PROMISE).unwrap();
+        let mut inside = Vec::new();
+        for step in 0..1_500 {
+            if inside.is_empty() || dice.below(5) < 3 {
+                inside.push(random(&mut dice));
+                filter.insert_digest(inside[inside.len() - 1]).unwrap();
+            } else {
+                assert!(filter.remove_digest(inside.swap_remove(dice.below(inside.len() as u64) as usize)));
+            }
+            assert!(filter.shape().is_sound(filter.store().as_slice()), "{slots} {step}");
+        }
+        let (shape, mut words) = (*filter.shape(), filter.store().as_slice().to_vec());
+        let per_block = shape.slots_per_block();
+        for at in (0..words.len()).step_by(8).flat_map(|line| [line, line + 1]) {
+            // All slots' marks; and in word 0, from bit 56 on, bits of the offset.
+            for bit in (0..per_block).chain(if at % 8 == 0 { 56..64 } else { 0..0 }) {
+                words[at] ^= 1 << bit;
+                assert!(!shape.is_sound(&words[..]), "{slots}: bit {bit} of word {at}");
+                words[at] ^= 1 << bit;
+            }
+        }
+        assert!(shape.is_sound(&words[..]));
+    }
+}
