@@ -10,7 +10,7 @@ pub enum WhenFull {
     /// Take the key all the same: no key is ever lost, and the rate rises above the promise.
     #[doc(alias = "saturate")]
     GoOn,
-    /// Refuse the key with [`ErrorKind::Full`](crate::ErrorKind::Full): the rate stays, and the key is not in.
+    /// Refuse the key with [`ErrorKind::Full`]: the rate stays, and the key is not in.
     #[doc(alias = "nonscaling")]
     Refuse,
     /// Open another stage (kinds that grow).
