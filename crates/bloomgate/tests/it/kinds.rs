@@ -3,7 +3,7 @@
 use bloomgate::bloom::{BlockedLayout, ClassicLayout, PartitionedLayout};
 use bloomgate::math::estimate::{Estimate, within};
 use bloomgate::{
-    Blocked, Bloom, Classic, Counting, Digest, ErrorKind, Partitioned, Result, Scalable, Shared, WhenFull,
+    Blocked, Bloom, Classic, Counting, Digest, ErrorKind, Kind, Partitioned, Result, Scalable, Shared, WhenFull,
 };
 
 use crate::keys::{ABSENT, Dice, mix, scattered};
