@@ -28,7 +28,7 @@ scripts/bench peers [options]     our filters beside the peers
     --kind K         our side: any of ours but stable (blocked)
     --peer A[,B..]   fastbloom, fastbloom+foldhash, fastbloom-atomic+foldhash, bloomfilter, sbbf-rs-safe, hashset,
                      floor; growable-bloom-filter, cuckoofilter, scalable_cuckoo_filter, qfilter, xorf8, xorf16,
-                     ribbon-filter; or unkeyed, our own batch without a secret (those that do what the kind does)
+                     ribbon-filter; four of these also with +foldhash; or unkeyed, our own batch without a secret (those that do what the kind does)
     --threads T      threads at once; only shared filters take part from 2 on (1)
     --passes R       passes, of which the best counts (by the number of keys)
     --keyed          our side hashes with SipHash-1-3 under a secret

@@ -205,6 +205,19 @@ side!([] Rotating {
     fn clear(&mut self) {
         Rotating::<bloomgate::Owned>::clear(self);
     }
+
+    /// The keys of a window, as they come: a generation's share at a time.
+    fn fill(&mut self, mode: Mode, keys: &[K]) -> usize {
+        let slice = self.window() / self.generations();
+        let mut new = 0;
+        for (number, share) in keys.chunks(keys.len().div_ceil(self.generations() as usize).max(1)).enumerate() {
+            if number > 0 {
+                self.advance_by(slice);
+            }
+            new += share.chunks(crate::race::CALL).map(|call| Side::insert(self, mode, call)).sum::<usize>();
+        }
+        new
+    }
 });
 
 /// The builder with one thread, for the kind that can use more.

@@ -1,6 +1,7 @@
 //! The peers of the kinds that are not Bloom filters, and of the chain that grows, each called as its users call it.
 //!
-//! Hashers that a peer lets us choose are foldhash, the fastest in common use. Filters that are built once from a whole
+//! Each comes twice where it takes a hasher: with the one that it has by default (or that its documentation uses), and as
+//! `+foldhash` with the fastest in common use. Filters that are built once from a whole
 //! set take it in `fill`, which is what is timed as their insertion.
 
 use crate::args::Fault;
@@ -32,7 +33,8 @@ impl Hasher for Fold {
     }
 }
 
-fn state() -> foldhash::fast::FixedState {
+/// The builder of the fast hasher.
+pub fn state() -> foldhash::fast::FixedState {
     foldhash::fast::FixedState::with_seed(0x5EED)
 }
 
@@ -100,19 +102,20 @@ impl Xorf {
 }
 
 /// ribbon-filter of width 64, with as many result bits as the rate needs.
-pub struct Ribbon {
+pub struct Ribbon<S> {
     rate: f64,
-    filter: Option<ribbon_filter::RibbonFilter<foldhash::fast::FixedState>>,
+    hasher: S,
+    filter: Option<ribbon_filter::RibbonFilter<S>>,
 }
 
-impl Ribbon {
+impl<S> Ribbon<S> {
     /// Nothing yet.
-    pub fn new(rate: f64) -> Self {
-        Self { rate, filter: None }
+    pub fn new(rate: f64, hasher: S) -> Self {
+        Self { rate, hasher, filter: None }
     }
 }
 
-impl<K: Subject> Side<K> for Ribbon {
+impl<K: Subject, S: BuildHasher + Clone + Sync> Side<K> for Ribbon<S> {
     fn clear(&mut self) {
         self.filter = None;
     }
@@ -127,7 +130,7 @@ impl<K: Subject> Side<K> for Ribbon {
             .and_then(|r| Params::from_expected_items(keys.len(), 0.15, 64, r, Mode::Standard))
             .and_then(|params| params.with_retry_policy(8, 8))
             .expect("a shape that ribbon-filter takes");
-        let builder = RibbonBuilder::new(params, state()).expect("a builder of ribbon-filter");
+        let builder = RibbonBuilder::new(params, self.hasher.clone()).expect("a builder of ribbon-filter");
         self.filter = Some(builder.build(keys).expect("ribbon-filter builds with room to spare"));
         keys.len()
     }
@@ -147,11 +150,11 @@ impl<K: Subject> Side<K> for Ribbon {
 }
 
 /// qfilter, empty, for so many keys.
-pub fn quotient(n: usize, rate: f64) -> Result<qfilter::Filter<Box<[u8]>, foldhash::fast::FixedState>, Fault> {
-    qfilter::Filter::new_with_hasher(n as u64, rate, state()).map_err(|why| Fault(format!("qfilter: {why}")))
+pub fn quotient<S: BuildHasher + Clone>(n: usize, rate: f64, hasher: S) -> Result<qfilter::Filter<Box<[u8]>, S>, Fault> {
+    qfilter::Filter::new_with_hasher(n as u64, rate, hasher).map_err(|why| Fault(format!("qfilter: {why}")))
 }
 
-impl<K: Subject> Side<K> for qfilter::Filter<Box<[u8]>, foldhash::fast::FixedState> {
+impl<K: Subject, S: BuildHasher + Clone + Sync> Side<K> for qfilter::Filter<Box<[u8]>, S> {
     fn clear(&mut self) {
         qfilter::Filter::clear(self);
     }
@@ -172,19 +175,19 @@ impl<K: Subject> Side<K> for qfilter::Filter<Box<[u8]>, foldhash::fast::FixedSta
 }
 
 /// cuckoofilter: its fingerprints have 8 bits whatever is asked.
-pub struct Cuckoo {
+pub struct Cuckoo<H> {
     n: usize,
-    filter: cuckoofilter::CuckooFilter<Fold>,
+    filter: cuckoofilter::CuckooFilter<H>,
 }
 
-impl Cuckoo {
+impl<H: Hasher + Default> Cuckoo<H> {
     /// A table for so many keys; a fifth more, since it fills no table to the brim.
     pub fn new(n: usize) -> Self {
         Self { n, filter: cuckoofilter::CuckooFilter::with_capacity(n + n / 5) }
     }
 }
 
-impl<K: Subject> Side<K> for Cuckoo {
+impl<K: Subject, H: Hasher + Default + Sync> Side<K> for Cuckoo<H> {
     fn clear(&mut self) {
         *self = Self::new(self.n);
     }
@@ -208,26 +211,26 @@ impl<K: Subject> Side<K> for Cuckoo {
 }
 
 /// scalable_cuckoo_filter, sized right from the start.
-pub struct ScalableCuckoo<K> {
+pub struct ScalableCuckoo<K, H> {
     n: usize,
     rate: f64,
-    filter: scalable_cuckoo_filter::ScalableCuckooFilter<K, Fold, rand::rngs::SmallRng>,
+    filter: scalable_cuckoo_filter::ScalableCuckooFilter<K, H, rand::rngs::SmallRng>,
 }
 
-impl<K: Subject> ScalableCuckoo<K> {
+impl<K: Subject, H: Hasher + Clone + Default> ScalableCuckoo<K, H> {
     /// A table for so many keys.
     pub fn new(n: usize, rate: f64) -> Self {
         let filter = scalable_cuckoo_filter::ScalableCuckooFilterBuilder::new()
             .initial_capacity(n)
             .false_positive_probability(rate)
-            .hasher(Fold::default())
+            .hasher(H::default())
             .rng(rand::SeedableRng::seed_from_u64(7))
             .finish::<K>();
         Self { n, rate, filter }
     }
 }
 
-impl<K: Subject> Side<K> for ScalableCuckoo<K> {
+impl<K: Subject, H: Hasher + Clone + Default + Sync> Side<K> for ScalableCuckoo<K, H> {
     fn clear(&mut self) {
         *self = Self::new(self.n, self.rate);
     }

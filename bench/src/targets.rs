@@ -33,17 +33,19 @@ struct Target {
     least: [f64; 3],
     /// Whether ours must also take fewer bits at a rate no higher.
     fewer_bits: bool,
+    /// The rate that is asked of both.
+    rate: f64,
 }
 
 const fn target(peer: &'static str, n: usize, call: Call, least: [f64; 3]) -> Target {
-    Target { peer, kind: Kind::Blocked, n, texts: false, threads: 1, call, least, fewer_bits: false }
+    Target { peer, kind: Kind::Blocked, n, texts: false, threads: 1, call, least, fewer_bits: false, rate: 0.01 }
 }
 
 const FOLD: &str = "fastbloom+foldhash";
 const ATOMIC: &str = "fastbloom-atomic+foldhash";
 
 /// Every promised ratio. `unkeyed` as the peer means our own batch without a secret, ours then being keyed.
-const TARGETS: [Target; 15] = [
+const TARGETS: [Target; 24] = [
     target(FOLD, 20_000, Call::Best, [2.5; 3]),
     target(FOLD, 1_000_000, Call::Best, [3.5; 3]),
     target(FOLD, 10_000_000, Call::Batch, [7.0, 6.5, 5.0]),
@@ -59,7 +61,54 @@ const TARGETS: [Target; 15] = [
     Target { kind: Kind::Classic, ..target(FOLD, 1_000_000, Call::Best, [0.95; 3]) },
     Target { kind: Kind::Classic, ..target(FOLD, 10_000_000, Call::Best, [0.95, 0.95, 1.5]) },
     Target { kind: Kind::Classic, ..target(FOLD, 100_000_000, Call::Best, [0.95; 3]) },
+    Target { kind: Kind::Cuckoo, ..target("cuckoofilter", 10_000_000, Call::Batch, [0.0, 2.5, 4.0]) },
+    Target { kind: Kind::Cuckoo, ..target("scalable_cuckoo_filter", 10_000_000, Call::Batch, [0.0, 2.5, 4.0]) },
+    Target { kind: Kind::Quotient, ..target("qfilter", 1_000_000, Call::Best, [0.0, 1.0, 1.0]) },
+    Target { kind: Kind::Quotient, ..target("qfilter", 10_000_000, Call::Best, [0.0, 1.0, 1.0]) },
+    Target { kind: Kind::Fuse, rate: 1.0 / 256.0, ..target("xorf8", 10_000_000, Call::Batch, [1.1, 2.5, 2.5]) },
+    Target { kind: Kind::Fuse, ..target("xorf8", 10_000_000, Call::Batch, [1.1, 1.8, 1.8]) },
+    Target { kind: Kind::Ribbon, ..target("ribbon-filter", 1_000_000, Call::Batch, [1.0, 8.0, 8.0]) },
+    Target { kind: Kind::Ribbon, rate: 0.001, ..target("ribbon-filter", 1_000_000, Call::Batch, [1.0, 8.0, 8.0]) },
+    Target { kind: Kind::Ribbon, ..target("ribbon-filter", 10_000_000, Call::Batch, [1.0, 8.0, 8.0]) },
 ];
+
+/// Kinds, keys, rates and the most bits per key: by themselves, or (ribbon) for each bit of the measured rate.
+const SIZES: [(Kind, usize, f64, f64); 10] = [
+    (Kind::Cuckoo, 1_000_000, 0.01, 10.6),
+    (Kind::Cuckoo, 10_000_000, 0.01, 10.6),
+    (Kind::Quotient, 1_048_577, 0.01, 12.5),
+    (Kind::Quotient, 10_000_000, 0.01, 12.5),
+    (Kind::Fuse, 1_000_000, 0.01, 7.95),
+    (Kind::Fuse, 10_000_000, 0.01, 7.95),
+    (Kind::Fuse, 1_000_000, 1.0 / 256.0, 9.05),
+    (Kind::Fuse, 10_000_000, 1.0 / 256.0, 9.05),
+    (Kind::Ribbon, 1_000_000, 0.01, 1.015),
+    (Kind::Ribbon, 1_000_000, 0.001, 1.015),
+];
+
+fn size_of(kind: Kind, n: usize, rate: f64, most: f64, choice: &Choice, tally: &mut Tally) -> Result<(), Fault> {
+    let what = format!("{kind}, {n} u64, bits at {} %", rate * 100.0);
+    if let Some(why) = choice.skips(&what, n) {
+        tally.leave_out(&what, &why);
+        return Ok(());
+    }
+    let mut side = ours::build::<u64>(kind, n, rate, Form::default())?;
+    peers::with_numbers(n, |members, absent| {
+        side.fill(Mode::Batch, members);
+        let mut answers = vec![false; absent.len()];
+        side.contains(Mode::Batch, absent, &mut answers);
+        let measured = answers.iter().filter(|&&answer| answer).count() as f64 / absent.len() as f64;
+        let bits = side.bytes() as f64 * 8.0 / n as f64;
+        let figure = if kind == Kind::Ribbon { bits / -measured.log2() } else { bits };
+        println!(
+            "{what:<64} {most:>8.3} {figure:>9.3} {:>7}  {:<17} {}",
+            "",
+            format!("{bits:.3}b {:.4} %", measured * 100.0),
+            tally.judge(figure <= most && measured <= rate * 1.05)
+        );
+    });
+    Ok(())
+}
 
 /// Batched lookups over this many megabytes stay within `FLOOR_LIMIT` of the raw read loop.
 const FLOOR_MEGABYTES: [usize; 2] = [128, 1024];
@@ -134,6 +183,9 @@ pub fn run(args: &mut Args) -> Result<(), Fault> {
     for megabytes in FLOOR_MEGABYTES {
         beside_floor(megabytes, &choice, &mut tally)?;
     }
+    for (kind, n, rate, most) in SIZES {
+        size_of(kind, n, rate, most, &choice, &mut tally)?;
+    }
     for (rate, limit) in bits_limits() {
         bits_at(rate, limit, &choice, &mut tally)?;
     }
@@ -153,7 +205,8 @@ impl Choice {
 
 fn measure(target: &Target, choice: &Choice, tally: &mut Tally) -> Result<(), Fault> {
     let keys = if target.texts { "str" } else { "u64" };
-    let what = format!("{}, {}, {} {keys}, {} t", target.peer, target.kind.name(), target.n, target.threads);
+    let rate = if target.rate == 0.01 { String::new() } else { format!(" {:.2} %", target.rate * 100.0) };
+    let what = format!("{}, {}{rate}, {} {keys}, {} t", target.peer, target.kind.name(), target.n, target.threads);
     if let Some(why) = choice.skips(&what, target.n) {
         tally.leave_out(&what, &why);
         return Ok(());
@@ -165,6 +218,7 @@ fn measure(target: &Target, choice: &Choice, tally: &mut Tally) -> Result<(), Fa
         threads: target.threads,
         passes: choice.passes,
         keyed: target.peer == "unkeyed",
+        rate: target.rate,
         ..Plan::default()
     };
     let form = Form { shared: target.threads > 1, keyed: plan.keyed };

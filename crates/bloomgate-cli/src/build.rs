@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(long = "as", value_name = "FORM", value_parser = file::form, conflicts_with_all = ["keys", "hash", "seed", "secret_file", "compress"])]
     form: Option<Form>,
     /// When there are more keys than it was made for: go-on (the rate rises), refuse (the build fails) or grow (scalable)
-    /// [default: grow for those that can, refuse for cuckoo and quotient, go-on for the others]
+    /// [default: grow for those that can, refuse for cuckoo, go-on for the others]
     #[arg(long, value_name = "WHAT", value_parser = when_full)]
     when_full: Option<WhenFull>,
     /// What the keys are: bytes, text, u64, i64, u128, i128, uuid, tuple(u64,text), prefix-length(8) ...
@@ -330,7 +330,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
 fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failure> {
     let usual = match args.kind() {
         Kind::Scalable | Kind::GrowingCuckoo | Kind::RedisBloom | Kind::RedisCuckoo => WhenFull::Grow,
-        Kind::Cuckoo | Kind::Quotient => WhenFull::Refuse,
+        Kind::Cuckoo => WhenFull::Refuse,
         _ => WhenFull::GoOn,
     };
     let when_full = args.when_full.unwrap_or(usual);

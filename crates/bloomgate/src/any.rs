@@ -337,6 +337,37 @@ impl AnyFilter<Owned> {
         }
     }
 
+    /// Takes in all keys of another filter of the same kind, shape and contract: bits are united, counters and sorted
+    /// fingerprints added. All or nothing: what does not fit is refused with both sides named.
+    #[doc(alias = "merge")]
+    pub fn union_with<T: Store>(&mut self, other: &AnyFilter<T>) -> Result<()> {
+        match (self, other) {
+            (AnyFilter::Classic(ours), AnyFilter::Classic(theirs)) => ours.union_with(theirs),
+            (AnyFilter::Blocked(ours), AnyFilter::Blocked(theirs)) => ours.union_with(theirs),
+            (AnyFilter::Partitioned(ours), AnyFilter::Partitioned(theirs)) => ours.union_with(theirs),
+            (AnyFilter::Counting(ours), AnyFilter::Counting(theirs)) => ours.union_with(theirs),
+            (AnyFilter::Quotient(ours), AnyFilter::Quotient(theirs)) => ours.merge(theirs),
+            (ours, theirs) if ours.kind() == theirs.kind() => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "two {} filters cannot be made into one without their keys: build it again from the keys of both, or \
+                     ask both",
+                    ours.kind()
+                ),
+            )),
+            (ours, theirs) => Err(Error::new(
+                ErrorKind::Shape,
+                format!(
+                    "a {} filter ({}) and a {} filter ({}) do not unite: build both of one kind, shape and contract",
+                    ours.kind(),
+                    ours.contract(),
+                    theirs.kind(),
+                    theirs.contract()
+                ),
+            )),
+        }
+    }
+
     /// Reads a filter of another system, in the form that is named. RedisBloom's forms are dump files.
     ///
     /// Guava's and Parquet's forms do not say what their keys are: with the wrong encoding every answer would be "no".

@@ -13,14 +13,14 @@ fn what_is_built_in_a_form_is_recognised_or_named() {
     for (form, recognised) in
         [("bfv1", true), ("redisbloom", true), ("rediscuckoo", true), ("guava:utf8", false), ("parquet", false)]
     {
-        let told = scene.run(&format!("build -o f --as {form} --rate 0.01 keys.txt")).code(0);
+        let told = scene.run(&format!("build -o f --as {form} --rate 0.05 keys.txt")).code(0);
         assert!(told.err().contains("3,000 keys read"), "{form}: {}", told.err());
         let name = if recognised { String::new() } else { format!("--as {form}") };
         let found = scene.run(&format!("check {name} f -f keys.txt")).code(0);
         assert!(found.out() == keys, "{form}: a key is missing");
         let strangers = scene.run_with(&format!("check -c {name} f"), lines("https://example.com/", 3_000));
         let maybes: u32 = strangers.out().trim().parse().unwrap();
-        assert!((1..150).contains(&maybes), "{form}: {maybes} of 3,000");
+        assert!((1..300).contains(&maybes), "{form}: {maybes} of 3,000");
         let screen = scene.run(&format!("info {name} f")).code(0);
         for words in
             [form.split(':').next().unwrap(), "form of another system", "no secret", "no checksums", "certainly"]
@@ -44,14 +44,14 @@ fn what_guava_wrote_is_answered_as_guava_does() {
     scene.write("words.bf", GUAVA);
     let told = include_str!("../../../bloomgate/tests/foreign/guava/utf8-1-300.txt");
     let mut asked = 0;
-    for (fact, rest) in told.lines().filter_map(|line| line.split_once(' ')) {
-        let (maybe, key) = match (fact, rest.split_once(' ')) {
-            ("member", _) => (true, rest),
-            ("probe", Some((answer, key))) => (answer == "1" || answer == "true", key),
+    for (fact, key) in told.lines().filter_map(|line| line.split_once(' ')) {
+        let maybe = match fact {
+            "member" | "yes" => true,
+            "no" => false,
             _ => continue,
         };
         asked += 1;
-        if asked % 12 == 0 {
+        if asked % 97 == 0 {
             let ran = scene.command("check -q --as guava:utf8 words.bf --").arg(key).output().unwrap();
             assert_eq!(ran.status.code(), Some(i32::from(!maybe)), "{key}");
         }

@@ -49,10 +49,16 @@ fn guess(first: &[u8]) -> Option<&'static str> {
         return Some(what);
     }
     if is_redisbloom_header(first) {
-        return Some("the first chunk of a RedisBloom dump (BF.SCANDUMP): it has to be converted, not opened");
+        return Some(
+            "the first chunk of a RedisBloom dump (BF.SCANDUMP): write all chunks to one file, each behind its iterator and \
+             its length as 8 bytes, little-endian",
+        );
     }
     if is_guava(first) {
-        return Some("a Guava BloomFilter stream: it has to be converted, not opened");
+        return Some(
+            "a Guava BloomFilter stream, which does not say what its keys are: name it (--as guava:utf8, guava:long or \
+             guava:bytes; AnyFilter::from_foreign)",
+        );
     }
     if first.iter().all(|&b| matches!(b, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..)) && utf8_prefix(first) {
         return Some("text: to build a filter from a list of keys use `bloomgate build`");

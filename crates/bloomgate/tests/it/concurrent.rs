@@ -6,7 +6,7 @@ use std::thread;
 
 use bloomgate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Layout, PartitionedLayout};
 use bloomgate::math::estimate::within;
-use bloomgate::{Bloom, Counting, ErrorKind, Kind, Scalable, Shared, WhenFull};
+use bloomgate::{Bloom, Counting, Cuckoo, ErrorKind, GrowingCuckoo, Kind, Quotient, Scalable, Shared, WhenFull};
 
 use crate::keys::{ABSENT, scattered};
 
@@ -351,4 +351,50 @@ fn a_full_counting_filter_refuses_exactly() {
     });
     assert_eq!((taken.into_inner(), shared.len()), (1_000, 1_000));
     assert_eq!(shared.insert_batch(&[1u64]).unwrap_err().kind(), ErrorKind::Full);
+}
+
+/// A filter whose cells move is copied while they do: every key that was in before the call is in each file.
+#[test]
+fn files_of_moving_filters_miss_no_key() {
+    const KEPT: u64 = 20_000;
+    macro_rules! saved_while_written {
+        ($kind:ident, $filter:expr) => {{
+            let filter = $filter;
+            for key in 0..KEPT {
+                filter.insert(&key).unwrap();
+            }
+            let done = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let mut rounds = 0u64;
+                    while !done.load(Ordering::Relaxed) {
+                        let (from, to) = (KEPT + rounds % 5 * 1_000, KEPT + (rounds % 5 + 1) * 1_000);
+                        for key in from..to {
+                            filter.insert(&key).unwrap();
+                        }
+                        for key in from..to {
+                            assert!(filter.remove(&key).unwrap());
+                        }
+                        rounds += 1;
+                    }
+                    rounds
+                });
+                let keys: Vec<u64> = (0..KEPT).collect();
+                for _ in 0..12 {
+                    let copy = $kind::from_bytes(&filter.to_bytes().unwrap()).unwrap();
+                    let mut answers = vec![false; keys.len()];
+                    copy.contains_batch(&keys, &mut answers).unwrap();
+                    let missed = answers.iter().filter(|&&answer| !answer).count();
+                    assert_eq!(missed, 0, "{} keys are missing in the file of a {} filter", missed, copy.kind());
+                    assert!(copy.len() >= KEPT && copy.len() <= KEPT + 1_000, "{}", copy.len());
+                }
+                done.store(true, Ordering::Relaxed);
+                assert!(writer.join().unwrap() > 0);
+            });
+        }};
+    }
+    saved_while_written!(Counting, Counting::builder().keys::<u64>().items(25_000).build_shared().unwrap());
+    saved_while_written!(Cuckoo, Cuckoo::builder().keys::<u64>().items(21_000).build_shared().unwrap());
+    saved_while_written!(Quotient, Quotient::builder().keys::<u64>().items(21_000).build_shared().unwrap());
+    saved_while_written!(GrowingCuckoo, GrowingCuckoo::builder().keys::<u64>().items(9_000).build_shared().unwrap());
 }

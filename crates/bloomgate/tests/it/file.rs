@@ -477,3 +477,32 @@ fn the_documented_shape_is_what_is_written() {
         .collect();
     assert_eq!(written, shape);
 }
+
+/// T53: a ring that is saved and loaded at any moment turns when it would have turned.
+#[test]
+fn a_ring_that_is_reloaded_all_the_time_turns_as_one_that_is_not() {
+    use std::time::Duration;
+    let minute = Duration::from_secs(60);
+    let make =
+        || Rotating::builder().keys::<u64>().window(minute).generations(4).items(400).rate(0.01).build().unwrap();
+    for every in [1, 3, 7] {
+        let (mut still, mut reloaded) = (make(), make());
+        for step in 0..400u32 {
+            // Uneven steps, one back in time and one far ahead.
+            let now = match step {
+                150 => minute,
+                300 => minute * 1_000,
+                _ => Duration::from_millis(u64::from(step) * 1_733 + u64::from(step % 5) * 400),
+            };
+            still.advance(now);
+            reloaded.advance(now);
+            assert_eq!(still.insert(&u64::from(step)).unwrap(), reloaded.insert(&u64::from(step)).unwrap());
+            if step % every == 0 {
+                reloaded = Rotating::from_bytes(&reloaded.to_bytes().unwrap()).unwrap();
+            }
+            assert_eq!(still.state(), reloaded.state(), "step {step}");
+        }
+        assert!(still.state().youngest > 40, "it turned");
+        assert_eq!(still.to_bytes().unwrap(), reloaded.to_bytes().unwrap());
+    }
+}

@@ -3,7 +3,7 @@
 use bloomgate::bloom::{BlockedLayout, ClassicLayout, PartitionedLayout};
 use bloomgate::math::estimate::{Estimate, within};
 use bloomgate::{
-    Blocked, Bloom, Classic, Counting, Digest, ErrorKind, Partitioned, Result, Scalable, Shared, WhenFull,
+    Blocked, Bloom, Classic, Counting, Digest, ErrorKind, Kind, Partitioned, Result, Scalable, Shared, WhenFull,
 };
 
 use crate::keys::{ABSENT, Dice, mix, scattered};
@@ -636,5 +636,41 @@ fn the_expected_rate_holds_past_the_capacity() {
         assert!((expected / estimated - 1.0).abs() < 0.06, "x{times}: expected {expected}, by the bits {estimated}");
         let different = filter.different_keys() as f64 / (50_000 * times) as f64;
         assert!((different - 1.0).abs() < 0.05, "x{times}: {different}");
+    }
+}
+
+/// What a kind says it can do is what it does; and two of one kind unite if it says so.
+#[test]
+fn every_kind_does_what_it_says_it_can() {
+    for (name, mut filter, keys) in super::file::samples() {
+        let kind = filter.kind();
+        assert_eq!(filter.guarantee(), kind.guarantee());
+        let other = filter.clone();
+        let united = filter.union_with(&other);
+        if kind.merges() {
+            united.unwrap_or_else(|error| panic!("{name}: {error}"));
+        } else {
+            assert_eq!(united.unwrap_err().kind(), ErrorKind::Unsupported, "{name}");
+        }
+        let stranger = if kind == Kind::Classic { Kind::Blocked } else { Kind::Classic };
+        let (_, stranger, _) =
+            super::file::samples().into_iter().find(|(_, other, _)| other.kind() == stranger).unwrap();
+        let refusal = filter.union_with(&stranger).unwrap_err();
+        assert_eq!(refusal.kind(), ErrorKind::Shape, "{name}");
+        assert!(refusal.to_string().contains(kind.name()), "{refusal}");
+        match filter.insert("one more") {
+            Ok(_) => assert!(kind.takes_inserts(), "{name}"),
+            Err(error) if error.kind() == ErrorKind::Full => {}
+            Err(error) => assert!(error.kind() == ErrorKind::Unsupported && !kind.takes_inserts(), "{name}: {error}"),
+        }
+        if keys > 0 {
+            match filter.remove(&super::file::key(0)) {
+                Ok(removed) => assert!(removed && kind.takes_removals(), "{name}"),
+                Err(error) => {
+                    assert!(error.kind() == ErrorKind::Unsupported && !kind.takes_removals(), "{name}: {error}")
+                }
+            }
+        }
+        assert_eq!(filter.to_foreign().is_ok(), kind.is_foreign(), "{name}");
     }
 }
