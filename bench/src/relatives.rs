@@ -150,7 +150,11 @@ impl<K: Subject, S: BuildHasher + Clone + Sync> Side<K> for Ribbon<S> {
 }
 
 /// qfilter, empty, for so many keys.
-pub fn quotient<S: BuildHasher + Clone>(n: usize, rate: f64, hasher: S) -> Result<qfilter::Filter<Box<[u8]>, S>, Fault> {
+pub fn quotient<S: BuildHasher + Clone>(
+    n: usize,
+    rate: f64,
+    hasher: S,
+) -> Result<qfilter::Filter<Box<[u8]>, S>, Fault> {
     qfilter::Filter::new_with_hasher(n as u64, rate, hasher).map_err(|why| Fault(format!("qfilter: {why}")))
 }
 

@@ -86,6 +86,31 @@ const SIZES: [(Kind, usize, f64, f64); 10] = [
     (Kind::Ribbon, 1_000_000, 0.001, 1.015),
 ];
 
+/// How much sooner a fuse filter of so many keys is built on two threads than on one, by the wall.
+const TWO_THREADS: (usize, f64) = (10_000_000, 1.3);
+
+fn built_on_two(choice: &Choice, tally: &mut Tally) -> Result<(), Fault> {
+    let (n, least) = TWO_THREADS;
+    let what = format!("fuse on one thread, fuse on two, {n} u64, build by the wall");
+    if let Some(why) = choice.skips(&what, n) {
+        tally.leave_out(&what, &why);
+        return Ok(());
+    }
+    let keys = keys::members(n);
+    let build = |threads| -> Result<f64, Fault> {
+        let start = std::time::Instant::now();
+        let filter = bloomgate::Fuse::builder().keys::<u64>().rate(0.01).threads(threads).build_from_slice(&keys)?;
+        std::hint::black_box(filter.len());
+        Ok(start.elapsed().as_nanos() as f64 / n as f64)
+    };
+    let rounds = (0..choice.rounds).map(|_| Ok((build(1)?, build(2)?))).collect::<Result<Vec<_>, Fault>>()?;
+    let [one, two] = [0, 1]
+        .map(|at| clock::median(&rounds.iter().map(|&(one, two)| if at == 0 { one } else { two }).collect::<Vec<_>>()));
+    let ratio = clock::median(&rounds.iter().map(|(one, two)| one / two).collect::<Vec<_>>());
+    println!("{what:<64} {least:>7.2}x {ratio:>8.2}x {one:>7.2}  {two:<17.2} {}", tally.judge(ratio >= least));
+    Ok(())
+}
+
 fn size_of(kind: Kind, n: usize, rate: f64, most: f64, choice: &Choice, tally: &mut Tally) -> Result<(), Fault> {
     let what = format!("{kind}, {n} u64, bits at {} %", rate * 100.0);
     if let Some(why) = choice.skips(&what, n) {
@@ -183,6 +208,7 @@ pub fn run(args: &mut Args) -> Result<(), Fault> {
     for megabytes in FLOOR_MEGABYTES {
         beside_floor(megabytes, &choice, &mut tally)?;
     }
+    built_on_two(&choice, &mut tally)?;
     for (kind, n, rate, most) in SIZES {
         size_of(kind, n, rate, most, &choice, &mut tally)?;
     }
