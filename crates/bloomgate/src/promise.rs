@@ -164,6 +164,47 @@ macro_rules! wish_setters {
 #[allow(unused_imports)] // by name, from every family's builder
 pub(crate) use wish_setters;
 
+/// What every filter says of its promise, from fields of these names.
+macro_rules! kept {
+    ($($what:ident),*) => {
+        $($crate::promise::kept!(@$what);)*
+    };
+    (@contract) => {
+        /// How keys become digests.
+        #[must_use]
+        pub fn contract(&self) -> &$crate::hash::Contract {
+            &self.contract
+        }
+    };
+    (@promise) => {
+        pub(crate) fn promise(&self) -> $crate::promise::Promise {
+            self.promise
+        }
+    };
+    (@when_full) => {
+        /// What an insert does past the capacity.
+        #[must_use]
+        pub fn when_full(&self) -> $crate::promise::WhenFull {
+            self.promise.when_full
+        }
+    };
+    (@promised_rate) => {
+        /// The rate that was asked for: kept while the filter holds no more than its capacity.
+        #[must_use]
+        pub fn promised_rate(&self) -> f64 {
+            self.promise.rate
+        }
+    };
+    (@is_empty) => {
+        /// Whether there is no key in it.
+        #[must_use]
+        pub fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+    };
+}
+pub(crate) use kept;
+
 #[cold]
 pub(crate) fn full(kind: Kind, capacity: u64) -> Error {
     Error::new(

@@ -55,7 +55,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull, Wish, full, wish_setters};
+use crate::promise::{Promise, WhenFull, Wish, full, kept, wish_setters};
 
 /// How wide a counter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -312,11 +312,7 @@ impl<S: Store> Counting<S> {
         Kind::Counting.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, when_full, promised_rate, is_empty);
 
     /// The layout of the plain filter under the counters.
     #[must_use]
@@ -328,10 +324,6 @@ impl<S: Store> Counting<S> {
     pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> T {
         let _alone = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         work()
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -362,12 +354,6 @@ impl<S: Store> Counting<S> {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is left.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many keys the filter was made for.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -384,18 +370,6 @@ impl<S: Store> Counting<S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.remaining() == 0
-    }
-
-    /// What an insert does past the capacity.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The exact expected rate of this shape with what is in it now.

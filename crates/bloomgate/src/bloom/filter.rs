@@ -15,7 +15,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::{Estimate, different_keys, told_new};
-use crate::promise::{Promise, WhenFull, full};
+use crate::promise::{Promise, WhenFull, full, kept};
 
 /// A Bloom filter of a fixed size. Use it by the names of its layouts: [`Blocked`](super::Blocked),
 /// [`Classic`](super::Classic), [`Partitioned`](super::Partitioned).
@@ -145,20 +145,12 @@ impl<L: Layout, S: Store> Bloom<L, S> {
         L::KIND.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, when_full, promised_rate, is_empty);
 
     /// Where a key's bits go.
     #[must_use]
     pub fn layout(&self) -> &L {
         &self.layout
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -216,12 +208,6 @@ impl<L: Layout, S: Store> Bloom<L, S> {
         self.count.get()
     }
 
-    /// Whether nothing was ever inserted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many keys the filter was made for.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -260,18 +246,6 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.remaining() == 0
-    }
-
-    /// What an insert does past the capacity.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for: kept while the filter holds no more than its capacity.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The expected rate of this shape with what was inserted so far ([`different_keys`](Self::different_keys)). Rises as

@@ -30,7 +30,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
-use crate::promise::{DEFAULT_RATE, MIN_RATE, Promise, WhenFull, Wish, full, wish_setters};
+use crate::promise::{DEFAULT_RATE, MIN_RATE, Promise, WhenFull, Wish, full, kept, wish_setters};
 
 /// The most stages of a chain, after which it refuses. At growth 1.75 the 64th holds 2^51 times the first.
 pub const MAX_STAGES: usize = 64;
@@ -187,15 +187,7 @@ impl<S: Store> Scalable<S> {
         Kind::Scalable.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
-    }
+    kept!(contract, promise, when_full, promised_rate, is_empty);
 
     pub(crate) fn growth_rule(&self) -> Growth {
         self.growth
@@ -226,12 +218,6 @@ impl<S: Store> Scalable<S> {
         self.each_stage().map(Stage::len).sum()
     }
 
-    /// Whether nothing was ever inserted.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many keys the open stages were made for.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -248,18 +234,6 @@ impl<S: Store> Scalable<S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.each_stage().next_back().is_none_or(Stage::is_full)
-    }
-
-    /// What an insert does when the open stages are full.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for: kept over the whole chain.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The exact expected rate of the chain with what was inserted so far.

@@ -17,7 +17,7 @@ use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::cuckoo::limit;
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull, full};
+use crate::promise::{Promise, full, kept};
 
 /// A cuckoo filter: insert, ask, remove.
 ///
@@ -184,11 +184,7 @@ impl<S: Store> Cuckoo<S> {
         Kind::Cuckoo.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, when_full, promised_rate, is_empty);
 
     /// Buckets and fingerprints.
     #[must_use]
@@ -199,10 +195,6 @@ impl<S: Store> Cuckoo<S> {
     /// Runs `work` while nobody can change the filter; refused if an earlier change ended half-way.
     pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         self.version.at_rest(work).ok_or_else(|| crate::promise::half_changed(Kind::Cuckoo))
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -228,12 +220,6 @@ impl<S: Store> Cuckoo<S> {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Whether nothing is left.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many different keys the filter was made for: so many always find room.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -253,18 +239,6 @@ impl<S: Store> Cuckoo<S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.remaining() == 0
-    }
-
-    /// What an insert does past the capacity: always [`WhenFull::Refuse`].
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The exact expected rate of this shape with what is in it now.

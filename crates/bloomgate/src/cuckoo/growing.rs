@@ -36,7 +36,7 @@ use crate::kind::{Guarantee, Kind};
 use crate::math::cuckoo::LEADING;
 use crate::math::estimate::Estimate;
 use crate::math::scalable::{Tightening, chain_rate};
-use crate::promise::{Promise, WhenFull, full};
+use crate::promise::{Promise, WhenFull, full, kept};
 
 /// Digests that a batch works on at a time, through all stages: 4 KB of digests stay in the first-level cache.
 const BATCH: usize = 8 * CHUNK;
@@ -181,11 +181,7 @@ impl<S: Store> GrowingCuckoo<S> {
         Kind::GrowingCuckoo.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, when_full, promised_rate, is_empty);
 
     /// Runs `work` while nobody can change the chain.
     pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
@@ -195,10 +191,6 @@ impl<S: Store> GrowingCuckoo<S> {
             stage.at_rest(|| ())?;
         }
         Ok(work())
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn growth_rule(&self) -> Growth {
@@ -236,12 +228,6 @@ impl<S: Store> GrowingCuckoo<S> {
         self.each_stage().map(Cuckoo::len).sum()
     }
 
-    /// Whether nothing is left.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many keys the open stages were made for.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -258,18 +244,6 @@ impl<S: Store> GrowingCuckoo<S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.remaining() == 0
-    }
-
-    /// What an insert does when the open stages are full.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for: kept over the whole chain.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The exact expected rate of the chain with what is in it now.

@@ -12,7 +12,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull, full};
+use crate::promise::{Promise, WhenFull, full, kept};
 
 /// A filter of another system. Use it by the names of its forms: [`BfV1`](super::BfV1),
 /// [`RedisBloom`](super::RedisBloom), [`RedisCuckoo`](super::RedisCuckoo), [`Guava`](super::Guava),
@@ -133,11 +133,7 @@ impl<F: Shape, S: Store> Foreign<F, S> {
         F::KIND.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, when_full, promised_rate, is_empty);
 
     /// The numbers of its header.
     #[must_use]
@@ -166,12 +162,6 @@ impl<F: Shape, S: Store> Foreign<F, S> {
         self.shape.items().unwrap_or(self.count)
     }
 
-    /// Whether there is no key in it.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many keys the filter was made for. A form that does not say was made, for all we know, for as many as set
     /// half its bits.
     #[must_use]
@@ -189,18 +179,6 @@ impl<F: Shape, S: Store> Foreign<F, S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.remaining() == 0
-    }
-
-    /// What an insert does past the capacity.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for, or that the shape keeps at its capacity where the form's own sizing misses it.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The expected rate of this shape with what is in it now.

@@ -13,7 +13,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull};
+use crate::promise::{Promise, WhenFull, kept};
 
 /// A binary fuse filter: built once from a whole set, then only asked. See [the module](super).
 ///
@@ -147,20 +147,12 @@ impl<S: Store> Fuse<S> {
         Kind::Fuse.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, promised_rate, is_empty);
 
     /// Its cells, and the seed by which they were solved.
     #[must_use]
     pub fn shape(&self) -> &FuseShape {
         &self.shape
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -197,12 +189,6 @@ impl<S: Store> Fuse<S> {
         self.len
     }
 
-    /// Whether the set is empty. Such a filter says "no" to everything.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// How many keys the filter was made for: those it has.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -225,12 +211,6 @@ impl<S: Store> Fuse<S> {
     #[must_use]
     pub fn when_full(&self) -> WhenFull {
         WhenFull::Refuse
-    }
-
-    /// The rate that was asked for.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The exact expected rate: 2 to the minus bits of a fingerprint, at most what was asked for; 0 for the empty set.

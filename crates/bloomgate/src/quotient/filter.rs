@@ -20,7 +20,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::{self, Estimate};
-use crate::promise::{Promise, WhenFull};
+use crate::promise::{Promise, kept};
 
 /// A quotient filter: sorted fingerprints that can be inserted, removed, counted, listed, merged and grown. See the
 /// [module](super) for when to take it.
@@ -321,11 +321,7 @@ impl<S: Store> Quotient<S> {
         Kind::Quotient.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, when_full, promised_rate, is_empty);
 
     /// The numbers that fix the memory as it is now.
     #[must_use]
@@ -337,10 +333,6 @@ impl<S: Store> Quotient<S> {
     pub(crate) fn at_rest<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
         let _no_growth = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         self.version.at_rest(work).ok_or_else(|| crate::promise::half_changed(Kind::Quotient))
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -368,12 +360,6 @@ impl<S: Store> Quotient<S> {
         self.count.load(crate::arch::words::Ordering::Relaxed)
     }
 
-    /// Whether nothing is left.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many keys the filter was made for, growing included.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -390,18 +376,6 @@ impl<S: Store> Quotient<S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.remaining() == 0
-    }
-
-    /// What an insert does past the capacity.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for: kept while the filter holds no more than its capacity.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The expected rate of this shape with so many different keys as are in it now.

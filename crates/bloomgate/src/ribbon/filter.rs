@@ -13,7 +13,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull};
+use crate::promise::{Promise, WhenFull, kept};
 
 /// A filter of a set that never changes, within 1 % of the least size there is.
 ///
@@ -162,20 +162,12 @@ impl<S: Store> Ribbon<S> {
         Kind::Ribbon.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, promised_rate, is_empty);
 
     /// The numbers that fix the memory.
     #[must_use]
     pub fn shape(&self) -> &RibbonShape {
         &self.shape
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -206,12 +198,6 @@ impl<S: Store> Ribbon<S> {
         self.len
     }
 
-    /// Whether the set has no keys: then every answer is "no".
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// How many keys the filter was made for: those that it has.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -234,12 +220,6 @@ impl<S: Store> Ribbon<S> {
     #[must_use]
     pub fn when_full(&self) -> WhenFull {
         WhenFull::Refuse
-    }
-
-    /// The rate that was asked for.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The rate that is kept: `2^-result_bits`, or 0 for no keys.

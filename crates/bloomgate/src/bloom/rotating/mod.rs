@@ -67,7 +67,7 @@ use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
 use crate::math::rotating::{generation_items, generation_rate};
 use crate::math::scalable::chain_rate;
-use crate::promise::{Promise, WhenFull, full};
+use crate::promise::{Promise, WhenFull, full, kept};
 use clock::{Hands, nanoseconds};
 use salt::{salt, salted};
 
@@ -286,15 +286,7 @@ impl<S: Store> Rotating<S> {
         Kind::Rotating.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
-    }
+    kept!(contract, promise, when_full, promised_rate, is_empty);
 
     /// How long a key is kept at least.
     #[must_use]
@@ -326,12 +318,6 @@ impl<S: Store> Rotating<S> {
         self.each_generation().map(Blocked::len).sum()
     }
 
-    /// Whether the ring holds nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// How many keys a window was made for.
     #[must_use]
     pub fn capacity(&self) -> u64 {
@@ -348,18 +334,6 @@ impl<S: Store> Rotating<S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.youngest().is_full()
-    }
-
-    /// What an insert does when the youngest generation is full.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for: kept by the whole ring while no generation holds more than its share.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The expected rate of the ring with what is in it now.

@@ -53,7 +53,7 @@ use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::{self, Estimate};
 use crate::math::stable::LINE_WORDS;
-use crate::promise::{Promise, WhenFull};
+use crate::promise::{Promise, WhenFull, kept};
 use cells::{Hand, line_start, nonzero};
 
 /// A Bloom filter for endless streams: remembers the latest insertions and forgets older ones.
@@ -180,20 +180,12 @@ impl<S: Store> Stable<S> {
         Kind::Stable.guarantee()
     }
 
-    /// How keys become digests.
-    #[must_use]
-    pub fn contract(&self) -> &Contract {
-        &self.contract
-    }
+    kept!(contract, promise, when_full, promised_rate);
 
     /// The numbers that fix the memory and the decay.
     #[must_use]
     pub fn shape(&self) -> &StableShape {
         &self.shape
-    }
-
-    pub(crate) fn promise(&self) -> Promise {
-        self.promise
     }
 
     pub(crate) fn store(&self) -> &S {
@@ -239,18 +231,6 @@ impl<S: Store> Stable<S> {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.remaining() == 0
-    }
-
-    /// What an insert does then: it goes on, always.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        self.promise.when_full
-    }
-
-    /// The rate that was asked for: kept however long the stream.
-    #[must_use]
-    pub fn promised_rate(&self) -> f64 {
-        self.promise.rate
     }
 
     /// The exact expected rate now, if all keys so far were different; lower if some came twice.
