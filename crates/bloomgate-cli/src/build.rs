@@ -38,8 +38,8 @@ Examples:
 
 Without --items, files are read twice: first to count the keys. Lines that occur more than once are counted each time, \
 so the filter is then a little larger than it has to be, and its rate a little better. From a pipe the digests of all \
-keys are kept in memory (16 bytes a key) until it ends, and different keys are counted exactly. With --kind scalable a \
-pipe is read once, and the filter grows.
+keys are kept in memory (16 bytes a key) until it ends, and different keys are counted exactly. With --kind scalable or \
+growing-cuckoo a pipe is read once, and the filter grows, from --items or 10,000 keys.
 
 A key is a line without its line feed, any bytes but that; the last line needs none. A CR is part of the key unless \
 --crlf is given. Empty lines are skipped unless --keep-empty is given. A key may be 16 MiB long.

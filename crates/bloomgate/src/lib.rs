@@ -49,7 +49,8 @@
 //! A filter is made for one type of key ([`Encoding`]): bytes and text unless `.keys::<u64>()` or another is said. The
 //! type, the hash and its seed are the filter's [`Contract`]; it travels with the filter, and a key of another type is
 //! refused, not hashed some other way. (Write `42u64`, not `42`, to a filter of `u64`: a bare literal is an `i32`.) For
-//! keys that strangers choose, hash under a [`Secret`]: `.secret(&Secret::generate()?)`.
+//! keys that strangers choose, hash under a [`Secret`]: `.secret(&Secret::generate()?)`. Another hash or seed is a
+//! contract: `.contract(Contract::xxh3_seeded(7).for_keys::<u64>())`.
 //!
 //! # Coming from
 //!
@@ -71,7 +72,7 @@
 //! | there | here |
 //! |---|---|
 //! | xorf `BinaryFuse8::try_from(&keys)` | `Fuse::builder().keys::<u64>().fingerprint_bits(8).build_from_slice(&keys)`: any width, any keys, repeated ones too |
-//! | cuckoofilter `with_capacity`, `add`, `test_and_add`, `delete`; `CF.ADD`, `CF.ADDNX`, `CF.DEL` | [`Cuckoo`] with `items(n).rate(p)`, [`insert`](Cuckoo::insert), [`remove`](Cuckoo::remove); a key that may be there already: ask [`contains`](Cuckoo::contains) first |
+//! | cuckoofilter `with_capacity`, `add`, `test_and_add`, `delete`; `CF.ADD`, `CF.ADDNX`, `CF.DEL` | [`Cuckoo`] with `items(n).rate(p)`, [`insert`](Cuckoo::insert), [`remove`](Cuckoo::remove); never skip an insert because [`contains`](Cuckoo::contains) says "maybe" (what `ADDNX` does): once the look-alike is removed, a "no" is wrong |
 //! | qfilter `new_resizeable(n, most, p)`, `insert_duplicated`, `count` | [`Quotient`] with `items(n).grow_to(most).rate(p)`, [`insert`](Quotient::insert), [`count_of`](Quotient::count_of) |
 //!
 //! # Speed

@@ -5,8 +5,8 @@
 //! ([`Blocked`](crate::Blocked) is as small and inserts much faster); or whoever removes does not know that the key was
 //! inserted.
 //!
-//! [`Cuckoo`] has a fixed size, refuses when it is full, and always takes the keys it was made for. [`GrowingCuckoo`] is
-//! a chain of such tables for sets whose size nobody knows.
+//! [`Cuckoo`] has a fixed size, refuses when it is full, and always takes the different keys it was made for.
+//! [`GrowingCuckoo`] is a chain of such tables for sets whose size nobody knows.
 //!
 //! | keys | rate | fingerprint | bits per key | Bloom, counting |
 //! |---|---|---|---|---|
@@ -35,6 +35,12 @@
 //! ten thousand inserts of one key take four slots, and turn nobody away; and a key that was inserted four times and
 //! removed four times still answers "maybe". For different keys it hardly ever happens (one table in sixty, at 1 M keys
 //! and 1 %).
+//!
+//! All copies of a key lie in the same eight slots, so a table where most keys have copies is full early. Of 100,000 keys,
+//! each inserted twice, all went in with a headroom of 1.15 on the inserts; three or four times, one table in eight refused
+//! even with 2.5 and 6. Give it each key once, or take [`Quotient`](crate::Quotient). But do not ask `contains` to decide
+//! whether to insert: a key that only seems to be there is then left out, and a "no" is wrong once its look-alike is
+//! removed.
 
 mod builder;
 mod filter;
