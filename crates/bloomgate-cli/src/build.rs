@@ -22,6 +22,8 @@ use crate::screen::{self, WARN, paint};
 
 /// The first stage of a chain when nothing is known: what a hash set would have done for.
 const FIRST_STAGE: u64 = 10_000;
+/// The rate that is promised when none is asked for.
+const RATE: f64 = 0.01;
 /// Digests inserted at once from memory: enough to hide the cost of the call.
 const BATCH: usize = 8192;
 
@@ -56,8 +58,9 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// False positives to promise: the share of absent keys that get a "maybe"
-    #[arg(long, value_name = "P", value_parser = number::rate, default_value = "0.01", allow_negative_numbers = true)]
-    rate: f64,
+    /// [default: 0.01; what the form keeps, for --as rediscuckoo]
+    #[arg(long, value_name = "P", value_parser = number::rate, allow_negative_numbers = true)]
+    rate: Option<f64>,
     /// How many different keys there will be, such as 10M; counted when not given
     #[arg(long, value_name = "N", value_parser = number::count, allow_negative_numbers = true)]
     items: Option<u64>,
@@ -150,10 +153,10 @@ struct Built {
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
-    if !args.kind().takes_inserts() && (args.headroom != 1.0 || args.when_full.is_some()) {
+    if !args.kind().takes_inserts() && (args.headroom != 1.0 || args.when_full.is_some() || args.items.is_some()) {
         return Err(Failure::Message(format!(
-            "a {} filter is built once of the keys that there are: leave --headroom and --when-full out, or choose a kind \
-             that takes keys later",
+            "a {} filter is built once of the keys that there are: leave --items, --headroom and --when-full out, or \
+             choose a kind that takes keys later",
             args.kind()
         )));
     }
@@ -183,6 +186,10 @@ impl Args {
     /// The kind that is built: that of the form, if one was named.
     fn kind(&self) -> Kind {
         self.form.map_or(self.kind, Form::kind)
+    }
+
+    fn rate(&self) -> f64 {
+        self.rate.unwrap_or(RATE)
     }
 }
 
@@ -239,7 +246,9 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
             _ => None,
         };
     }
-    if !args.kind().takes_inserts() {
+    // Built once; or with a slot for every copy, which repeated lines would fill.
+    let slots = matches!(args.kind(), Kind::Cuckoo | Kind::GrowingCuckoo | Kind::Quotient | Kind::RedisCuckoo);
+    if !args.kind().takes_inserts() || (slots && args.items.is_none()) {
         return gather(args, contract, sources);
     }
     let items = match (args.items, bytes) {
@@ -310,11 +319,17 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     // Sorted, equal keys stand together. Their order makes no difference to the bits.
     digests.sort_unstable();
     let different = digests.chunk_by(|a, b| a == b).count() as u64;
-    // Kinds that can remove count a key as often as it comes, so they need room for every time.
-    let items = if args.kind().takes_removals() { digests.len() as u64 } else { different };
+    let read = digests.len() as u64;
+    // A counting filter counts a key as often as it comes; slots are for different keys.
+    let items = if args.kind() == Kind::Counting {
+        read
+    } else {
+        digests.dedup();
+        different
+    };
     let filter = match args.kind() {
-        Kind::Fuse => Fuse::builder().rate(args.rate).contract(contract).build_from_digests(&digests)?.into(),
-        Kind::Ribbon => Ribbon::builder().rate(args.rate).contract(contract).build_from_digests(&digests)?.into(),
+        Kind::Fuse => Fuse::builder().rate(args.rate()).contract(contract).build_from_digests(&digests)?.into(),
+        Kind::Ribbon => Ribbon::builder().rate(args.rate()).contract(contract).build_from_digests(&digests)?.into(),
         _ => {
             let mut filter = empty(args, items, contract)?;
             for batch in digests.chunks(BATCH) {
@@ -323,7 +338,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
             filter
         }
     };
-    Ok(Built { filter, read: digests.len() as u64, different: Some(different), strange })
+    Ok(Built { filter, read, different: Some(different), strange })
 }
 
 /// An empty filter of the kind that was asked for.
@@ -338,7 +353,7 @@ fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failu
         ($filter:ident) => {
             $filter::builder()
                 .items(items)
-                .rate(args.rate)
+                .rate(args.rate())
                 .headroom(args.headroom)
                 .when_full(when_full)
                 .contract(contract)
@@ -357,7 +372,21 @@ fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failu
         Kind::Quotient => build!(Quotient),
         Kind::BfV1 => build!(BfV1),
         Kind::RedisBloom => build!(RedisBloom),
-        Kind::RedisCuckoo => build!(RedisCuckoo),
+        Kind::RedisCuckoo => {
+            // Its fingerprints have 8 bits whatever is asked.
+            let builder = RedisCuckoo::builder().items(items).headroom(args.headroom).when_full(when_full);
+            match args.rate {
+                Some(rate) => builder.rate(rate).build(),
+                None => builder.build(),
+            }
+            .map_err(|error| match error.kind() {
+                bloomgate::ErrorKind::InvalidParameter if args.rate.is_some() => {
+                    Failure::Message(format!("{error}; or leave --rate out, and the form keeps what it can"))
+                }
+                _ => error.into(),
+            })?
+            .into()
+        }
         Kind::Guava => build!(Guava),
         Kind::Parquet => build!(Parquet),
         kind @ (Kind::Rotating | Kind::Stable) => {
@@ -380,10 +409,11 @@ fn insert(filter: &mut AnyFilter, keys: &Keys<'_>) -> Result<(), Failure> {
     };
     inserted.map(|_| ()).map_err(|error| match error.kind() {
         bloomgate::ErrorKind::Full => Failure::Message(format!(
-            "at or after {}: there are more keys than the {} that the filter is for, and --when-full refuse was given: \
-             give a larger --items or --headroom",
+            "at or after {}: there is no room for more keys than the {} that the filter is for{}: give a larger --items or \
+             --headroom",
             keys.place(0),
-            number::grouped(filter.capacity())
+            number::grouped(filter.capacity()),
+            if filter.kind().takes_removals() { " (a key that comes again takes a place again)" } else { "" }
         )),
         _ => error.into(),
     })

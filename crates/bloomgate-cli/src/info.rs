@@ -241,7 +241,10 @@ fn hash(description: &Description) -> String {
 fn bits_per_key(description: &Description, reading: Option<&Reading>) -> f64 {
     let by_bits = reading.and_then(|reading| reading.keys).map(|keys| keys.estimate);
     let by_bits = by_bits.filter(|estimate| estimate.high.is_some());
-    let keys = by_bits.map_or(description.len as f64, |estimate| estimate.value);
+    let keys = match description.kind {
+        Kind::Stable => description.capacity as f64,
+        _ => by_bits.map_or(description.len as f64, |estimate| estimate.value),
+    };
     description.size_in_bytes as f64 * 8.0 / keys.max(1.0)
 }
 
@@ -294,6 +297,23 @@ fn shape(dimensions: &Dimensions) -> String {
         }
         Dimensions::Partitioned { slice_bits, hashes } => {
             format!("{} of {}", counted(u64::from(*hashes), "slice"), counted(*slice_bits, "bit"))
+        }
+        Dimensions::Cuckoo { buckets, fingerprint_bits } => {
+            format!("{} of 4 fingerprints of {fingerprint_bits} bits", counted(*buckets, "bucket"))
+        }
+        Dimensions::Quotient { slots, remainder_bits, .. } => {
+            format!("{}, fingerprints by their place and {remainder_bits} bits more", counted(*slots, "slot"))
+        }
+        Dimensions::Fuse { cells, fingerprint_bits, shards } => {
+            let tables = counted(*shards, "table");
+            format!("{} of {fingerprint_bits} bits in {tables}, three for each key", counted(*cells, "cell"))
+        }
+        Dimensions::Ribbon { columns, layers, result_bits } => {
+            let layers = counted(u64::from(*layers), "layer");
+            format!("{} of {result_bits} bits in {layers}", counted(*columns, "column"))
+        }
+        Dimensions::Stable { lines, round, .. } => {
+            format!("{} of 256 cells, lowered once in {}", counted(*lines, "line"), counted(*round, "insertion"))
         }
         Dimensions::Counting { lines, counter_bits, .. } => {
             format!("{} of 512 counters of {} bits", counted(*lines, "line"), counter_bits.bits())
@@ -352,14 +372,14 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
         WhenFull::Refuse => "then it refuses",
         WhenFull::Grow => "then it grows",
     };
+    let (held, capacity) = (grouped(description.len), grouped(description.capacity));
     row(
         "keys",
-        format!(
-            "{} of {}, room for {} more, {then}",
-            grouped(description.len),
-            grouped(description.capacity),
-            grouped(remaining)
-        ),
+        match description.kind {
+            Kind::Stable => format!("{held} insertions so far, the last {capacity} certainly remembered"),
+            kind if !kind.takes_inserts() => format!("{held}, fixed when it was built"),
+            _ => format!("{held} of {capacity}, room for {} more, {then}", grouped(remaining)),
+        },
     );
     let spoken = reading.and_then(|reading| reading.keys);
     if let Some(keys) = spoken {
@@ -377,9 +397,10 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     row(
         "size",
         format!(
-            "{}, {:.2} bits a key; the file {}, {stored}",
+            "{}, {:.2} bits {}; the file {}, {stored}",
             bytes(description.size_in_bytes),
             bits_per_key(description, reading),
+            if description.kind == Kind::Stable { "a remembered insertion" } else { "a key" },
             bytes(description.file_len)
         ),
     );
@@ -393,7 +414,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     };
     row("file", format!("format {}, {checks}", description.format_version));
     row("sections", sections(description));
-    if description.len > description.capacity {
+    if description.expected_rate > description.rate * 1.001 {
         out.push_str(&paint(
             WARN,
             wrapped("  ! ", "it holds more keys than it was made for: the rate is above the promise"),
@@ -412,9 +433,15 @@ const MOST_STAGES: usize = 8;
 fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut String) {
     for (part, bits) in description.parts.iter().zip(&reading.parts).take(MOST_STAGES) {
         if description.chain.is_some() {
+            let name = match description.chain {
+                Some(ChainDescription::Rotates { .. }) if usize::from(part.part) == description.parts.len() => {
+                    "the youngest generation".to_string()
+                }
+                Some(ChainDescription::Rotates { .. }) => format!("generation {}", part.part),
+                _ => format!("stage {}", part.part),
+            };
             let title = format!(
-                "stage {}: {} of {} in {}, {} full",
-                part.part,
+                "{name}: {} of {} in {}, {} of the bits set",
                 grouped(part.len),
                 counted(part.capacity, "key"),
                 bytes(part.size_in_bytes),

@@ -101,7 +101,7 @@ impl Regions {
         let high = fills.iter().copied().fold(0.0, f64::max);
         let scale = if unicode { "▁ 0-12 % … █ 88-100 %" } else { ". 0-10 % ... @ 90-100 %" };
         let regions = crate::number::counted(fills.len() as u64, "region");
-        let text = format!("    {regions}, {:.1} % to {:.1} % full ({scale})", low * 100.0, high * 100.0);
+        let text = format!("    {regions}, {:.1} % to {:.1} % set ({scale})", low * 100.0, high * 100.0);
         paint(DIM, text) + "\n"
     }
 

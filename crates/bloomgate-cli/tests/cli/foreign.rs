@@ -70,7 +70,25 @@ fn forms_and_our_own_options_exclude_each_other() {
     for options in ["--kind classic", "--keys u64", "--hash murmur3", "--compress"] {
         scene.run(&format!("build -o f --as bfv1 {options} keys.txt")).code(2);
     }
-    for options in ["--headroom 2", "--when-full refuse"] {
+    for options in ["--headroom 2", "--when-full refuse", "--items 5"] {
         scene.run(&format!("build -o f --kind fuse {options} keys.txt")).refused(&["built once"]);
     }
+}
+
+/// Lines that repeat take one slot: a list of keys is a set, however it was put together.
+#[test]
+fn repeated_lines_fill_no_table() {
+    let scene = Scene::new();
+    let keys = lines("k", 20_000);
+    scene.write("once.txt", &keys);
+    scene.write("twice.txt", format!("{keys}{keys}{keys}"));
+    for kind in ["cuckoo", "growing-cuckoo", "quotient"] {
+        scene.run(&format!("build -q -o once.bloom --kind {kind} once.txt")).code(0);
+        let told = scene.run(&format!("build -o thrice.bloom --kind {kind} twice.txt")).code(0);
+        assert!(told.err().contains("60,000 keys read, 20,000 different"), "{}", told.err());
+        assert_eq!(scene.read("once.bloom"), scene.read("thrice.bloom"), "{kind}");
+    }
+    // RedisBloom's cuckoo form keeps what its 8 bits can, and says so if more is asked.
+    scene.run("build -q -o f --as rediscuckoo once.txt").code(0);
+    scene.run("build -o f --as rediscuckoo --rate 0.1% once.txt").refused(&["leave --rate out"]);
 }

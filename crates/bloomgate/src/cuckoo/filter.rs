@@ -17,7 +17,7 @@ use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::cuckoo::limit;
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, full, kept};
+use crate::promise::{Promise, kept};
 
 /// A cuckoo filter: insert, ask, remove.
 ///
@@ -286,6 +286,17 @@ impl<S: Store> Cuckoo<S> {
     }
 }
 
+#[cold]
+fn no_room(capacity: u64) -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!(
+            "there is no room for another key in the cuckoo filter, which was made for {capacity}; a key that is inserted \
+             again takes a slot again, up to four: build a larger one, or use one that grows"
+        ),
+    )
+}
+
 /// The parts that a change needs, apart from the words.
 struct Change<'a> {
     table: &'a Table,
@@ -302,7 +313,7 @@ impl Change<'_> {
         match inserted {
             Inserted::New | Inserted::Copy => self.len.store(len + 1, Ordering::Relaxed),
             Inserted::Sticky => {}
-            Inserted::Refused => return Err(full(Kind::Cuckoo, self.capacity)),
+            Inserted::Refused => return Err(no_room(self.capacity)),
         }
         Ok(inserted == Inserted::New)
     }
