@@ -105,8 +105,31 @@ pub struct Args {
     quiet: bool,
 }
 
+/// The kinds that are built from a list of keys and written in our own form.
+const BUILT: [Kind; 10] = [
+    Kind::Blocked,
+    Kind::Classic,
+    Kind::Partitioned,
+    Kind::Counting,
+    Kind::Scalable,
+    Kind::Cuckoo,
+    Kind::GrowingCuckoo,
+    Kind::Quotient,
+    Kind::Fuse,
+    Kind::Ribbon,
+];
+
 fn kind(text: &str) -> Result<Kind, String> {
-    text.parse().map_err(|error: bloomgate::Error| error.to_string())
+    let names: Vec<&str> = BUILT.iter().map(|kind| kind.name()).collect();
+    match text.parse::<Kind>() {
+        Ok(kind) if BUILT.contains(&kind) => Ok(kind),
+        Ok(kind) if kind.is_foreign() => Err(format!("the form of another system is written with --as {kind}")),
+        Ok(kind) => Err(format!(
+            "a {kind} filter lives with a stream, and a file of keys has no time: keep one in a program, with the library, \
+             which saves it at any moment; `check` and `info` read its file"
+        )),
+        Err(_) => Err(format!("there is no kind of filter called {text:?}; choose one of {}", names.join(", "))),
+    }
 }
 
 fn encoding(text: &str) -> Result<Encoding, String> {
@@ -389,12 +412,6 @@ fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failu
         }
         Kind::Guava => build!(Guava),
         Kind::Parquet => build!(Parquet),
-        kind @ (Kind::Rotating | Kind::Stable) => {
-            return Err(Failure::Message(format!(
-                "a {kind} filter lives with a stream, and a file of keys has no time: keep one in a program, with the \
-                 library, which saves it at any moment; `check` and `info` read its file"
-            )));
-        }
         other => return Err(Failure::Message(format!("this command cannot build a {other} filter"))),
     })
 }

@@ -233,8 +233,8 @@ fn table(rows: &[Row], chosen: Option<Kind>, unicode: bool) -> String {
             probes(row.kind, row.probes),
             format!("{:.2}", row.bits_per_key),
             number::percent(row.rate),
-            overfilled(row.rate_at_2x),
-            overfilled(row.rate_at_10x)
+            overfilled(row.kind, row.rate_at_2x),
+            overfilled(row.kind, row.rate_at_10x)
         );
         out.push_str(&if chosen == Some(row.kind) {
             format!("{}\n", paint(STRONG, format!("{} {line}", if unicode { '▸' } else { '>' })))
@@ -246,8 +246,9 @@ fn table(rows: &[Row], chosen: Option<Kind>, unicode: bool) -> String {
 }
 
 /// The rate with too many keys; some take no more than they were made for.
-fn overfilled(rate: Option<f64>) -> String {
-    rate.map_or_else(|| "refuses".into(), number::percent)
+fn overfilled(kind: Kind, rate: Option<f64>) -> String {
+    let none = if kind.takes_inserts() { "refuses" } else { "fixed" };
+    rate.map_or_else(|| none.into(), number::percent)
 }
 
 /// Hashes of a key, or the cache lines that it reads in the kinds that keep it together.

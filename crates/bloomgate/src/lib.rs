@@ -114,6 +114,7 @@ pub use bits::{HugePages, Mapped, Owned, Shared};
 pub use bloom::{Blocked, Bloom, Classic, Counting, Partitioned, Rotating, Scalable, Stable};
 pub use cuckoo::{Cuckoo, GrowingCuckoo};
 pub use error::{Error, ErrorKind, Result};
+pub use format::delta::Delta;
 pub use format::{Address, OpenOptions, SaveOptions};
 pub use fuse::Fuse;
 pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};

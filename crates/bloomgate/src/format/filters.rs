@@ -218,7 +218,12 @@ impl<L: Layout> Bloom<L, MappedMut> {
     ///
     /// The checksums are out of date, so bits that a disk has flipped since then cannot be told from bits that were
     /// inserted. The count of keys is worked out from the bits, all of which are read.
-    pub fn recover_mapped(path: impl AsRef<Path>, options: &OpenOptions<'_>) -> Result<Self> {
+    pub fn recover_mapped(path: impl AsRef<Path>) -> Result<Self> {
+        Self::recover_mapped_with(path, &OpenOptions::new())
+    }
+
+    /// [`recover_mapped`](Self::recover_mapped) with a secret, limits or an expected contract.
+    pub fn recover_mapped_with(path: impl AsRef<Path>, options: &OpenOptions<'_>) -> Result<Self> {
         in_place::map_mut(path.as_ref(), options, Unfinished::TakeAsItIs)
     }
 }

@@ -77,7 +77,7 @@ impl FuseBuilder {
     /// The memory that building may take beside the keys, in bytes; a larger need is refused before it is asked for. See
     /// [`math::fuse::build_bytes`].
     #[must_use]
-    pub fn memory(mut self, bytes: u64) -> Self {
+    pub fn build_memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }

@@ -260,11 +260,11 @@ fn what_cannot_be_kept_is_refused() {
         assert_eq!(build(Fuse::builder().fingerprint_bits(bits)).kind(), ErrorKind::InvalidParameter);
     }
     assert_eq!(build(Fuse::builder().rate(0.01).fingerprint_bits(6)).kind(), ErrorKind::InvalidParameter);
-    assert_eq!(build(Fuse::builder().memory(10)).kind(), ErrorKind::LimitExceeded);
+    assert_eq!(build(Fuse::builder().build_memory(10)).kind(), ErrorKind::LimitExceeded);
     let keys: Vec<u64> = (0..100_000).collect();
     let needed = build_bytes(keys.len() as u64, 7, 1);
     assert!((35..60).contains(&(needed / keys.len() as u64)), "{needed}");
-    let limited = |bytes| Fuse::builder().keys::<u64>().memory(bytes);
+    let limited = |bytes| Fuse::builder().keys::<u64>().build_memory(bytes);
     assert!(limited(needed).build_from_slice(&keys).is_ok());
     assert_eq!(limited(needed - 1).build_from_slice(&keys).unwrap_err().kind(), ErrorKind::LimitExceeded);
     let endless = std::iter::repeat(1u64);

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bloomgate::bits::MappedMut;
-use bloomgate::{Blocked, ErrorKind, OpenOptions};
+use bloomgate::{Blocked, ErrorKind};
 
 use crate::keys::{Dice, scattered};
 
@@ -16,7 +16,7 @@ const FOLDER: &str = "BLOOMGATE_TEST_IN_PLACE";
 const KEYS: u64 = 4_000_000;
 
 fn open(path: &Path) -> Blocked<MappedMut> {
-    Blocked::recover_mapped(path, &OpenOptions::new()).unwrap()
+    Blocked::recover_mapped(path).unwrap()
 }
 
 /// How many keys were acknowledged: eight bytes each time, appended after the insert had returned.

@@ -10,7 +10,7 @@ use super::*;
 use crate::bits::mapped_mut::faults;
 use crate::bits::{Mapped, MappedMut};
 use crate::bloom::{BlockedLayout, Bloom, Builder, ClassicLayout, Layout, PartitionedLayout};
-use crate::{Blocked, Counting, OpenOptions, WhenFull};
+use crate::{Blocked, Counting, WhenFull};
 
 struct Folder(tempfile::TempDir);
 
@@ -191,13 +191,13 @@ fn after_a_power_cut_the_file_is_whole_or_says_that_it_is_not() {
                 unfinished += 1;
                 assert_eq!(refusal.kind(), ErrorKind::Dirty, "state {at}, {step}: {refusal}");
                 dirty(Blocked::map_mut(&copy));
-                let recovered = Blocked::recover_mapped(&copy, &OpenOptions::new()).unwrap();
+                let recovered = Blocked::recover_mapped(&copy).unwrap();
                 assert!(synced.iter().all(|keys| holds(&recovered, keys)), "a wrong no at {step}, state {at}");
                 assert!(recovered.is_dirty(), "until it is closed");
                 if at % 8 == 0 {
                     drop(recovered);
                     dirty(Blocked::open(&copy));
-                    let recovered = Blocked::recover_mapped(&copy, &OpenOptions::new()).unwrap();
+                    let recovered = Blocked::recover_mapped(&copy).unwrap();
                     recovered.insert_batch(&since).unwrap();
                     recovered.close().unwrap();
                     assert_eq!(Blocked::open(&copy).unwrap(), alone, "{step}, state {at}");
@@ -260,7 +260,7 @@ fn an_error_of_the_disk_at_any_step_leaves_the_mark() {
             },
             Err(refusal) => assert_eq!(refusal.kind(), ErrorKind::Dirty, "step {fails}"),
         }
-        let recovered = Bloom::<ClassicLayout, MappedMut>::recover_mapped(&path, &OpenOptions::new()).unwrap();
+        let recovered = Bloom::<ClassicLayout, MappedMut>::recover_mapped(&path).unwrap();
         assert!(holds(&recovered, &before));
         recovered.insert_batch(&since).unwrap();
         recovered.close().unwrap();
@@ -384,14 +384,14 @@ fn a_torn_mark_is_damage() {
     for at in 8..32 {
         flip(&path, at);
         assert!(Blocked::open(&path).is_err() && Blocked::map(&path).is_err(), "{at}");
-        assert!(Blocked::recover_mapped(&path, &OpenOptions::new()).is_err(), "{at}");
+        assert!(Blocked::recover_mapped(&path).is_err(), "{at}");
         fs::write(&path, &marked).unwrap();
     }
     // Everything but sums, counts and bits is still checked.
     let frame = Frame::parse_dirty(&marked, marked.len() as u64).unwrap().unwrap();
     for section in frame.sections() {
         flip(&path, section.offset as usize + section.length as usize / 2);
-        let recovered = Blocked::recover_mapped(&path, &OpenOptions::new());
+        let recovered = Blocked::recover_mapped(&path);
         let stale = matches!(section.kind, SectionType::PAYLOAD | SectionType::CHUNK_SUMS | SectionType::COUNTS);
         assert_eq!(recovered.is_ok(), stale, "{section}");
         drop(recovered);
@@ -405,7 +405,7 @@ fn one_writer_at_a_time() {
     let path = folder.path("locked");
     let filter = builder::<BlockedLayout>(1_000).create_mapped(&path).unwrap();
     refused(Blocked::map_mut(&path), ErrorKind::Io, "being written in place by another");
-    refused(Blocked::recover_mapped(&path, &OpenOptions::new()), ErrorKind::Io, "being written in place by another");
+    refused(Blocked::recover_mapped(&path), ErrorKind::Io, "being written in place by another");
     filter.insert(&1u64).unwrap();
     filter.close().unwrap();
     let second = Blocked::map_mut(&path).unwrap();
@@ -523,12 +523,12 @@ fn a_full_filter_refuses_in_place_and_after_recovery() {
     assert_eq!(refusal.kind(), ErrorKind::Full);
     let taken = filter.len();
     drop(filter);
-    let filter = Blocked::recover_mapped(&path, &OpenOptions::new()).unwrap();
+    let filter = Blocked::recover_mapped(&path).unwrap();
     assert!((filter.len() as f64 / taken as f64 - 1.0).abs() < 0.03, "{} by the bits, {taken} told", filter.len());
     assert!(holds(&filter, &keys(0, 5_000)));
     filter.close().unwrap();
     // A file that is whole is recovered by being opened.
-    let filter = Blocked::recover_mapped(&path, &OpenOptions::new()).unwrap();
+    let filter = Blocked::recover_mapped(&path).unwrap();
     assert!(!filter.is_dirty());
     filter.verify_all(|_, _| ()).unwrap();
 }
