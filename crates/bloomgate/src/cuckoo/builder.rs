@@ -39,7 +39,7 @@ impl CuckooBuilder {
         self
     }
 
-    /// The explicit shape: 2 to 56 bits a fingerprint. With [`buckets`](Self::buckets).
+    /// The explicit shape: 4 to 56 bits a fingerprint (with fewer no number of keys can be promised room). With [`buckets`](Self::buckets).
     #[must_use]
     pub fn fingerprint_bits(mut self, bits: u32) -> Self {
         self.fingerprint_bits = Some(bits);
