@@ -22,6 +22,8 @@ use crate::screen::{self, WARN, paint};
 
 /// The first stage of a chain when nothing is known: what a hash set would have done for.
 const FIRST_STAGE: u64 = 10_000;
+/// The rate when none is asked for.
+const USUAL_RATE: f64 = 0.01;
 /// Digests inserted at once from memory: enough to hide the cost of the call.
 const BATCH: usize = 8192;
 
@@ -56,8 +58,9 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// False positives to promise: the share of absent keys that get a "maybe"
-    #[arg(long, value_name = "P", value_parser = number::rate, default_value = "0.01", allow_negative_numbers = true)]
-    rate: f64,
+    /// [default: 0.01; rediscuckoo has a rate of its own]
+    #[arg(long, value_name = "P", value_parser = number::rate, allow_negative_numbers = true)]
+    rate: Option<f64>,
     /// How many different keys there will be, such as 10M; counted when not given
     #[arg(long, value_name = "N", value_parser = number::count, allow_negative_numbers = true)]
     items: Option<u64>,
@@ -183,6 +186,10 @@ impl Args {
     /// The kind that is built: that of the form, if one was named.
     fn kind(&self) -> Kind {
         self.form.map_or(self.kind, Form::kind)
+    }
+
+    fn rate(&self) -> f64 {
+        self.rate.unwrap_or(USUAL_RATE)
     }
 }
 
@@ -313,8 +320,8 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     // Kinds that can remove count a key as often as it comes, so they need room for every time.
     let items = if args.kind().takes_removals() { digests.len() as u64 } else { different };
     let filter = match args.kind() {
-        Kind::Fuse => Fuse::builder().rate(args.rate).contract(contract).build_from_digests(&digests)?.into(),
-        Kind::Ribbon => Ribbon::builder().rate(args.rate).contract(contract).build_from_digests(&digests)?.into(),
+        Kind::Fuse => Fuse::builder().rate(args.rate()).contract(contract).build_from_digests(&digests)?.into(),
+        Kind::Ribbon => Ribbon::builder().rate(args.rate()).contract(contract).build_from_digests(&digests)?.into(),
         _ => {
             let mut filter = empty(args, items, contract)?;
             for batch in digests.chunks(BATCH) {
@@ -338,7 +345,7 @@ fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failu
         ($filter:ident) => {
             $filter::builder()
                 .items(items)
-                .rate(args.rate)
+                .rate(args.rate())
                 .headroom(args.headroom)
                 .when_full(when_full)
                 .contract(contract)
@@ -357,7 +364,12 @@ fn empty(args: &Args, items: u64, contract: Contract) -> Result<AnyFilter, Failu
         Kind::Quotient => build!(Quotient),
         Kind::BfV1 => build!(BfV1),
         Kind::RedisBloom => build!(RedisBloom),
-        Kind::RedisCuckoo => build!(RedisCuckoo),
+        // Eight bits a fingerprint keep what they keep, which is held only against a rate that somebody asked for.
+        Kind::RedisCuckoo => {
+            let builder = RedisCuckoo::builder().items(items).headroom(args.headroom).when_full(when_full);
+            let builder = args.rate.into_iter().fold(builder, |builder, rate| builder.rate(rate));
+            builder.contract(contract).build()?.into()
+        }
         Kind::Guava => build!(Guava),
         Kind::Parquet => build!(Parquet),
         kind @ (Kind::Rotating | Kind::Stable) => {
@@ -379,12 +391,13 @@ fn insert(filter: &mut AnyFilter, keys: &Keys<'_>) -> Result<(), Failure> {
         filter.insert_digests(&digests)
     };
     inserted.map(|_| ()).map_err(|error| match error.kind() {
-        bloomgate::ErrorKind::Full => Failure::Message(format!(
-            "at or after {}: there are more keys than the {} that the filter is for, and --when-full refuse was given: \
-             give a larger --items or --headroom",
+        bloomgate::ErrorKind::Full if filter.when_full() == WhenFull::Refuse => Failure::Message(format!(
+            "at or after {}: there are more keys than the {} that the filter is for, and it refuses them: give a larger \
+             --items or --headroom",
             keys.place(0),
             number::grouped(filter.capacity())
         )),
+        bloomgate::ErrorKind::Full => Failure::Message(format!("at or after {}: {error}", keys.place(0))),
         _ => error.into(),
     })
 }
@@ -470,10 +483,11 @@ fn warn(args: &Args, filter: &AnyFilter) {
     let over = filter.len() > filter.capacity() && filter.expected_rate() > filter.promised_rate() * 1.001;
     if over {
         screen::tell(format_args!(
-            "{} it was made for {} and holds more: the rate is above the promise; build again with a larger \
-             --items, or with --kind scalable",
+            "{} it was made for {} and holds more: the rate is above the promise; build again with a larger --items, or \
+             with {}",
             paint(WARN, "warning:"),
-            number::counted(filter.capacity(), "key")
+            number::counted(filter.capacity(), "key"),
+            if filter.kind() == Kind::Scalable { "--when-full grow" } else { "--kind scalable" }
         ));
     }
     if args.compress && !file::pays(filter) {
