@@ -79,6 +79,16 @@ impl CuckooBuilder {
                 ));
             }
         };
+        if shape.capacity() == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!(
+                    "{} buckets with fingerprints of {} bits can promise room to no key: 16 buckets and 4 bits are the least",
+                    shape.buckets(),
+                    shape.fingerprint_bits()
+                ),
+            ));
+        }
         let kept = shape.expected_rate(limit(capacity).min(shape.slots()));
         let by_rate =
             asked.or((self.buckets.is_none() && (wish.bits.is_none() || items.is_none())).then_some(DEFAULT_RATE));
