@@ -432,6 +432,7 @@ fn insert(filter: &mut AnyFilter, keys: &Keys<'_>) -> Result<(), Failure> {
             number::grouped(filter.capacity()),
             if filter.kind().takes_removals() { " (a key that comes again takes a place again)" } else { "" }
         )),
+        bloomgate::ErrorKind::Full => Failure::Message(format!("at or after {}: {error}", keys.place(0))),
         _ => error.into(),
     })
 }
@@ -517,10 +518,11 @@ fn warn(args: &Args, filter: &AnyFilter) {
     let over = filter.len() > filter.capacity() && filter.expected_rate() > filter.promised_rate() * 1.001;
     if over {
         screen::tell(format_args!(
-            "{} it was made for {} and holds more: the rate is above the promise; build again with a larger \
-             --items, or with --kind scalable",
+            "{} it was made for {} and holds more: the rate is above the promise; build again with a larger --items, or \
+             with {}",
             paint(WARN, "warning:"),
-            number::counted(filter.capacity(), "key")
+            number::counted(filter.capacity(), "key"),
+            if filter.kind() == Kind::Scalable { "--when-full grow" } else { "--kind scalable" }
         ));
     }
     if args.compress && !file::pays(filter) {

@@ -120,6 +120,7 @@ fn an_empty_input_is_an_empty_set() {
 fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
     let scene = Scene::new();
     scene.write("good.txt", lines("k", 100)).write("bad.txt", "1\n2\nthree\n").write("long.txt", vec![b'x'; 17 << 20]);
+    scene.write("many.txt", lines("k", 1_000));
     scene.run("build -q -o f.bloom good.txt").code(0);
     let before = scene.read("f.bloom");
     std::fs::create_dir(scene.path("folder")).unwrap();
@@ -130,6 +131,8 @@ fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
         ("--keys u64 bad.txt", &["bad.txt:3:", "three", "decimal"]),
         ("long.txt", &["long.txt:1:", "16,777,216", "--null"]),
         ("--when-full refuse --items 50 good.txt", &["at or after good.txt:1:", "50", "--headroom"]),
+        ("--kind cuckoo --items 50 good.txt", &["at or after good.txt:1:", "50", "refuses them", "--items"]),
+        ("--kind quotient --items 1 many.txt", &["at or after many.txt:1:", "no slot", "build a larger one"]),
         ("--when-full grow good.txt", &["cannot grow", "Scalable"]),
         ("--hash siphash13 good.txt", &["secret new"]),
         ("--secret-file missing.key good.txt", &["missing.key"]),
@@ -150,7 +153,7 @@ fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
         "byte 5 is 0xff",
         "--keys bytes",
     ]);
-    assert_eq!(scene.files(), ["bad.txt", "f.bloom", "folder", "good.txt", "long.txt"]);
+    assert_eq!(scene.files(), ["bad.txt", "f.bloom", "folder", "good.txt", "long.txt", "many.txt"]);
 }
 
 #[test]

@@ -38,6 +38,17 @@ fn what_is_built_in_a_form_is_recognised_or_named() {
     }
 }
 
+/// Its fingerprints have eight bits: only a rate that somebody asked for is held against them.
+#[test]
+fn rediscuckoo_needs_no_rate() {
+    let scene = Scene::new();
+    let keys = lines("k", 1_000);
+    scene.write("keys.txt", &keys);
+    scene.run("build -q -o f --as rediscuckoo keys.txt").code(0);
+    assert!(scene.run("check f -f keys.txt").code(0).out() == keys);
+    scene.run("build -o f --as rediscuckoo --rate 0.01 keys.txt").refused(&["0.016", "0.01"]);
+}
+
 #[test]
 fn what_guava_wrote_is_answered_as_guava_does() {
     let scene = Scene::new();

@@ -39,7 +39,7 @@ impl CuckooBuilder {
         self
     }
 
-    /// The explicit shape: 2 to 56 bits a fingerprint. With [`buckets`](Self::buckets).
+    /// The explicit shape: 4 to 56 bits a fingerprint (with fewer no number of keys can be promised room). With [`buckets`](Self::buckets).
     #[must_use]
     pub fn fingerprint_bits(mut self, bits: u32) -> Self {
         self.fingerprint_bits = Some(bits);
@@ -79,6 +79,16 @@ impl CuckooBuilder {
                 ));
             }
         };
+        if shape.capacity() == 0 {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!(
+                    "{} buckets with fingerprints of {} bits can promise room to no key: 16 buckets and 4 bits are the least",
+                    shape.buckets(),
+                    shape.fingerprint_bits()
+                ),
+            ));
+        }
         let kept = shape.expected_rate(limit(capacity).min(shape.slots()));
         let by_rate =
             asked.or((self.buckets.is_none() && (wish.bits.is_none() || items.is_none())).then_some(DEFAULT_RATE));

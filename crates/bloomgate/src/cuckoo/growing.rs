@@ -283,9 +283,26 @@ impl<S: Store> GrowingCuckoo<S> {
         if at >= MAX_STAGES || (at > 0 && self.promise.when_full != WhenFull::Grow) {
             return Err(full(Kind::GrowingCuckoo, self.capacity()));
         }
+        if at > 0 && self.len() < self.capacity() / 4 {
+            return Err(crowded(self.len(), self.capacity()));
+        }
         let (shape, promise) = self.growth.stage(self.promise.rate, at)?;
         Cuckoo::empty(shape, self.contract.clone(), promise)
     }
+}
+
+/// The refusal of a key that finds no room in a chain that is almost empty: the keys have the same two buckets in every
+/// stage, and no number of stages helps against those. By chance that does not happen.
+#[cold]
+fn crowded(len: u64, capacity: u64) -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!(
+            "the growing-cuckoo filter has no slot for this key, though it holds only {len} of {capacity} keys, and does \
+             not grow for it: the keys crowd in a few buckets; nothing was changed. Hash under a secret the keys that \
+             strangers choose"
+        ),
+    )
 }
 
 /// Hashes up to a batch of keys; when one is refused, the digests of those before it come with the refusal.

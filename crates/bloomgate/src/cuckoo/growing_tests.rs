@@ -19,6 +19,32 @@ fn chain(first: u64, rate: f64) -> GrowingCuckoo {
     GrowingCuckoo::builder().items(first).rate(rate).build().unwrap()
 }
 
+/// Keys that a stranger chose to have the same two buckets: 186 of them made a chain of 19 stages and 12 GB.
+#[test]
+fn keys_that_crowd_do_not_make_it_grow() {
+    let crowd = |fp: u64, copy: u64| Digest::new(12_345, 1 << 62 | fp << 50 | copy);
+    let (mut alone, shared) = (chain(10_000, 0.01), chain(10_000, 0.01).into_shared().unwrap());
+    let mut taken = Vec::new();
+    for (fp, copy) in (0..3).flat_map(|copy| (0..64).map(move |fp| (fp, copy))) {
+        let inserted = alone.insert_digest(crowd(fp, copy));
+        assert_eq!(inserted.is_ok(), shared.insert_digest(crowd(fp, copy)).is_ok());
+        match inserted {
+            Ok(_) => taken.push(crowd(fp, copy)),
+            Err(refused) => {
+                assert_eq!(refused.kind(), ErrorKind::Full);
+                assert!(refused.to_string().contains("secret"), "{refused}");
+            }
+        }
+    }
+    assert!(alone.stages() == 1 && shared.stages() == 1, "{alone:?}");
+    assert!(taken.len() >= 8 && taken.iter().all(|&key| alone.contains_digest(key) && shared.contains_digest(key)));
+    // Others still find room, and make it grow when there are enough of them.
+    let mut dice = Dice(1);
+    let others: Vec<Digest> = (0..20_000).map(|_| digest(&mut dice)).collect();
+    alone.insert_digests(&others).unwrap();
+    assert_eq!(alone.stages(), 2);
+}
+
 #[test]
 fn the_rate_is_kept_over_all_stages() {
     for (first, rate, keys, growth) in [(100, 0.01, 60_000, 2.0), (1_000, 0.001, 200_000, 4.0), (10, 0.05, 5_000, 2.0)]

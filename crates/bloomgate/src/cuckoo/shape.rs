@@ -68,10 +68,10 @@ impl CuckooShape {
         cuckoo::rate(self.buckets, self.fingerprint_bits, items)
     }
 
-    /// How many keys always find room.
+    /// How many keys always find room; 0 where none can be promised (fewer than 16 buckets, or than 4 bits).
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        cuckoo::capacity_of(self.buckets)
+        cuckoo::room(self.buckets, self.fingerprint_bits)
     }
 
     /// How many keys always find room and keep the rate.

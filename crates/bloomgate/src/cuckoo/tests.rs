@@ -347,6 +347,22 @@ fn any_words_are_survived() {
     }
 }
 
+/// Narrow fingerprints lead from a bucket to few others: what is promised to find room must do so with them too.
+#[test]
+fn the_narrowest_explicit_shapes_take_what_they_promise() {
+    let mut dice = Dice(44);
+    for (buckets, tables) in [(64, 200), (4096, 4), (1 << 16, 1)] {
+        for bits in 4..=6 {
+            for _ in 0..tables {
+                let mut filter = Cuckoo::builder().buckets(buckets).fingerprint_bits(bits).build().unwrap();
+                for key in 0..filter.capacity() {
+                    assert!(filter.insert_digest(digest(&mut dice)).is_ok(), "{buckets} of {bits} bits at {key}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn builders_keep_or_refuse() {
     let refusal = |built: crate::Result<Cuckoo>| built.map(|_| ()).unwrap_err();
@@ -362,6 +378,8 @@ fn builders_keep_or_refuse() {
         with().buckets(64).fingerprint_bits(10).items(250).build(),
         with().buckets(64).fingerprint_bits(10).items(100).rate(0.001).build(),
         with().buckets(4).fingerprint_bits(10).build(),
+        with().buckets(4096).fingerprint_bits(2).build(),
+        with().buckets(4096).fingerprint_bits(3).items(14_000).build(),
         with().items(1 << 41).build(),
     ] {
         assert_eq!(refusal(built).kind(), ErrorKind::InvalidParameter);

@@ -292,7 +292,10 @@ impl sealed::Shape for RedisBloomShape {
                 && per_entry > 0.0
                 && per_entry <= MOST_PER_ENTRY
                 && f64::from(hashes) == (LN_2 * per_entry).ceil();
-            if !sized || !rated || capacity == 0 || items > capacity || !link_fits(&link) {
+            // However RedisBloom sizes a link, its keys have their bits each. One that claims to hold more would make the
+            // next link larger than anything in the dump; a word is what rounding can take.
+            let held = capacity as f64 * per_entry <= bits as f64 + 64.0;
+            if !sized || !rated || capacity == 0 || items > capacity || !held || !link_fits(&link) {
                 return Err(corrupt(kind, format_args!("link {at} of {count} contradicts itself: {link:?}")));
             }
             start = link.end();

@@ -1,7 +1,7 @@
 //! A file that is there whole or not at all: written beside, synced, renamed, the directory synced.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +13,11 @@ use crate::error::{Error, ErrorKind, Result};
 /// The bytes go to `.NAME.tmp.PID.N` in the same directory, which is synced and renamed over `path`;
 /// then the directory is synced. After an error the temporary file is removed; after a power cut it may
 /// stay behind and can be deleted. A symbolic link is followed; a file that exists keeps its permissions;
-/// what exists and is not a plain file (a device, a pipe) is refused, because a rename would replace it.
+/// what exists and is not a plain file (a device, a pipe) is refused, because a rename would replace it; and so is a
+/// filter that is being written in place, whose writer would go on with a file that nobody can open any more.
 pub fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<T>) -> Result<T> {
     let path = &resolve(path)?;
+    refuse_written_in_place(path)?;
     let (mut temporary, file) = Temporary::create_beside(path)?;
     if let Ok(existing) = fs::metadata(path) {
         let kept = file.set_permissions(existing.permissions());
@@ -27,11 +29,28 @@ pub fn write_atomically<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> Re
     let value = write(&mut out)?;
     let synced = out.into_inner().map_err(|e| e.into_error()).and_then(|file| file.sync_all());
     synced.map_err(|e| Error::io(format!("writing {}", temporary.0.display()), e))?;
+    refuse_written_in_place(path)?;
     fs::rename(&temporary.0, path)
         .map_err(|e| Error::io(format!("renaming {} to {}", temporary.0.display(), path.display()), e))?;
     temporary.0 = PathBuf::new();
     sync_directory(directory(path))?;
     Ok(value)
+}
+
+/// Refuses a file that somebody has locked to write it in place. One that cannot be read or locked is replaced: its
+/// directory decides about that.
+fn refuse_written_in_place(path: &Path) -> Result<()> {
+    if let Ok(existing) = File::open(path)
+        && let Err(TryLockError::WouldBlock) = existing.try_lock_shared()
+    {
+        let doing = format!(
+            "{} is being written in place, and what is inserted after it was replaced would be lost: close it first, or \
+             write to another file",
+            path.display()
+        );
+        return Err(Error::io(doing, io::ErrorKind::WouldBlock.into()));
+    }
+    Ok(())
 }
 
 /// The file that a path stands for, if it can be replaced.

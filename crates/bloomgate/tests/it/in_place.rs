@@ -96,3 +96,32 @@ fn who_is_killed_leaves_a_mark_and_every_key_it_acknowledged() {
     }
     assert!(unfinished >= 4, "only {unfinished} of 8 were met at work");
 }
+
+/// A file that is replaced while it is written in place would go on as one that nobody can open, and what is inserted
+/// into it then would be lost without a word.
+#[test]
+fn a_file_that_is_written_in_place_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("seen.bloom");
+    let seen = Blocked::builder().keys::<u64>().items(10_000).create_mapped(&path).unwrap();
+    seen.insert(&1u64).unwrap();
+    seen.sync().unwrap();
+    let old = fs::read(&path).unwrap();
+    let (delta, new) = {
+        let mut newer = Blocked::from_bytes(&old).unwrap();
+        newer.insert(&2u64).unwrap();
+        let new = newer.to_bytes().unwrap();
+        (bloomgate::format::delta::Delta::between(&old, &new).unwrap(), new)
+    };
+    assert!(seen.save(&path).unwrap_err().to_string().contains("written in place"));
+    assert!(Blocked::from_bytes(&new).unwrap().save(&path).is_err());
+    assert!(delta.apply_to_file(&path).is_err());
+    seen.insert(&3u64).unwrap();
+    seen.close().unwrap();
+    assert!(Blocked::open(&path).unwrap().contains(&3u64).unwrap());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    // Closed, it is a file like any other; and readers do not stand in the way.
+    let reader = Blocked::map(&path).unwrap();
+    Blocked::from_bytes(&new).unwrap().save(&path).unwrap();
+    assert!(reader.contains(&3u64).unwrap());
+}

@@ -232,22 +232,22 @@ fn chunks_that_do_not_follow_one_another_are_refused() {
     assert!(RedisBloom::from_chunks([]).is_err());
 }
 
-/// Links that say they hold nearly 2^64 keys, and a last one that is full: growing adds to that sum.
+/// A link that claims more keys than its bits can be for would make the first insert open one of any size: 113 bytes
+/// once made 13 GB.
 #[test]
-fn capacities_that_add_up_to_more_than_all_numbers_do_no_harm() {
-    let mut filter = RedisBloom::builder().items(1).build().unwrap();
-    filter.insert_digests(&digests(1, 2)).unwrap();
-    let mut chunks = filter.to_chunks().unwrap();
-    let header = &mut chunks[0].1;
-    header[20 + 44..20 + 52].copy_from_slice(&(u64::MAX - 3).to_le_bytes());
-    let last = 20 + 53;
-    header[last + 44..last + 52].copy_from_slice(&1u64.to_le_bytes());
-    let mut hostile = RedisBloom::from_chunks(borrowed(&chunks)).unwrap();
-    assert_eq!(hostile.capacity(), u64::MAX - 2);
-    for digest in digests(2, 20) {
-        hostile.insert_digest(digest).unwrap();
-        assert!(hostile.contains_digest(digest));
+fn a_link_does_not_claim_more_keys_than_it_has_bits_for() {
+    let made = RedisBloom::builder().items(4).rate(0.01).build().unwrap();
+    let good = made.to_dump().unwrap();
+    // The chunk's frame (16), the chain (20), then the link: keys at 16 and capacity at 44 of it.
+    let claiming = |capacity: u64| {
+        let mut dump = good.clone();
+        for at in [16, 36 + 16, 36 + 44] {
+            dump[at..at + 8].copy_from_slice(&capacity.to_le_bytes());
+        }
+        RedisBloom::from_dump(&dump)
+    };
+    assert!(claiming(4).unwrap().insert("one more").unwrap());
+    for capacity in [100, 1 << 20, 1 << 30, 1 << 33, 1 << 40, u64::MAX] {
+        assert_eq!(claiming(capacity).unwrap_err().kind(), ErrorKind::Corrupt, "{capacity}");
     }
-    assert_eq!((hostile.capacity(), hostile.len()), (u64::MAX, 22));
-    assert!((0.0..=1.0).contains(&hostile.promised_rate()));
 }
