@@ -432,7 +432,6 @@ fn insert(filter: &mut AnyFilter, keys: &Keys<'_>) -> Result<(), Failure> {
             number::grouped(filter.capacity()),
             if filter.kind().takes_removals() { " (a key that comes again takes a place again)" } else { "" }
         )),
-        bloomgate::ErrorKind::Full => Failure::Message(format!("at or after {}: {error}", keys.place(0))),
         _ => error.into(),
     })
 }

@@ -22,8 +22,8 @@ use std::f64::consts::LN_2;
 
 use super::Foreign;
 use super::shape::{
-    Shape, append_bytes, check_length, contract_of, corrupt, fixed_size, half_full, items_of, not_the_form, plain_rate,
-    promise_of, put_bytes, sealed, shape_numbers,
+    Shape, append_bytes, check_length, contract_of, corrupt, fixed_size, half_full, items_of, not_the_form, promise_of,
+    put_bytes, sealed, shape_numbers, striding_rate,
 };
 use crate::arch::words::ReadWords;
 use crate::bits::{Owned, Store};
@@ -167,7 +167,7 @@ impl sealed::Shape for BfV1Shape {
     }
 
     fn expected_rate(&self, items: u64) -> f64 {
-        plain_rate(self.bits.into(), self.hashes.into(), items)
+        striding_rate(self.bits.into(), self.hashes.into(), items, false)
     }
 
     fn estimated_rate<W: ReadWords>(&self, words: W) -> f64 {

@@ -34,8 +34,8 @@ use std::fmt;
 
 use super::Foreign;
 use super::shape::{
-    Shape, check_length, contract_of, corrupt, fixed_size, half_full, items_of, not_the_form, plain_rate, promise_of,
-    sealed, shape_numbers,
+    Shape, check_length, contract_of, corrupt, fixed_size, half_full, items_of, not_the_form, promise_of, sealed,
+    shape_numbers, striding_rate,
 };
 use crate::arch::words::ReadWords;
 use crate::bits::{Owned, Store};
@@ -203,7 +203,7 @@ impl sealed::Shape for GuavaShape {
     }
 
     fn expected_rate(&self, items: u64) -> f64 {
-        plain_rate(self.reach(), self.hashes.into(), items)
+        striding_rate(self.reach(), self.hashes.into(), items, true)
     }
 
     fn estimated_rate<W: ReadWords>(&self, words: W) -> f64 {

@@ -24,7 +24,7 @@
 //! | 1 million | 1.4 MB | 1.2 MB | 2.0 MB |
 
 use super::shape::{
-    Shape, contract_of, corrupt, not_the_form, plain_rate, promise_of, sealed, set_bits, shape_numbers, textbook,
+    Shape, contract_of, corrupt, not_the_form, promise_of, sealed, set_bits, shape_numbers, striding_rate, textbook,
 };
 use super::{Foreign, chunks};
 use crate::arch::words::ReadWords;
@@ -211,13 +211,16 @@ impl RedisBloomShape {
     /// The links' rates with the keys shared out: each takes its capacity before the next is opened.
     fn rates(&self, items: u64) -> f64 {
         // The exact rate takes up to a millisecond a link: for the few links of chains that are used, not for thousands.
-        let rate = if self.links.len() <= 64 { plain_rate } else { textbook };
         let mut left = items;
         let last = self.links.len() - 1;
         chain_rate(self.links.iter().enumerate().map(|(i, link)| {
             let here = if i == last { left } else { left.min(link.capacity) };
             left -= here;
-            rate(link.bits, link.hashes, here)
+            if self.links.len() <= 64 {
+                striding_rate(link.bits, link.hashes, here, true)
+            } else {
+                textbook(link.bits, link.hashes, here)
+            }
         }))
     }
 }

@@ -260,6 +260,43 @@ pub(super) fn plain_rate(bits: u64, hashes: u32, items: u64) -> f64 {
     if hashes <= 64 { crate::math::classic::rate(bits, hashes, items) } else { textbook(bits, hashes, items) }
 }
 
+/// The rate of probes in equal strides (`start + i · stride`, modulo the bits), as these forms have them: that of
+/// independent probes, and what equal strides add in small arrays (they vanish as the array grows: Kirsch and
+/// Mitzenmacher, "Less hashing, same performance", 2008).
+///
+/// - A stride that goes around in few steps visits few bits: `q` of them for `phi(q)` strides of all, if `q` divides
+///   the bits. Only where nothing else wraps: sums that wrap at 2^64 before they are reduced (RedisBloom, Guava) break
+///   the circle.
+/// - A stranger whose start and stride are those of a key, forwards, backwards or a few steps off, shares a run of
+///   bits with it.
+///
+/// BFv1 with 1,000 keys at 1e-4 measures 1.42e-4, where independent probes would have 1.00e-4.
+pub(super) fn striding_rate(bits: u64, hashes: u32, items: u64, wraps: bool) -> f64 {
+    let independent = plain_rate(bits, hashes, items);
+    if items == 0 || bits <= 1 {
+        return independent;
+    }
+    let (m, n) = (bits as f64, items as f64);
+    let fill = -(n * f64::from(hashes) * (-1.0 / m).ln_1p()).exp_m1();
+    let few: f64 = (1..u64::from(hashes).min(64))
+        .filter(|&steps| !wraps && bits.is_multiple_of(steps))
+        .map(|steps| strides_of(steps) as f64 / m * fill.powi(steps as i32))
+        .sum();
+    let steps_off: f64 = (1..hashes.min(64)).map(|steps| fill.powi(steps as i32)).sum();
+    (independent + few + 2.0 * n / (m * m) * (1.0 + 2.0 * steps_off)).min(1.0)
+}
+
+/// How many strides go around in so many steps: the numbers up to it that share no divisor with it.
+fn strides_of(steps: u64) -> usize {
+    let common = |mut a: u64, mut b: u64| {
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a
+    };
+    (1..=steps).filter(|&number| common(number, steps) == 1).count()
+}
+
 /// The keys at which half the bits are set: what a form that does not say was probably made for.
 pub(super) fn half_full(bits: u64, hashes: u32) -> u64 {
     ((bits as f64 * std::f64::consts::LN_2 / f64::from(hashes)) as u64).max(1)

@@ -440,3 +440,36 @@ fn only_forms_that_name_themselves_are_detected() {
     dump.pop();
     assert_eq!(detect(&dump), None);
 }
+
+/// Equal strides show in small arrays: what is expected is what is measured, over many filters, or a little more (the
+/// parts that strides add are summed as if they never fell together).
+#[test]
+fn small_forms_have_the_rate_that_they_say() {
+    fn measured<F: Shape>(make: impl Fn() -> Foreign<F>, keys: u64) -> (f64, f64) {
+        let (mut maybe, mut probes, mut expected) = (0u64, 0u64, 0.0);
+        for filter in 0..40u64 {
+            let mut form = make();
+            form.insert_all((0..keys).map(|key| format!("{filter} {key}"))).unwrap();
+            let strangers: Vec<String> = (0..25_000).map(|key| format!("no {filter} {key}")).collect();
+            let mut answers = vec![false; strangers.len()];
+            form.contains_batch(&strangers, &mut answers).unwrap();
+            maybe += answers.iter().filter(|&&answer| answer).count() as u64;
+            probes += 25_000;
+            expected = form.expected_rate_at(keys);
+        }
+        (maybe as f64 / probes as f64, expected)
+    }
+    // A million probes: 10,000 hits tell the rate to 1 %, and 40 filters differ by 1 % more.
+    for (items, rate) in [(100, 0.01), (300, 0.01), (1_000, 0.01)] {
+        let (seen, expected) = measured(|| BfV1::builder().items(items).rate(rate).build().unwrap(), items);
+        assert!(
+            (-0.07..0.04).contains(&(seen / expected - 1.0)),
+            "BFv1, {items}: {seen} measured, {expected} expected"
+        );
+        let (seen, expected) = measured(|| Guava::builder().items(items).rate(rate).build().unwrap(), items);
+        assert!((seen / expected - 1.0).abs() < 0.05, "Guava, {items}: {seen}, {expected}");
+        let redis = || RedisBloom::builder().items(items).rate(rate).nonscaling().build().unwrap();
+        let (seen, expected) = measured(redis, items);
+        assert!((seen / expected - 1.0).abs() < 0.07, "RedisBloom, {items}: {seen}, {expected}");
+    }
+}
