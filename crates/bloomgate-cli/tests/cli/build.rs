@@ -132,7 +132,10 @@ fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
         ("long.txt", &["long.txt:1:", "16,777,216", "--null"]),
         ("--when-full refuse --items 50 good.txt", &["at or after good.txt:1:", "50", "--headroom"]),
         ("--kind cuckoo --items 50 good.txt", &["at or after good.txt:1:", "50", "no room for more keys", "--items"]),
-        ("--kind quotient --items 1 many.txt", &["at or after many.txt:1:", "no room for more keys", "give a larger --items"]),
+        (
+            "--kind quotient --items 1 many.txt",
+            &["at or after many.txt:1:", "no room for more keys", "give a larger --items"],
+        ),
         ("--when-full grow good.txt", &["cannot grow", "Scalable"]),
         ("--hash siphash13 good.txt", &["secret new"]),
         ("--secret-file missing.key good.txt", &["missing.key"]),

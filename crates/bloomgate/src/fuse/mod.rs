@@ -23,7 +23,7 @@
 //! - **The same set gives the same bytes**, in any order, with any repetitions, on any number of threads.
 //! - **Building** takes, beside the keys and with the filter itself, 36 bytes a key up to 4 million keys and 27 at 10
 //!   million on two threads ([`math::fuse::build_bytes`](crate::math::fuse::build_bytes));
-//!   [`FuseBuilder::memory`] sets a limit.
+//!   [`FuseBuilder::build_memory`] sets a limit.
 //!
 //! ```
 //! use bloomgate::fuse::Fuse;
