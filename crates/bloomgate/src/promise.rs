@@ -161,7 +161,6 @@ macro_rules! wish_setters {
         }
     };
 }
-#[allow(unused_imports)] // by name, from every family's builder
 pub(crate) use wish_setters;
 
 /// What every filter says of its promise, from fields of these names.
@@ -193,6 +192,56 @@ macro_rules! kept {
         #[must_use]
         pub fn promised_rate(&self) -> f64 {
             self.promise.rate
+        }
+    };
+    (@built_once) => {
+        /// How many different keys the set has, exactly.
+        #[must_use]
+        pub fn len(&self) -> u64 {
+            self.len
+        }
+
+        /// How many keys the filter was made for: those it has.
+        #[must_use]
+        pub fn capacity(&self) -> u64 {
+            self.len
+        }
+
+        /// How many more keys fit: none.
+        #[must_use]
+        pub fn remaining(&self) -> u64 {
+            0
+        }
+
+        /// Whether the filter holds what it was made for: always.
+        #[must_use]
+        pub fn is_full(&self) -> bool {
+            true
+        }
+
+        /// What an insert would do: there is none.
+        #[must_use]
+        pub fn when_full(&self) -> $crate::promise::WhenFull {
+            $crate::promise::WhenFull::Refuse
+        }
+
+        /// The exact expected rate: 2 to the minus bits that a key must match, at most what was asked for; 0 for no keys.
+        #[must_use]
+        pub fn expected_rate(&self) -> f64 {
+            self.shape.expected_rate(self.len)
+        }
+
+        /// The same: what the bits hold does not change it.
+        #[must_use]
+        pub fn estimated_rate(&self) -> f64 {
+            self.expected_rate()
+        }
+
+        /// How many different keys the set has: known exactly, so the interval is one number.
+        #[must_use]
+        pub fn approximate_count(&self) -> $crate::math::estimate::Estimate {
+            let keys = self.len as f64;
+            $crate::math::estimate::Estimate { value: keys, low: keys, high: Some(keys) }
         }
     };
     (@is_empty) => {

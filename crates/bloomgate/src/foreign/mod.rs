@@ -14,7 +14,8 @@
 //! | Parquet split block | [`Parquet`] | `xxh64` | no | no | 2,097,170 bytes (a power of two) |
 //!
 //! A form that does not name the type of its keys leaves that to whoever reads it: [`Guava::from_foreign`] and
-//! [`Parquet::from_foreign`] take an [`Encoding`], and with the wrong one every answer is "no". The others hash bytes.
+//! [`Parquet::from_foreign`] take an [`Encoding`](crate::Encoding), and with the wrong one every answer is "no". The
+//! others hash bytes.
 //!
 //! Every decoder is strict: lengths are checked against each other and against the input before anything is allocated,
 //! and no bytes make it panic.
@@ -39,6 +40,3 @@ pub use parquet::{Parquet, ParquetBuilder, ParquetShape};
 pub use redis_bloom::{Link, RedisBloom, RedisBloomBuilder, RedisBloomShape};
 pub use redis_cuckoo::{RedisCuckoo, RedisCuckooBuilder, RedisCuckooShape};
 pub use shape::Shape;
-
-#[allow(unused_imports)] // in the text above
-use crate::key::Encoding;

@@ -103,7 +103,6 @@ macro_rules! shape_numbers {
             }
 
             /// The bits of the last word that are always zero.
-            #[allow(dead_code)] // for the file reader
             pub(crate) fn spare(&self) -> u64 {
                 $crate::foreign::shape::sealed::Shape::spare(self)
             }

@@ -7,7 +7,7 @@ use super::shape::sealed;
 use super::*;
 use crate::error::{ErrorKind, Result};
 use crate::hash::{Contract, Digest, Secret};
-use crate::key::Key;
+use crate::key::{Encoding, Key};
 use crate::kind::{Guarantee, Kind};
 use crate::math::dice::Dice;
 use crate::math::estimate::{told_new, within};

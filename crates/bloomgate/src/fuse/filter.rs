@@ -12,8 +12,7 @@ use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
-use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull, kept};
+use crate::promise::{Promise, kept};
 
 /// A binary fuse filter: built once from a whole set, then only asked. See [the module](super).
 ///
@@ -147,7 +146,7 @@ impl<S: Store> Fuse<S> {
         Kind::Fuse.guarantee()
     }
 
-    kept!(contract, promise, promised_rate, is_empty);
+    kept!(contract, promise, promised_rate, is_empty, built_once);
 
     /// Its cells, and the seed by which they were solved.
     #[must_use]
@@ -183,59 +182,10 @@ impl<S: Store> Fuse<S> {
         self.store.huge_bytes()
     }
 
-    /// How many different keys the set has: exactly (two digests that agree in their first 64 bits count as one).
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// How many keys the filter was made for: those it has.
-    #[must_use]
-    pub fn capacity(&self) -> u64 {
-        self.len
-    }
-
-    /// How many more keys fit: none.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        0
-    }
-
-    /// Whether the filter holds what it was made for: always.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        true
-    }
-
-    /// What an insert would do: there is none.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        WhenFull::Refuse
-    }
-
-    /// The exact expected rate: 2 to the minus bits of a fingerprint, at most what was asked for; 0 for the empty set.
-    #[must_use]
-    pub fn expected_rate(&self) -> f64 {
-        self.shape.expected_rate(self.len)
-    }
-
-    /// The same: what the cells hold does not change it.
-    #[must_use]
-    pub fn estimated_rate(&self) -> f64 {
-        self.expected_rate()
-    }
-
     /// The share of cells that were needed: one a key, 0.88 of all from a million keys on.
     #[must_use]
     pub fn fill_ratio(&self) -> f64 {
         self.len as f64 / self.shape.cells().max(1) as f64
-    }
-
-    /// How many different keys the set has: known exactly, so the interval is one number.
-    #[must_use]
-    pub fn approximate_count(&self) -> Estimate {
-        let len = self.len as f64;
-        Estimate { value: len, low: len, high: Some(len) }
     }
 }
 

@@ -12,8 +12,7 @@ use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
 use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
-use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull, kept};
+use crate::promise::{Promise, kept};
 
 /// A filter of a set that never changes, within 1 % of the least size there is.
 ///
@@ -162,7 +161,7 @@ impl<S: Store> Ribbon<S> {
         Kind::Ribbon.guarantee()
     }
 
-    kept!(contract, promise, promised_rate, is_empty);
+    kept!(contract, promise, promised_rate, is_empty, built_once);
 
     /// The numbers that fix the memory.
     #[must_use]
@@ -192,61 +191,12 @@ impl<S: Store> Ribbon<S> {
         self.store.huge_bytes()
     }
 
-    /// The different keys of the set, exactly.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// How many keys the filter was made for: those that it has.
-    #[must_use]
-    pub fn capacity(&self) -> u64 {
-        self.len
-    }
-
-    /// How many more keys fit: none, ever.
-    #[must_use]
-    pub fn remaining(&self) -> u64 {
-        0
-    }
-
-    /// Whether the filter holds what it was made for: always.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        true
-    }
-
-    /// What happens past the capacity: there is no insert.
-    #[must_use]
-    pub fn when_full(&self) -> WhenFull {
-        WhenFull::Refuse
-    }
-
-    /// The rate that is kept: `2^-result_bits`, or 0 for no keys.
-    #[must_use]
-    pub fn expected_rate(&self) -> f64 {
-        self.shape.expected_rate(self.len)
-    }
-
-    /// The rate that the columns as they are will show: the same as expected, since it does not depend on them.
-    #[must_use]
-    pub fn estimated_rate(&self) -> f64 {
-        self.expected_rate()
-    }
-
     /// Keys per column: about 1, and less for sets of a few hundred. (With one or two result bits it may pass 1: some
     /// equations come for nothing.)
     #[must_use]
     pub fn fill_ratio(&self) -> f64 {
         let columns: u64 = self.shape.columns().iter().sum();
         if columns == 0 { 0.0 } else { self.len as f64 / columns as f64 }
-    }
-
-    /// How many different keys there are: known exactly.
-    #[must_use]
-    pub fn approximate_count(&self) -> Estimate {
-        let keys = self.len as f64;
-        Estimate { value: keys, low: keys, high: Some(keys) }
     }
 }
 
