@@ -67,6 +67,15 @@ pub(crate) struct Geometry {
     lanes: u32,
     /// A one at the lowest bit of each lane.
     ones: u64,
+    /// The bits of a head's words that speak of slots.
+    slot_mask: u64,
+    /// The bits of the offset in word 1, and how far right they and those in word 0 go.
+    offset_mask: u64,
+    offset_shifts: [u32; 2],
+    /// A one at the highest bit of each lane.
+    tops: u64,
+    /// A one at each of the other bits.
+    rest: u64,
 }
 
 /// Where a key belongs.
@@ -117,8 +126,31 @@ impl Geometry {
         let base = 64 + per_block + offset_high;
         let lanes = 57 / bits;
         let ones = (0..lanes).fold(0, |ones, lane| ones | 1 << (lane * bits));
+        let tops = ones << (bits - 1);
+        let rest = tops - ones;
         let reciprocal = u64::MAX / u64::from(per_block) + 1;
-        Some(Self { slots, interval, bits, per_block, blocks, reciprocal, offset_high, base, lanes, ones })
+        let slot_mask = low(per_block);
+        let offset_low = OFFSET_BITS - offset_high;
+        // Word 1 has offset bits only where a block has more than 48 slots, and more than word 0 has offset bits.
+        let offset_mask = low(offset_high) << per_block;
+        let offset_shifts = [64 - offset_low, if offset_high == 0 { 0 } else { per_block - offset_low }];
+        Some(Self {
+            slots,
+            interval,
+            bits,
+            per_block,
+            blocks,
+            reciprocal,
+            offset_high,
+            base,
+            lanes,
+            ones,
+            slot_mask,
+            offset_mask,
+            offset_shifts,
+            tops,
+            rest,
+        })
     }
 
     /// All slots, the tail included.
@@ -174,10 +206,9 @@ impl Geometry {
     /// The head from its two words.
     #[inline(always)]
     pub(crate) fn head_of(&self, first: u64, second: u64) -> Head {
-        let slots = low(self.per_block);
-        let low_bits = OFFSET_BITS - self.offset_high;
-        let high = second >> self.per_block & low(self.offset_high);
-        Head { offset: first >> (64 - low_bits) | high << low_bits, occupied: first & slots, ends: second & slots }
+        let [low, high] = self.offset_shifts;
+        let offset = first >> (low & 63) | (second & self.offset_mask) >> (high & 63);
+        Head { offset, occupied: first & self.slot_mask, ends: second & self.slot_mask }
     }
 
     /// The two words of a head, with the remainders in the second left as they are.
@@ -249,17 +280,13 @@ impl Geometry {
 
     /// Whether a fingerprint may be there; true where the words make no sense.
     ///
-    /// `EARLY` leaves as soon as the quotient has no run. Half of all misses do, and no processor guesses which; a batch,
-    /// whose lines are in the cache, does without the guess. One by one, a wrong guess has at least asked memory for the
-    /// next keys meanwhile.
+    /// It does not leave early where the quotient has no run: half of all misses would, and no processor guesses which.
+    /// `ALONE` keeps the scan of long runs out of the way, which leaves a single lookup registers enough.
     #[inline(always)]
-    pub(crate) fn contains<B: Bits, L: Lines, const EARLY: bool>(&self, lines: L, home: Home) -> bool {
+    pub(crate) fn contains<B: Bits, L: Lines, const ALONE: bool>(&self, lines: L, home: Home) -> bool {
         let head = self.head(lines, home.block);
-        let there = head.occupied >> home.slot & 1 != 0;
-        if EARLY && !there {
-            return false;
-        }
-        let rank = (head.occupied & low(home.slot + 1)).count_ones();
+        let there = head.occupied >> (home.slot & 63) & 1 != 0;
+        let rank = (head.occupied << ((63 - home.slot) & 63)).count_ones();
         // Of a block that is run over whole the ends are those of others.
         let ends = head.ends & u64::MAX << (head.offset & 63);
         let last = B::select(ends, rank.wrapping_sub(1) & 63);
@@ -272,7 +299,12 @@ impl Geometry {
         // 0 where the quotient has no run and the last of the others ends before it.
         let count = (last + 1).saturating_sub(start);
         if count > self.lanes {
-            return there && self.scan(lines, home.block, start, count, home.remainder);
+            return there
+                && if ALONE {
+                    self.scan_aside(lines, home.block, start, count, home.remainder)
+                } else {
+                    self.scan(lines, home.block, start, count, home.remainder)
+                };
         }
         there & self.any_lane(lines.window(home.block, self.remainder_at(start)), count, home.remainder)
     }
@@ -280,8 +312,7 @@ impl Geometry {
     /// Whether one of the first `count` lanes of a word is this remainder.
     #[inline(always)]
     fn any_lane(&self, window: u64, count: u32, remainder: u64) -> bool {
-        let tops = self.ones << (self.bits - 1);
-        let rest = tops - self.ones;
+        let Self { tops, rest, .. } = *self;
         let differ = window ^ remainder.wrapping_mul(self.ones);
         // The top bit of a lane says that it differs; no lane carries into the next.
         let differs = ((differ & rest) + rest) | differ;
@@ -302,6 +333,12 @@ impl Geometry {
             }
             (start, count) = (start + some, count - some);
         }
+    }
+
+    /// [`scan`](Self::scan) out of the way: a single lookup then needs few registers.
+    #[inline(never)]
+    fn scan_aside<L: Lines>(&self, lines: L, block: usize, start: u32, count: u32, remainder: u64) -> bool {
+        self.scan(lines, block, start, count, remainder)
     }
 
     /// The lookup of a run that ends in another block than its quotient's: mostly in the next.
@@ -467,6 +504,12 @@ pub(crate) fn contains<L: Lines>(geometry: &Geometry, lines: L, hash: u64) -> bo
         // SAFETY: `avx2()` is true only where the processor has all of these.
         return unsafe { contains(geometry, lines, hash) };
     }
+    contains_portably(geometry, lines, hash)
+}
+
+/// [`contains`] where there are no bit instructions; out of the way of where there are.
+#[inline(never)]
+fn contains_portably<L: Lines>(geometry: &Geometry, lines: L, hash: u64) -> bool {
     geometry.contains::<Portable, L, true>(lines, geometry.home(hash))
 }
 

@@ -287,22 +287,31 @@ impl Contract {
     ///
     /// A key whose encoding the contract does not [accept](Encoding::accepts) is refused, except text:
     /// text is parsed as a key of the contract's encoding where it writes one.
-    #[inline]
+    #[inline(always)]
     pub fn digest<K: Key + ?Sized>(&self, key: &K) -> Result<Digest> {
+        // The default contract over integers stays in the caller, which then computes only the half of the digest that
+        // it uses: a call, a jump table and a result through memory would cost more than the hash.
+        if K::ENCODING.is_word()
+            && let Hasher::Xxh3 { seed } = self.hasher
+            && self.encoding.accepts(K::ENCODING)
+            && let Some(word) = key.word()
+        {
+            return Ok(xxh3::word(seed, word));
+        }
+        self.digest_otherwise(key)
+    }
+
+    /// The digest of a key that is no integer, or under another hash than XXH3, or that is refused.
+    #[inline(never)]
+    fn digest_otherwise<K: Key + ?Sized>(&self, key: &K) -> Result<Digest> {
         if !self.encoding.accepts(K::ENCODING) {
             return self.digest_foreign(K::ENCODING, key.text(), &mut Vec::new());
         }
         self.refuse_given()?;
-        if K::ENCODING.is_word()
-            && let Some(word) = key.word()
-        {
-            // The default contract's arm stays in the caller: a call and a jump table would cost as much as the hash.
-            if let Hasher::Xxh3 { seed } = self.hasher {
-                return Ok(xxh3::word(seed, word));
-            }
-            return Ok(self.hash_word(word));
+        match key.word() {
+            Some(word) if K::ENCODING.is_word() => Ok(self.hash_word(word)),
+            _ => Ok(self.digest_bytes(key.canonical(&mut Vec::new()))),
         }
-        Ok(self.digest_bytes(key.canonical(&mut Vec::new())))
     }
 
     /// The seed, if keys of this type are hashed as words under XXH3.
