@@ -15,7 +15,7 @@ use crate::digest;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::file;
 use crate::json::Object;
-use crate::keys::{Cut, KeyReader, Keys, Source};
+use crate::keys::{Block, Keys, Reading, Source};
 use crate::number;
 use crate::progress::Progress;
 use crate::screen::{self, WARN, paint};
@@ -96,7 +96,7 @@ pub struct Args {
     #[arg(long)]
     compress: bool,
     #[command(flatten)]
-    cut: Cut,
+    reading: Reading,
     /// Print the summary as a JSON object on standard output
     #[arg(long)]
     json: bool,
@@ -219,7 +219,11 @@ impl Args {
 impl Strange {
     /// Looks at the first keys of a source.
     fn look(&mut self, args: &Args, source: &Source, keys: &Keys<'_>) {
-        if self.carriage_returns.is_none() && !args.cut.crlf && !args.cut.null && keys.end_in_carriage_return() {
+        if self.carriage_returns.is_none()
+            && !args.reading.cut.crlf
+            && !args.reading.cut.null
+            && keys.end_in_carriage_return()
+        {
             self.carriage_returns = Some(source.name());
         }
         if self.byte_order_mark.is_none() && keys.keys.first().is_some_and(|key| key.starts_with(b"\xEF\xBB\xBF")) {
@@ -284,16 +288,18 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
     let progress = Progress::new("building", bytes, args.quiet);
     let mut read = 0;
     let mut strange = Strange::default();
+    let mut block = Block::default();
     for source in sources {
-        let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        let mut stream = args.reading.open(source)?;
         let mut first = true;
-        while let Some(keys) = reader.next()? {
-            if std::mem::take(&mut first) {
+        while stream.next(&mut block)? {
+            let keys = block.keys();
+            if !keys.keys.is_empty() && std::mem::take(&mut first) {
                 strange.look(args, source, &keys);
             }
             insert(&mut filter, &keys)?;
             read += keys.keys.len() as u64;
-            progress.advance(keys.bytes);
+            progress.advance(block.consumed());
         }
     }
     Ok(Built { filter, read, different: None, strange })
@@ -303,13 +309,15 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
 fn count(args: &Args, sources: &[Source], bytes: u64) -> Result<u64, Failure> {
     let progress = Progress::new("counting", Some(bytes), args.quiet);
     let mut items = 0;
+    let mut block = Block::default();
     for source in sources {
-        let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        let mut stream = args.reading.open(source)?;
         // Standard input shares its place in the file with every copy of it: it has to go back to where it was.
         let start = source.position()?;
-        while let Some(keys) = reader.next()? {
+        while stream.next(&mut block)? {
+            let keys = block.keys();
             items += keys.keys.len() as u64;
-            progress.advance(keys.bytes);
+            progress.advance(block.consumed());
         }
         source.rewind(start)?;
     }
@@ -321,11 +329,13 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     let progress = Progress::new("reading", None, args.quiet);
     let mut digests: Vec<Digest> = Vec::new();
     let mut strange = Strange::default();
+    let mut block = Block::default();
     for source in sources {
-        let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
+        let mut stream = args.reading.open(source)?;
         let mut first = true;
-        while let Some(keys) = reader.next()? {
-            if std::mem::take(&mut first) {
+        while stream.next(&mut block)? {
+            let keys = block.keys();
+            if !keys.keys.is_empty() && std::mem::take(&mut first) {
                 strange.look(args, source, &keys);
             }
             digests.try_reserve(keys.keys.len()).map_err(|_| {
@@ -335,7 +345,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
                 ))
             })?;
             into_digests(&contract, &keys, &mut digests)?;
-            progress.advance(keys.bytes);
+            progress.advance(block.consumed());
         }
     }
     drop(progress);

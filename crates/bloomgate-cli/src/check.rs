@@ -16,7 +16,7 @@ use crate::digest;
 use crate::failure::{DONE, ERROR, Failure, NONE, Outcome};
 use crate::file::{self, Opened};
 use crate::json::Object;
-use crate::keys::{Cut, KeyReader, Source};
+use crate::keys::{Block, Reading, Source};
 use crate::number;
 use crate::screen::{self, WARN, paint};
 
@@ -81,7 +81,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
     #[command(flatten)]
-    cut: Cut,
+    reading: Reading,
 }
 
 /// What was answered so far.
@@ -155,9 +155,11 @@ fn note(text: &str) {
 
 fn answer_all<S: Store>(args: &Args, filter: &AnyFilter<S>, tally: &mut Tally) -> Result<(), Failure> {
     if args.keys.is_empty() {
+        let mut block = Block::default();
         for source in Source::all(&args.file) {
-            let mut reader = KeyReader::new(source.open()?, source.name(), args.cut);
-            while let Some(keys) = reader.next()? {
+            let mut stream = args.reading.open(&source)?;
+            while stream.next(&mut block)? {
+                let keys = block.keys();
                 let batch = Batch { keys: &keys.keys, place: &|at| keys.place(at), line: &|at| keys.line(at) };
                 answer(args, filter, &batch, tally)?;
                 if args.quiet && tally.maybe > 0 {
@@ -243,7 +245,7 @@ fn print_key(args: &Args, key: &[u8], maybe: bool, line: &dyn Fn() -> u64, out: 
         out.push(b'\t');
     }
     out.extend_from_slice(key);
-    out.push(args.cut.separator());
+    out.push(args.reading.cut.separator());
 }
 
 fn print_counts(args: &Args, tally: &Tally) -> Result<(), Failure> {

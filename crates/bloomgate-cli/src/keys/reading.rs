@@ -1,0 +1,19 @@
+//! How the keys of a source are read: the options that all verbs share, and the stream that they open.
+
+use super::lines::Lines;
+use super::{Cut, KeyStream, Source};
+use crate::failure::Failure;
+
+/// How sources are read.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Reading {
+    #[command(flatten)]
+    pub cut: Cut,
+}
+
+impl Reading {
+    /// The keys of a source.
+    pub fn open(&self, source: &Source) -> Result<Box<dyn KeyStream>, Failure> {
+        Ok(Box::new(Lines::new(source.open()?, &source.name(), self.cut)))
+    }
+}
