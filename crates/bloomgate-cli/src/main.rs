@@ -3,12 +3,14 @@
 
 mod build;
 mod check;
+mod conveyor;
 mod digest;
 mod failure;
 mod file;
 mod info;
 mod json;
 mod keys;
+mod lines_about;
 mod number;
 mod picture;
 mod plan;
@@ -16,6 +18,7 @@ mod plot;
 mod progress;
 mod screen;
 mod secret;
+mod spill;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -44,6 +44,11 @@ pub trait KeyStream: Send {
     /// Fills the block with the next keys as soon as there are any (perhaps none: a block of empty lines); false at the
     /// end. What was in the block is gone, its memory is used again.
     fn next(&mut self, block: &mut Block) -> Result<bool, Failure>;
+
+    /// What was left out and why, in words, when all was read.
+    fn skipped(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Some keys of one source, in memory of their own.
@@ -114,6 +119,11 @@ pub struct Keys<'b> {
 }
 
 impl Keys<'_> {
+    /// The name of the source, for messages.
+    pub fn source(&self) -> &str {
+        &self.block.name
+    }
+
     /// Where a key stands, as `file:line`.
     pub fn place(&self, index: usize) -> String {
         format!("{}:{}", self.block.name, self.line(index))

@@ -12,6 +12,11 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// Whether the bytes of a source are the lines themselves, so that a sample of it tells their number.
+    pub fn takes_lines_of(&self, _source: &Source) -> bool {
+        true
+    }
+
     /// The keys of a source.
     pub fn open(&self, source: &Source) -> Result<Box<dyn KeyStream>, Failure> {
         Ok(Box::new(Lines::new(source.open()?, &source.name(), self.cut)))
