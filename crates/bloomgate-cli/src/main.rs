@@ -1,6 +1,7 @@
 //! The `bloomgate` command: reads the arguments, runs one verb, gives back its exit code.
 #![forbid(unsafe_code)]
 
+mod add;
 mod build;
 mod check;
 mod conveyor;
@@ -16,6 +17,7 @@ mod picture;
 mod plan;
 mod plot;
 mod progress;
+mod remove;
 mod screen;
 mod secret;
 mod spill;
@@ -62,6 +64,8 @@ enum Verb {
     Plan(plan::Args),
     Build(build::Args),
     Check(check::Args),
+    Add(add::Args),
+    Remove(remove::Args),
     Info(info::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
@@ -85,6 +89,8 @@ fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Check(args) => check::run(&args),
+        Verb::Add(args) => add::run(&args),
+        Verb::Remove(args) => remove::run(&args),
         Verb::Info(args) => info::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };

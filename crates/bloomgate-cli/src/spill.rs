@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use bloomgate::Digest;
 
 use crate::failure::Failure;
+use crate::file::folder_of;
 use crate::number;
 
 /// Digests kept in memory: 4 MiB.
@@ -30,8 +31,7 @@ pub struct Spill {
 impl Spill {
     /// None yet; the file, if it comes to that, lies in the folder of `beside`.
     pub fn new(beside: &Path) -> Self {
-        let folder = beside.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        Self { folder: folder.to_path_buf(), memory: Vec::new(), file: None, written: 0 }
+        Self { folder: folder_of(beside).to_path_buf(), memory: Vec::new(), file: None, written: 0 }
     }
 
     /// How many there are.

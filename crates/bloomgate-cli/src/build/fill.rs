@@ -12,7 +12,7 @@ use super::report::Strange;
 use super::{Args, Counting};
 use crate::conveyor::{Batch, Conveyor};
 use crate::failure::Failure;
-use crate::keys::{Block, Source};
+use crate::keys::{Block, Source, bytes_of};
 use crate::lines_about::lines_about;
 use crate::number;
 use crate::progress::Progress;
@@ -60,11 +60,7 @@ fn can_fold(kind: Kind) -> bool {
 
 /// Reads all keys into a filter.
 pub fn fill(args: &Args, contract: &Contract, sources: &[Source]) -> Result<Built, Failure> {
-    // How long it all is; nothing if one of them is a pipe.
-    let mut bytes = Some(0u64);
-    for source in sources {
-        bytes = bytes.zip(source.rereadable()?).map(|(sum, more)| sum.saturating_add(more));
-    }
+    let bytes = bytes_of(sources)?;
     match way(args, sources, bytes)? {
         Way::Known(items) => {
             let mut pass = Pass::new(args, sources, contract, "building", bytes);

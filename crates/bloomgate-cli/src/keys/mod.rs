@@ -13,7 +13,7 @@ use std::sync::Arc;
 use crate::failure::Failure;
 
 pub use reading::Reading;
-pub use source::Source;
+pub use source::{Source, bytes_of};
 
 /// The longest key, in bytes. A longer one is more likely a file without line ends than a key.
 pub const MOST_KEY: usize = 16 << 20;

@@ -1,6 +1,7 @@
 //! The command as its users meet it: every verb, every exit code, good input and bad.
 
 mod build;
+mod change;
 mod check;
 mod foreign;
 mod info;
