@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use bloomgate::bits::Mapped;
+use bloomgate::bits::{Mapped, Store};
 use bloomgate::foreign::Form;
 use bloomgate::format::{Compression, OpenOptions, SaveOptions, gaps};
 use bloomgate::{AnyFilter, ErrorKind, Secret};
@@ -42,6 +42,42 @@ pub fn open(path: &Path, form: Option<Form>, secret_file: Option<&Path>) -> Resu
     })
 }
 
+/// The same call on an opened filter, wherever it is.
+macro_rules! in_any_place {
+    ($opened:expr, $filter:ident => $call:expr) => {
+        match $opened {
+            $crate::file::Opened::InPlace($filter) => $call,
+            $crate::file::Opened::Loaded($filter) => $call,
+        }
+    };
+}
+pub(crate) use in_any_place;
+
+/// Opens a filter whose every bit is to be used: a damaged chunk is refused here, with its place.
+pub fn open_whole(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> {
+    let opened = open(path, None, secret_file)?;
+    if let Opened::InPlace(filter) = &opened {
+        filter.verify_all(|_, _| ()).map_err(|error| Failure::at(path, error))?;
+    }
+    Ok(opened)
+}
+
+/// The bytes of a plain file.
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    check_filter(path)?;
+    std::fs::read(path).map_err(|error| Failure::at(path, error))
+}
+
+/// The length of a file.
+pub fn length(path: &Path) -> Result<u64, Failure> {
+    std::fs::metadata(path).map(|metadata| metadata.len()).map_err(|error| Failure::at(path, error))
+}
+
+/// Whether two paths lead to one file that is there.
+pub fn are_one(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
 /// The form of another system, from its name.
 pub fn form(text: &str) -> Result<Form, String> {
     text.parse().map_err(|error: bloomgate::Error| error.to_string())
@@ -74,16 +110,14 @@ pub struct Saved {
 }
 
 /// Saves a filter; whatever goes wrong, a file that was there stays as it was.
-pub fn save(filter: &AnyFilter, path: &Path, compress: bool) -> Result<Saved, Failure> {
+pub fn save<S: Store>(filter: &AnyFilter<S>, path: &Path, compress: bool) -> Result<Saved, Failure> {
     if filter.kind().is_foreign() {
         let address = filter.save_foreign(path)?;
-        let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();
-        return Ok(Saved { bytes, address: address.to_string() });
+        return Ok(Saved { bytes: length(path)?, address: address.to_string() });
     }
     let compression = if compress { Compression::WhereItPays } else { Compression::Never };
     let address = filter.save_with(path, &SaveOptions::new().compress(compression))?;
-    let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();
-    Ok(Saved { bytes, address: address.to_string() })
+    Ok(Saved { bytes: length(path)?, address: address.to_string() })
 }
 
 /// Whether compression makes a file of this filter smaller.
@@ -114,8 +148,7 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
     }
     for source in sources {
         if let Source::File(from) = source
-            && let (Ok(from), Ok(to)) = (from.canonicalize(), path.canonicalize())
-            && from == to
+            && are_one(from, path)
         {
             return Err(Failure::at(path, "is read and would be replaced by the filter: write to another file"));
         }

@@ -6,9 +6,12 @@ mod check;
 mod digest;
 mod failure;
 mod file;
+mod fold;
 mod info;
+mod intersect;
 mod json;
 mod keys;
+mod merge;
 mod number;
 mod picture;
 mod plan;
@@ -16,6 +19,8 @@ mod plot;
 mod progress;
 mod screen;
 mod secret;
+mod shell;
+mod standing;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -41,6 +46,7 @@ Examples:
   bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
   bloomgate info urls.bloom                 what is in it, and a picture
+  bloomgate merge -o all.bloom a.bloom b.bloom    one filter of the keys of both
 
 Exit codes:
   0  done; for check: at least one key may be there
@@ -60,6 +66,9 @@ enum Verb {
     Build(build::Args),
     Check(check::Args),
     Info(info::Args),
+    Merge(merge::Args),
+    Intersect(intersect::Args),
+    Fold(fold::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
 }
@@ -83,6 +92,9 @@ fn main() -> ExitCode {
         Verb::Build(args) => build::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Info(args) => info::run(&args),
+        Verb::Merge(args) => merge::run(&args),
+        Verb::Intersect(args) => intersect::run(&args),
+        Verb::Fold(args) => fold::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };
     ExitCode::from(match outcome {

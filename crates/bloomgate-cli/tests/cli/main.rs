@@ -2,8 +2,10 @@
 
 mod build;
 mod check;
+mod fold;
 mod foreign;
 mod info;
+mod merge;
 mod plan;
 mod scene;
 mod secret;
