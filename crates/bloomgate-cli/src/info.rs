@@ -15,12 +15,14 @@ use bloomgate::math::scalable::chain_rate;
 use bloomgate::{AnyFilter, Guarantee, Kind, WhenFull};
 
 use crate::build::when_full_name;
+use crate::delta_info::{self, Wanted};
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::file;
 use crate::json::{self, Object};
 use crate::number::{bytes, counted, duration, grouped, percent};
 use crate::picture::{self, Cell, Regions};
 use crate::screen::{self, DIM, HEAD, WARN, paint, wrapped};
+use crate::standing::between;
 
 /// Show what a filter is: shape, promise, fill, rates, checksums, and a picture of its bits
 #[derive(Debug, clap::Args)]
@@ -29,6 +31,7 @@ Examples:
   bloomgate info urls.bloom
   bloomgate info --json urls.bloom | jq .estimated_rate
   bloomgate info --verify urls.bloom && echo intact
+  bloomgate info tuesday.delta                       which file it is for, and which it makes
 
 The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret here.
 
@@ -37,7 +40,7 @@ bits is what the bits as they are will show. The first is a promise while the fi
 
 Exit codes: 0 the file is intact, 2 it is damaged or no filter.")]
 pub struct Args {
-    /// The filter
+    /// The filter, or a delta
     #[arg(value_name = "FILTER")]
     filter: PathBuf,
     /// Read the filter as the form of another system: bfv1, redisbloom, rediscuckoo, guava:utf8, guava:long,
@@ -83,6 +86,16 @@ pub fn run(args: &Args) -> Outcome {
     file::check_filter(&args.filter)?;
     if let Some(filter) = foreign(args)? {
         return show_foreign(args, &filter);
+    }
+    if delta_info::is_delta(&args.filter) {
+        return delta_info::show(
+            &args.filter,
+            match args {
+                Args { json: true, .. } => Wanted::Json,
+                Args { verify: true, .. } => Wanted::Verdict,
+                _ => Wanted::Screen,
+            },
+        );
     }
     let description = inspect(&args.filter)?;
     let intact = description.is_intact() && description.sentinels_agree != Some(false);
@@ -329,15 +342,6 @@ fn meaning(kind: Kind) -> &'static str {
         Guarantee::Superset => "certainly never inserted",
         Guarantee::Window => "not inserted within the window",
         _ => "not seen lately: proves nothing",
-    }
-}
-
-fn between(estimate: &Estimate) -> String {
-    let whole = |value: f64| grouped(value.round() as u64);
-    let keys = |value: f64| counted(value.round() as u64, "key");
-    match estimate.high {
-        Some(high) => format!("about {} ({} to {})", keys(estimate.value), whole(estimate.low), whole(high)),
-        None => format!("at least {}: every bit is set", keys(estimate.low)),
     }
 }
 

@@ -3,6 +3,8 @@
 
 mod build;
 mod check;
+mod delta_info;
+mod diff;
 mod digest;
 mod failure;
 mod file;
@@ -13,6 +15,7 @@ mod json;
 mod keys;
 mod merge;
 mod number;
+mod patch;
 mod picture;
 mod plan;
 mod plot;
@@ -69,6 +72,8 @@ enum Verb {
     Merge(merge::Args),
     Intersect(intersect::Args),
     Fold(fold::Args),
+    Diff(diff::Args),
+    Patch(patch::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
 }
@@ -95,6 +100,8 @@ fn main() -> ExitCode {
         Verb::Merge(args) => merge::run(&args),
         Verb::Intersect(args) => intersect::run(&args),
         Verb::Fold(args) => fold::run(&args),
+        Verb::Diff(args) => diff::run(&args),
+        Verb::Patch(args) => patch::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };
     ExitCode::from(match outcome {

@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod delta;
 mod fold;
 mod foreign;
 mod info;
