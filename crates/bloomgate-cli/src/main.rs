@@ -3,6 +3,7 @@
 
 mod build;
 mod check;
+mod convert;
 mod delta_info;
 mod diff;
 mod digest;
@@ -74,6 +75,7 @@ enum Verb {
     Fold(fold::Args),
     Diff(diff::Args),
     Patch(patch::Args),
+    Convert(convert::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
 }
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         Verb::Fold(args) => fold::run(&args),
         Verb::Diff(args) => diff::run(&args),
         Verb::Patch(args) => patch::run(&args),
+        Verb::Convert(args) => convert::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };
     ExitCode::from(match outcome {

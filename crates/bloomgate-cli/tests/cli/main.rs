@@ -2,6 +2,7 @@
 
 mod build;
 mod check;
+mod convert;
 mod delta;
 mod fold;
 mod foreign;
