@@ -18,6 +18,7 @@ use crate::screen::{self, WARN, paint};
 Examples:
   bloomgate diff monday.bloom tuesday.bloom -o tuesday.delta      the publisher
   bloomgate patch urls.bloom tuesday.delta                        every reader, who has monday's
+  bloomgate diff monday.bloom tuesday.bloom -o - | ssh host bloomgate patch urls.bloom -
   bloomgate info tuesday.delta                                    which file it is for
 
 Of the forms that a delta can have (the bits that changed, or the whole new file) the smallest is taken. It pays where a \
@@ -37,7 +38,7 @@ pub struct Args {
     /// The filter that they are to have
     #[arg(value_name = "NEW")]
     new: PathBuf,
-    /// The delta to write
+    /// The delta to write; - is standard output
     #[arg(short, long, value_name = "DELTA")]
     output: PathBuf,
     /// Print the summary as a JSON object on standard output
@@ -50,11 +51,26 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
-    file::check_target(&args.output, &[Source::File(args.old.clone()), Source::File(args.new.clone())])?;
+    let piped = args.output.as_os_str() == "-";
+    if piped && args.json {
+        return Err(Failure::Message(
+            "standard output takes the delta or the JSON object: write the delta to a file".into(),
+        ));
+    }
+    if !piped {
+        file::check_target(&args.output, &[Source::File(args.old.clone()), Source::File(args.new.clone())])?;
+    }
     let (old, new) = (file::read(&args.old)?, file::read(&args.new)?);
     let delta = Delta::between(&old, &new).map_err(|error| refusal(args, &error))?;
-    delta.save(&args.output)?;
-    report(args, &delta)
+    let bytes = delta.to_bytes()?;
+    if piped {
+        let mut out = std::io::stdout().lock();
+        out.write_all(&bytes)?;
+        out.flush()?;
+    } else {
+        delta.save(&args.output)?;
+    }
+    report(args, &delta, bytes.len() as u64)
 }
 
 /// The library names the old file and the new one; here they have names.
@@ -88,8 +104,7 @@ pub fn meaning(method: Method) -> &'static str {
     }
 }
 
-fn report(args: &Args, delta: &Delta) -> Outcome {
-    let length = file::length(&args.output)?;
+fn report(args: &Args, delta: &Delta, length: u64) -> Outcome {
     let share = length as f64 / delta.result_len().max(1) as f64;
     if args.json {
         let object = crate::delta_info::json(&args.output, delta, length);
@@ -102,7 +117,7 @@ fn report(args: &Args, delta: &Delta) -> Outcome {
     }
     screen::tell(format_args!(
         "{}: {}, {} of the new file's {}; the smallest form is {}",
-        args.output.display(),
+        if args.output.as_os_str() == "-" { "the delta".into() } else { args.output.display().to_string() },
         bytes(length),
         percent(share),
         bytes(delta.result_len()),

@@ -1,6 +1,7 @@
 //! `bloomgate patch`: a filter file brought up to date by a delta, or left exactly as it was.
 
-use std::io::Write;
+use std::fmt::Display;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use bloomgate::Address;
@@ -20,6 +21,7 @@ use crate::screen;
 Examples:
   bloomgate patch urls.bloom tuesday.delta
   bloomgate patch monday.bloom tuesday.delta -o tuesday.bloom
+  curl https://example.org/tuesday.delta | bloomgate patch urls.bloom -
 
 The delta (see `bloomgate diff`) says by content address which file it is for and which it makes. The one is checked before, \
 the other when it is made and again on the disk: a delta for another file, out of order, or applied a second time is \
@@ -31,7 +33,7 @@ pub struct Args {
     /// The filter
     #[arg(value_name = "FILTER")]
     filter: PathBuf,
-    /// The delta
+    /// The delta; - is standard input
     #[arg(value_name = "DELTA")]
     delta: PathBuf,
     /// The file to write; without it the filter is replaced
@@ -49,13 +51,28 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let output = args.output.as_deref().unwrap_or(&args.filter);
     file::check_target(output, &[Source::File(args.delta.clone())])?;
-    file::check_filter(&args.delta)?;
-    let delta = Delta::open(&args.delta)?;
+    let delta = read_delta(&args.delta)?;
     check_base(args, &delta, Address::of(&file::read(&args.filter)?))?;
     delta.apply_from_file(&args.filter, output)?;
     // What is on the disk now, and not what was meant to be.
     Address::of(&file::read(output)?).expect(delta.result()).map_err(|error| Failure::at(output, error))?;
     report(args, output, &delta)
+}
+
+fn read_delta(path: &Path) -> Result<Delta, Failure> {
+    if path.as_os_str() != "-" {
+        file::check_filter(path)?;
+        return Ok(Delta::open(path)?);
+    }
+    let from_pipe = |error: &dyn Display| Failure::Message(format!("standard input: {error}"));
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| from_pipe(&error))?;
+    Delta::from_bytes(&bytes).map_err(|error| from_pipe(&error))
+}
+
+/// What the delta is called in messages.
+fn name(args: &Args) -> String {
+    if args.delta.as_os_str() == "-" { "the delta".into() } else { args.delta.display().to_string() }
 }
 
 /// Refuses a file that the delta is not for, and says what it is then.
@@ -66,10 +83,7 @@ fn check_base(args: &Args, delta: &Delta, found: Address) -> Result<(), Failure>
     if found == delta.result() {
         return Err(Failure::at(
             &args.filter,
-            format!(
-                "{} was applied already: this is the file {found} that it makes; nothing was changed",
-                args.delta.display()
-            ),
+            format!("{} was applied already: this is the file {found} that it makes; nothing was changed", name(args)),
         ));
     }
     let damage = damage(&args.filter).map(|damage| format!("; the filter is damaged: {damage}"));
@@ -78,7 +92,7 @@ fn check_base(args: &Args, delta: &Delta, found: Address) -> Result<(), Failure>
         format!(
             "{} is for another file: it makes {} of {}, and this is {found}{}; apply the deltas in their order, each to the \
              file that the one before made, or fetch the whole file; nothing was changed",
-            args.delta.display(),
+            name(args),
             delta.result(),
             delta.base(),
             damage.unwrap_or_default()

@@ -140,3 +140,18 @@ fn what_differs_everywhere_is_sent_whole_and_said() {
     scene.run("build -q -o f.bfv1 --as bfv1 old.txt").code(0);
     scene.run("diff f.bfv1 new.bloom -o x").refused(&["f.bfv1", "convert --to bloomgate"]);
 }
+
+#[test]
+fn deltas_go_through_pipes() {
+    let scene = published("blocked");
+    scene.run("diff -q old.bloom new.bloom -o d.delta").code(0);
+    let piped = scene.command("diff old.bloom new.bloom -o -").output().unwrap();
+    assert!(piped.status.success() && piped.stdout == scene.read("d.delta"));
+    assert!(String::from_utf8_lossy(&piped.stderr).contains("the smallest form is"));
+    scene.run("diff --json old.bloom new.bloom -o -").refused(&["standard output"]);
+    scene.run_with("patch old.bloom -", "no delta").refused(&["standard input", "not a Bloomgate file"]);
+    scene.run_with("patch old.bloom -", &piped.stdout[..100]).refused(&["standard input"]);
+    scene.run_with("patch -q old.bloom -", &piped.stdout[..]).code(0);
+    assert!(scene.read("old.bloom") == scene.read("new.bloom"));
+    scene.run_with("patch old.bloom -", &piped.stdout[..]).refused(&["old.bloom", "applied already"]);
+}
