@@ -335,6 +335,12 @@ fn shape(dimensions: &Dimensions) -> String {
     }
 }
 
+/// Forms that say neither how many keys they hold nor for how many they were made: wrapped into our file, both are read
+/// off the bits, and no promise was broken.
+fn guessed(kind: Kind) -> bool {
+    matches!(kind, Kind::BfV1 | Kind::Guava | Kind::Parquet)
+}
+
 /// What a "no" of this kind means, in a line.
 fn meaning(kind: Kind) -> &'static str {
     match kind.guarantee() {
@@ -382,6 +388,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
         match description.kind {
             Kind::Stable => format!("{held} insertions so far, the last {capacity} certainly remembered"),
             kind if !kind.takes_inserts() => format!("{held}, fixed when it was built"),
+            kind if guessed(kind) => format!("{held} by the bits, made for about {capacity} as far as its form says"),
             _ => format!("{held} of {capacity}, room for {} more, {then}", grouped(remaining)),
         },
     );
@@ -418,7 +425,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     };
     row("file", format!("format {}, {checks}", description.format_version));
     row("sections", sections(description));
-    if description.expected_rate > description.rate * 1.001 {
+    if description.expected_rate > description.rate * 1.001 && !guessed(description.kind) {
         out.push_str(&paint(
             WARN,
             wrapped("  ! ", "it holds more keys than it was made for: the rate is above the promise"),

@@ -116,7 +116,7 @@ pub fn estimate(object: Object, name: &str, estimate: &Estimate) -> Object {
 pub fn between(estimate: &Estimate) -> String {
     let keys = |value: f64| counted(value.round() as u64, "key");
     match estimate.high {
-        Some(high) if high.round() == estimate.low.round() => keys(estimate.value),
+        Some(high) if high <= estimate.low && high > 0.0 => keys(estimate.value),
         Some(_) => format!("about {} ({})", keys(estimate.value), interval(estimate)),
         None => format!("at least {}: every bit is set", keys(estimate.low)),
     }

@@ -216,3 +216,23 @@ fn damage_is_named_with_file_chunk_and_offset() {
     scene.run("merge -o x a.bloom a.bloom").refused(&["a.bloom"]);
     assert!(!scene.files().contains(&"x".into()));
 }
+
+#[test]
+fn empty_and_full_filters_have_numbers_too() {
+    let scene = Scene::new();
+    scene.write("none.txt", "").write("many.txt", keys(0..5_000));
+    scene.run("build -q -o empty.bloom --items 10 none.txt").code(0);
+    scene.run("build -q -o full.bloom --items 10 many.txt").code(0);
+    let json = scene.run("intersect --json empty.bloom empty.bloom").code(0);
+    assert_eq!((json.number("union"), json.number("jaccard")), (0.0, 1.0));
+    let json = scene.run("merge --json -q -o x empty.bloom empty.bloom").code(0);
+    assert_eq!((json.number("keys"), json.number("expected_rate")), (0.0, 0.0));
+    scene.run("check x k1").code(1);
+    // Every bit is set: any larger number of keys would look the same.
+    let told = scene.run("merge -o x empty.bloom full.bloom").code(0);
+    assert!(told.err().contains("at least") && told.err().contains("warning:"), "{}", told.err());
+    let json = scene.run("merge --json -q -o x empty.bloom full.bloom").code(0);
+    assert_eq!((json.field("keys_high"), json.field("over_capacity")), ("null".into(), "true".into()));
+    assert!(json.number("estimated_rate") > 0.99, "{}", json.number("estimated_rate"));
+    assert!(scene.run("intersect full.bloom full.bloom").code(0).out().contains("or more"));
+}
