@@ -3,7 +3,7 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
-use bloomgate::bits::Mapped;
+use bloomgate::bits::{Mapped, Store};
 use bloomgate::foreign::Form;
 use bloomgate::format::{Compression, OpenOptions, SaveOptions, gaps};
 use bloomgate::{AnyFilter, ErrorKind, Secret};
@@ -53,6 +53,42 @@ fn with_secret<T>(
     })
 }
 
+/// The same call on an opened filter, wherever it is.
+macro_rules! in_any_place {
+    ($opened:expr, $filter:ident => $call:expr) => {
+        match $opened {
+            $crate::file::Opened::InPlace($filter) => $call,
+            $crate::file::Opened::Loaded($filter) => $call,
+        }
+    };
+}
+pub(crate) use in_any_place;
+
+/// Opens a filter whose every bit is to be used: a damaged chunk is refused here, with its place.
+pub fn open_whole(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> {
+    let opened = open(path, None, secret_file)?;
+    if let Opened::InPlace(filter) = &opened {
+        filter.verify_all(|_, _| ()).map_err(|error| Failure::at(path, error))?;
+    }
+    Ok(opened)
+}
+
+/// The bytes of a plain file.
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    check_filter(path)?;
+    std::fs::read(path).map_err(|error| Failure::at(path, error))
+}
+
+/// The length of a file.
+pub fn length(path: &Path) -> Result<u64, Failure> {
+    std::fs::metadata(path).map(|metadata| metadata.len()).map_err(|error| Failure::at(path, error))
+}
+
+/// Whether two paths lead to one file that is there.
+pub fn are_one(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
+}
+
 /// The form of another system, from its name.
 pub fn form(text: &str) -> Result<Form, String> {
     text.parse().map_err(|error: bloomgate::Error| error.to_string())
@@ -85,20 +121,20 @@ pub struct Saved {
 }
 
 /// Saves a filter; whatever goes wrong, a file that was there stays as it was.
-pub fn save(filter: &AnyFilter, path: &Path, compress: bool) -> Result<Saved, Failure> {
+pub fn save<S: Store>(filter: &AnyFilter<S>, path: &Path, compress: bool) -> Result<Saved, Failure> {
     let _lock = lock(path)?;
-    write(filter, path, compress)
+    save_locked(filter, path, compress)
 }
 
-fn write(filter: &AnyFilter, path: &Path, compress: bool) -> Result<Saved, Failure> {
+/// The same for who has [locked](lock) the file already.
+pub fn save_locked<S: Store>(filter: &AnyFilter<S>, path: &Path, compress: bool) -> Result<Saved, Failure> {
     let address = if filter.kind().is_foreign() {
         filter.save_foreign(path)?
     } else {
         let compression = if compress { Compression::WhereItPays } else { Compression::Never };
         filter.save_with(path, &SaveOptions::new().compress(compression))?
     };
-    let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();
-    Ok(Saved { bytes, address: address.to_string() })
+    Ok(Saved { bytes: length(path)?, address: address.to_string() })
 }
 
 /// A filter that is loaded, changed and saved again, by one process at a time: two that did so at once would lose what
@@ -128,10 +164,10 @@ impl Update {
         match output {
             // In the folder whose lock is held already.
             Some(output) if folder_of(output).canonicalize().ok().as_deref() == self.path.parent() => {
-                write(&self.filter, output, compress)
+                save_locked(&self.filter, output, compress)
             }
             Some(output) => save(&self.filter, output, compress),
-            None => write(&self.filter, &self.path, compress),
+            None => save_locked(&self.filter, &self.path, compress),
         }
     }
 }
@@ -143,7 +179,7 @@ pub fn folder_of(path: &Path) -> &Path {
 
 /// The lock that whoever changes a filter holds: that of the folder, since the file itself is replaced by another. It
 /// goes with the process. Nothing where folders cannot be locked.
-fn lock(path: &Path) -> Result<Option<File>, Failure> {
+pub fn lock(path: &Path) -> Result<Option<File>, Failure> {
     let folder = folder_of(path);
     let Ok(folder_file) = File::open(folder) else { return Ok(None) };
     match folder_file.try_lock() {
@@ -185,8 +221,7 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
     }
     for source in sources {
         if let Source::File(from) = source
-            && let (Ok(from), Ok(to)) = (from.canonicalize(), path.canonicalize())
-            && from == to
+            && are_one(from, path)
         {
             return Err(Failure::at(path, "is read and would be replaced by the filter: write to another file"));
         }

@@ -15,12 +15,14 @@ use bloomgate::math::scalable::chain_rate;
 use bloomgate::{AnyFilter, Guarantee, Kind, WhenFull};
 
 use crate::build::when_full_name;
+use crate::delta_info::{self, Wanted};
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::file;
 use crate::json::{self, Object};
 use crate::number::{bytes, counted, duration, grouped, percent};
 use crate::picture::{self, Cell, Regions};
 use crate::screen::{self, DIM, HEAD, WARN, paint, wrapped};
+use crate::standing::between;
 
 /// Show what a filter is: shape, promise, fill, rates, checksums, and a picture of its bits
 #[derive(Debug, clap::Args)]
@@ -29,6 +31,7 @@ Examples:
   bloomgate info urls.bloom
   bloomgate info --json urls.bloom | jq .estimated_rate
   bloomgate info --verify urls.bloom && echo intact
+  bloomgate info tuesday.delta                       which file it is for, and which it makes
 
 The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret here.
 
@@ -37,7 +40,7 @@ bits is what the bits as they are will show. The first is a promise while the fi
 
 Exit codes: 0 the file is intact, 2 it is damaged or no filter.")]
 pub struct Args {
-    /// The filter
+    /// The filter, or a delta
     #[arg(value_name = "FILTER")]
     filter: PathBuf,
     /// Read the filter as the form of another system: bfv1, redisbloom, rediscuckoo, guava:utf8, guava:long,
@@ -83,6 +86,16 @@ pub fn run(args: &Args) -> Outcome {
     file::check_filter(&args.filter)?;
     if let Some(filter) = foreign(args)? {
         return show_foreign(args, &filter);
+    }
+    if delta_info::is_delta(&args.filter) {
+        return delta_info::show(
+            &args.filter,
+            match args {
+                Args { json: true, .. } => Wanted::Json,
+                Args { verify: true, .. } => Wanted::Verdict,
+                _ => Wanted::Screen,
+            },
+        );
     }
     let description = inspect(&args.filter)?;
     let intact = description.is_intact() && description.sentinels_agree != Some(false);
@@ -322,6 +335,12 @@ fn shape(dimensions: &Dimensions) -> String {
     }
 }
 
+/// Forms that say neither how many keys they hold nor for how many they were made: wrapped into our file, both are read
+/// off the bits, and no promise was broken.
+fn guessed(kind: Kind) -> bool {
+    matches!(kind, Kind::BfV1 | Kind::Guava | Kind::Parquet)
+}
+
 /// What a "no" of this kind means, in a line.
 fn meaning(kind: Kind) -> &'static str {
     match kind.guarantee() {
@@ -329,15 +348,6 @@ fn meaning(kind: Kind) -> &'static str {
         Guarantee::Superset => "certainly never inserted",
         Guarantee::Window => "not inserted within the window",
         _ => "not seen lately: proves nothing",
-    }
-}
-
-fn between(estimate: &Estimate) -> String {
-    let whole = |value: f64| grouped(value.round() as u64);
-    let keys = |value: f64| counted(value.round() as u64, "key");
-    match estimate.high {
-        Some(high) => format!("about {} ({} to {})", keys(estimate.value), whole(estimate.low), whole(high)),
-        None => format!("at least {}: every bit is set", keys(estimate.low)),
     }
 }
 
@@ -378,6 +388,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
         match description.kind {
             Kind::Stable => format!("{held} insertions so far, the last {capacity} certainly remembered"),
             kind if !kind.takes_inserts() => format!("{held}, fixed when it was built"),
+            kind if guessed(kind) => format!("{held} by the bits, made for about {capacity} as far as its form says"),
             _ => format!("{held} of {capacity}, room for {} more, {then}", grouped(remaining)),
         },
     );
@@ -414,7 +425,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     };
     row("file", format!("format {}, {checks}", description.format_version));
     row("sections", sections(description));
-    if description.expected_rate > description.rate * 1.001 {
+    if description.expected_rate > description.rate * 1.001 && !guessed(description.kind) {
         out.push_str(&paint(
             WARN,
             wrapped("  ! ", "it holds more keys than it was made for: the rate is above the promise"),

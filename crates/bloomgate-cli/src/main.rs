@@ -4,15 +4,22 @@
 mod add;
 mod build;
 mod check;
+mod convert;
 mod conveyor;
+mod delta_info;
+mod diff;
 mod digest;
 mod failure;
 mod file;
+mod fold;
 mod info;
+mod intersect;
 mod json;
 mod keys;
 mod lines_about;
+mod merge;
 mod number;
+mod patch;
 mod picture;
 mod plan;
 mod plot;
@@ -20,7 +27,9 @@ mod progress;
 mod remove;
 mod screen;
 mod secret;
+mod shell;
 mod spill;
+mod standing;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -46,6 +55,7 @@ Examples:
   bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
   bloomgate info urls.bloom                 what is in it, and a picture
+  bloomgate merge -o all.bloom a.bloom b.bloom    one filter of the keys of both
 
 Exit codes:
   0  done; for check: at least one key may be there
@@ -67,6 +77,12 @@ enum Verb {
     Add(add::Args),
     Remove(remove::Args),
     Info(info::Args),
+    Merge(merge::Args),
+    Intersect(intersect::Args),
+    Fold(fold::Args),
+    Diff(diff::Args),
+    Patch(patch::Args),
+    Convert(convert::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
 }
@@ -92,6 +108,12 @@ fn main() -> ExitCode {
         Verb::Add(args) => add::run(&args),
         Verb::Remove(args) => remove::run(&args),
         Verb::Info(args) => info::run(&args),
+        Verb::Merge(args) => merge::run(&args),
+        Verb::Intersect(args) => intersect::run(&args),
+        Verb::Fold(args) => fold::run(&args),
+        Verb::Diff(args) => diff::run(&args),
+        Verb::Patch(args) => patch::run(&args),
+        Verb::Convert(args) => convert::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };
     ExitCode::from(match outcome {

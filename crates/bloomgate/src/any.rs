@@ -1,5 +1,6 @@
 //! [`AnyFilter`]: one enum over the kinds, for programs that learn the kind from a file or a user.
 
+mod sets;
 #[cfg(test)]
 mod tests;
 

@@ -3,8 +3,12 @@
 mod build;
 mod change;
 mod check;
+mod convert;
+mod delta;
+mod fold;
 mod foreign;
 mod info;
+mod merge;
 mod plan;
 mod scene;
 mod secret;
