@@ -2,6 +2,8 @@
 //!
 //! No secret is needed: shape, counts and bits can be read without one, only questions need it.
 
+mod drawing;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -18,9 +20,11 @@ use crate::build::when_full_name;
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::file;
 use crate::json::{self, Object};
+use crate::keys::Source;
 use crate::number::{bytes, counted, duration, grouped, percent};
 use crate::picture::{self, Cell, Regions};
 use crate::screen::{self, DIM, HEAD, WARN, paint, wrapped};
+use crate::svg::Target;
 
 /// Show what a filter is: shape, promise, fill, rates, checksums, and a picture of its bits
 #[derive(Debug, clap::Args)]
@@ -29,8 +33,10 @@ Examples:
   bloomgate info urls.bloom
   bloomgate info --json urls.bloom | jq .estimated_rate
   bloomgate info --verify urls.bloom && echo intact
+  bloomgate info --svg urls.svg urls.bloom           the picture for a document
 
-The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret here.
+The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret \
+here, unless its sentinels shall be checked: they say whether keys are hashed here as where it was written.
 
 Three rates: promised is what was asked for; expected is what this shape has with the keys that were counted; by the \
 bits is what the bits as they are will show. The first is a promise while the filter holds no more than its capacity.
@@ -50,6 +56,12 @@ pub struct Args {
     /// Only verify every checksum: one line
     #[arg(long, conflicts_with = "json")]
     verify: bool,
+    /// Check the sentinels of a keyed filter with the secret in this file
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Write the picture of the bits as an SVG document too; - is standard output, instead of the screen
+    #[arg(long, value_name = "FILE", conflicts_with = "verify")]
+    svg: Option<PathBuf>,
     /// Draw with plain characters
     #[arg(long)]
     ascii: bool,
@@ -81,13 +93,31 @@ struct Reading {
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
     file::check_filter(&args.filter)?;
+    let read: Vec<Source> =
+        [Some(&args.filter), args.secret_file.as_ref()].into_iter().flatten().map(|path| Source::of(path)).collect();
+    let target = args.svg.as_deref().map(|path| Target::of(path, &read)).transpose()?;
     if let Some(filter) = foreign(args)? {
+        if target.is_some() {
+            return Err(Failure::at(&args.filter, "is in the form of another system: --svg draws our own filters"));
+        }
         return show_foreign(args, &filter);
     }
-    let description = inspect(&args.filter)?;
+    let mut description = inspect(&args.filter)?;
+    if args.secret_file.is_some() && description.is_intact() {
+        // Opening checks the secret, and with it the sentinels.
+        file::open(&args.filter, None, args.secret_file.as_deref())?;
+        description.sentinels_agree = Some(true);
+    }
+    let description = description;
     let intact = description.is_intact() && description.sentinels_agree != Some(false);
     // Damaged bits say nothing that can be believed.
     let reading = if intact && !args.verify { Some(read_bits(&args.filter, &description)?) } else { None };
+    if let (Some(target), Some(reading)) = (&target, &reading) {
+        target.write(&on_page(&args.filter, &description, reading))?;
+        if matches!(target, Target::Stdout) {
+            return Ok(DONE);
+        }
+    }
     let text = if args.json {
         in_json(&args.filter, &description, reading.as_ref()) + "\n"
     } else if args.verify {
@@ -102,6 +132,9 @@ pub fn run(args: &Args) -> Outcome {
         if let Some(damage) = &section.damage {
             screen::complain(format_args!("{}: {damage}", args.filter.display()));
         }
+    }
+    if target.is_some() && reading.is_none() {
+        screen::complain(format_args!("{}: damaged bits are not drawn", args.filter.display()));
     }
     if description.sentinels_agree == Some(false) {
         screen::complain(format_args!(
@@ -136,7 +169,11 @@ fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
             .flag("foreign", true)
             .text("contract", filter.contract().describe())
             .whole("capacity", filter.capacity())
+            .flag("capacity_is_guessed", guessed(filter.kind()).is_some())
             .whole("counted", filter.len())
+            .number("approximate_count", estimate.value)
+            .number("approximate_count_low", estimate.low)
+            .maybe_number("approximate_count_high", estimate.high)
             .number("promised_rate", filter.promised_rate())
             .number("expected_rate", filter.expected_rate())
             .number("estimated_rate", rate)
@@ -154,10 +191,21 @@ fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
         };
         row("kind", format!("{}, the form of another system", filter.kind()));
         row("a \"no\"", meaning(filter.kind()).into());
-        row("keys", format!("{} of {}", grouped(filter.len()), grouped(filter.capacity())));
-        row("by the bits", between(&estimate));
+        let capacity = grouped(filter.capacity());
         let (promised, expected) = (percent(filter.promised_rate()), percent(filter.expected_rate()));
-        row("rate", format!("{promised} at its capacity, {expected} expected, {} by the bits", percent(rate)));
+        let by_bits = percent(rate);
+        match guessed(filter.kind()) {
+            // Neither the number of keys nor what it was made for is in its header.
+            Some(when) => {
+                row("keys", format!("{}; the form does not say for how many it was made", between(&estimate)));
+                row("rate", format!("{by_bits} by the bits; {promised} with {capacity} keys, when {when}"));
+            }
+            None => {
+                row("keys", format!("{} of {capacity}", grouped(filter.len())));
+                row("by the bits", between(&estimate));
+                row("rate", format!("{promised} at its capacity, {expected} expected, {by_bits} by the bits"));
+            }
+        }
         row("fill", percent(filter.fill_ratio()));
         row("size", format!("{}; the file {}", bytes(filter.size_in_bytes()), bytes(length)));
         row("hash", format!("{}: no secret, so strangers can choose keys against it", filter.contract().describe()));
@@ -168,6 +216,15 @@ fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(DONE)
+}
+
+/// What the capacity of a form stands for that writes none down; nothing for those that do.
+fn guessed(kind: Kind) -> Option<&'static str> {
+    match kind {
+        Kind::BfV1 | Kind::Guava => Some("half of its bits are set"),
+        Kind::Parquet => Some("its rate is the usual one"),
+        _ => None,
+    }
 }
 
 /// Reads every payload once more, to count what is set where.
@@ -430,23 +487,51 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
 /// The stages of a chain that are drawn; the rest are in `--json`.
 const MOST_STAGES: usize = 8;
 
+/// The name of a stage or a generation, and what it holds; nothing for a filter of one part.
+fn part_title(description: &Description, part: &PartDescription, bits: &Bits) -> Option<String> {
+    let chain = description.chain.as_ref()?;
+    let name = match chain {
+        ChainDescription::Rotates { .. } if usize::from(part.part) == description.parts.len() => {
+            "the youngest generation".to_string()
+        }
+        ChainDescription::Rotates { .. } => format!("generation {}", part.part),
+        _ => format!("stage {}", part.part),
+    };
+    Some(format!(
+        "{name}: {} of {} in {}, {} of the bits set",
+        grouped(part.len),
+        counted(part.capacity, "key"),
+        bytes(part.size_in_bytes),
+        percent(bits.set as f64 / bits.cells.max(1) as f64)
+    ))
+}
+
+/// The picture as a page of SVG.
+fn on_page(path: &Path, description: &Description, reading: &Reading) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let keys = match reading.keys {
+        Some(keys) => between(&keys.estimate),
+        None => counted(description.len, "key"),
+    };
+    let by_bits = reading.keys.map_or_else(String::new, |keys| format!(", {} by the bits", percent(keys.rate)));
+    let facts = [
+        format!("{keys} in {}, {} of the cells set", bytes(description.size_in_bytes), percent(reading.fill)),
+        format!(
+            "false positives: {} promised, {} expected{by_bits}",
+            percent(description.rate),
+            percent(description.expected_rate)
+        ),
+    ];
+    let shown = description.parts.iter().zip(&reading.parts).take(MOST_STAGES);
+    let parts: Vec<drawing::Part<'_>> = shown
+        .map(|(part, bits)| drawing::Part { name: part_title(description, part, bits), regions: &bits.regions })
+        .collect();
+    drawing::page(&format!("{name}: a {} filter", description.kind), &facts, &parts)
+}
+
 fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut String) {
     for (part, bits) in description.parts.iter().zip(&reading.parts).take(MOST_STAGES) {
-        if description.chain.is_some() {
-            let name = match description.chain {
-                Some(ChainDescription::Rotates { .. }) if usize::from(part.part) == description.parts.len() => {
-                    "the youngest generation".to_string()
-                }
-                Some(ChainDescription::Rotates { .. }) => format!("generation {}", part.part),
-                _ => format!("stage {}", part.part),
-            };
-            let title = format!(
-                "{name}: {} of {} in {}, {} of the bits set",
-                grouped(part.len),
-                counted(part.capacity, "key"),
-                bytes(part.size_in_bytes),
-                percent(bits.set as f64 / bits.cells.max(1) as f64)
-            );
+        if let Some(title) = part_title(description, part, bits) {
             out.push_str(&format!("  {}\n", paint(HEAD, title)));
         }
         out.push_str(&bits.regions.heat(unicode));
@@ -466,7 +551,7 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
         let bits = reading.and_then(|reading| reading.parts.get(at));
         Object::default()
             .whole("part", part.part.into())
-            .text("shape", part.dimensions.to_string())
+            .text("shape", shape(&part.dimensions))
             .whole("capacity", part.capacity)
             .whole("counted", part.len)
             .number("promised_rate", part.rate)
@@ -515,6 +600,7 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
         .whole("file_bytes", description.file_len)
         .number("bits_per_key", bits_per_key(description, reading))
         .flag("compressed", description.compressed)
+        .text("contract", hash(description))
         .text("hash", description.algorithm.name())
         .text("keys", description.encoding.to_string())
         .whole("seed", description.seed)

@@ -2,10 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod build;
+mod chart;
 mod check;
 mod digest;
 mod failure;
 mod file;
+mod hyperloglog;
 mod info;
 mod json;
 mod keys;
@@ -16,6 +18,7 @@ mod plot;
 mod progress;
 mod screen;
 mod secret;
+mod svg;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

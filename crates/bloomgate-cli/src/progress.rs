@@ -28,7 +28,17 @@ impl Progress {
         Self(bar)
     }
 
-    /// So many bytes more were read.
+    /// A bar over so many steps.
+    pub fn steps(doing: &'static str, steps: u64, quiet: bool) -> Self {
+        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(steps) };
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{wide_bar:.cyan/dim}] {pos} of {len}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(doing);
+        Self(bar)
+    }
+
+    /// So many bytes more were read, or steps done.
     pub fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
     }
