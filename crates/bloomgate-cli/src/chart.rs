@@ -3,7 +3,7 @@
 use bloomgate::advice::Point;
 
 use crate::screen::{HEAD, paint};
-use crate::svg::{Anchor, COLOURS, DARK, Document, FAINT, Font, GREY};
+use crate::svg::{Anchor, COLOURS, DARK, Document, FAINT, Font, GREY, PAPER};
 use crate::{number, plot};
 
 /// What the x axis counts.
@@ -153,8 +153,16 @@ impl Chart {
         }
         if let Some(mark) = &self.mark {
             let (x, y) = at(&mark.point);
-            page.dot((x, y), 6.0, COLOURS[1]);
+            page.dot((x, y), 6.0, DARK);
             let (anchor, place) = self.beside_mark((x, y), upper);
+            // Paper under the words, so that other curves do not run through them.
+            let width = 7.4 * mark.words.chars().count() as f64;
+            let left = match anchor {
+                Anchor::Start => place.0 - 3.0,
+                Anchor::Middle => place.0 - width / 2.0,
+                Anchor::End => place.0 - width + 3.0,
+            };
+            page.rect((left, place.1 - 12.0), (width, 16.0), PAPER);
             page.text(place, Font::new(12.5, DARK).bold().anchored(anchor), &mark.words);
         }
     }

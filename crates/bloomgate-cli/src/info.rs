@@ -198,7 +198,7 @@ fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
             // Neither the number of keys nor what it was made for is in its header.
             Some(when) => {
                 row("keys", format!("{}; the form does not say for how many it was made", between(&estimate)));
-                row("rate", format!("{by_bits} by the bits; {promised} with {capacity} keys, when {when}"));
+                row("rate", format!("{by_bits} by the bits; {promised} with {capacity} keys, {when}"));
             }
             None => {
                 row("keys", format!("{} of {capacity}", grouped(filter.len())));
@@ -221,8 +221,8 @@ fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
 /// What the capacity of a form stands for that writes none down; nothing for those that do.
 fn guessed(kind: Kind) -> Option<&'static str> {
     match kind {
-        Kind::BfV1 | Kind::Guava => Some("half of its bits are set"),
-        Kind::Parquet => Some("its rate is the usual one"),
+        Kind::BfV1 | Kind::Guava => Some("when half of its bits are set"),
+        Kind::Parquet => Some("the rate that is usual"),
         _ => None,
     }
 }

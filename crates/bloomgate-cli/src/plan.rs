@@ -26,13 +26,13 @@ use report::Report;
 #[command(after_long_help = "\
 Examples:
   bloomgate plan --items 10M --rate 1%
-  bloomgate plan --items 10M --memory 8MB            the best rate that fits
-  bloomgate plan --memory 64MB --rate 0.001          the most keys that fit
+  bloomgate plan --items 10M --memory 8MB          the best rate that fits
+  bloomgate plan --memory 64MB --rate 0.001        the most keys that fit
   bloomgate plan --items 1M --deletes --growth some
-  bloomgate plan --from urls.txt --measure           counts the keys, times the kinds
+  bloomgate plan --from urls.txt --measure         counts keys, times kinds
   bloomgate plan --items 10M --plot all --svg plan.svg
-  bloomgate plan --levels 1M,10M,100M --memory 128MB filters in tiers (LSM)
-  bloomgate plan --items 50M --absent-share 90% --lookup-cost 2ms --lookups-per-second 20k
+  bloomgate plan --levels 1M,10M,100M --rate 1%    filters in tiers (LSM)
+  bloomgate plan --items 50M --absent-share 90% --lookup-cost 2ms
 
 Numbers: 1000000, 1e6, 10M. Sizes: 64MB is 64,000,000 bytes, 1GiB is 2^30. Rates: 0.01 or 1%. Times: 50us, 2ms.
 
@@ -268,6 +268,12 @@ fn report(args: &Args, sources: &[Source]) -> Result<Report, Failure> {
         Some((items, rate)) => Some(measure::measure(&fitting, items, rate, args.json)?),
         None => None,
     };
+    // What was measured is better than what is usual.
+    let of_kind = |kind| measured.as_ref()?.kinds.iter().find(|measured| Some(measured.kind) == kind);
+    if let (Some(measured), Some(absent)) = (of_kind(chosen), need.absent_share) {
+        need.filter_cost_seconds = Some((measured.miss * absent + measured.hit * (1.0 - absent)) * 1e-9);
+        advice = advice::advise(&need)?;
+    }
     // A picture has room for the kinds beside each other, a terminal for one.
     let beside: Vec<_> = fitting.iter().filter(|_| args.svg.is_some()).map(|row| row.kind).collect();
     let charts = match &advice.plan {

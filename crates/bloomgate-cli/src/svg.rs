@@ -17,7 +17,7 @@ pub const GREY: &str = "#616e7c";
 /// Lines behind a curve.
 pub const FAINT: &str = "#e4e7eb";
 /// The page.
-const PAPER: &str = "#ffffff";
+pub const PAPER: &str = "#ffffff";
 /// Colours that most eyes tell apart, whatever they see (Okabe and Ito, 2008).
 pub const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 

@@ -83,9 +83,16 @@ impl Counted {
         let (Some(keys), Some(range), Some((low, high))) = (self.integer_keys(), self.range(), self.integers) else {
             return Vec::new();
         };
+        let grouped = |number: i128| {
+            let sign = if number < 0 { "-" } else { "" };
+            // Every integer here has at most 64 bits.
+            format!("{sign}{}", number::grouped(u64::try_from(number.unsigned_abs()).unwrap_or(u64::MAX)))
+        };
         vec![format!(
-            "every key is an integer, {low} to {high}: build with --keys {keys}, and programs ask with numbers; a bitmap \
+            "every key is an integer, {} to {}: build with --keys {keys}, and programs ask with numbers; a bitmap \
              of that range takes {}",
+            grouped(low),
+            grouped(high),
             number::bytes(u64::try_from(range.div_ceil(8)).unwrap_or(u64::MAX))
         )]
     }

@@ -79,7 +79,7 @@ impl Measurement {
         });
         Object::default()
             .whole("items", self.items)
-            .text("simd", bloomgate::simd_path().to_string())
+            .text("simd", bloomgate::simd_path())
             .raw("kinds", &crate::json::list(kinds))
             .close()
     }

@@ -152,6 +152,7 @@ impl Report {
             .raw("table", &json::list(self.candidates.iter().map(table::in_json)))
             .raw("measured", &or_null(self.measured.as_ref().map(Measurement::in_json)))
             .raw("plots", &json::list(self.charts.iter().map(chart_in_json)))
+            .raw("not_plotted", &texts(&self.missing))
             .raw("next", &texts(&self.commands))
             .close()
     }

@@ -265,7 +265,7 @@ fn keys_of_files_are_counted_first() {
     assert!(far.contains("--keys u64") && far.contains("Use a blocked filter"), "{far}");
     let near =
         scene.run_with("plan --from -", (5_000..25_000).map(|i| format!("{i}\n")).collect::<String>()).code(0).out();
-    assert!(near.contains("Use a bitmap") && near.contains("takes 2.50 kB"), "{near}");
+    assert!(near.contains("Use a bitmap") && near.contains("5,000 to 24,999: build with --keys u64"), "{near}");
     scene.run("plan --from a.txt --items 5").code(2);
     scene.run("plan --from empty.txt").refused(&["empty.txt"]);
     scene.run("plan --from - --from -").refused(&["more than once"]);
@@ -283,6 +283,12 @@ fn kinds_are_measured_when_asked() {
     assert_eq!(measured.matches("\"miss_ns\":").count(), 4, "the four that remove: {measured}");
     assert!(measured.contains("\"items\":10000,") && !measured.contains("_ns\":0.0"), "{measured}");
     assert_eq!(scene.run("plan --items 10k --json").code(0).field("measured"), "null");
+    // What asking costs is then what was measured: a lookup of a second pays, one of no time at all does not.
+    for (cost, worth) in [("1s", "true"), ("0s", "false")] {
+        let options = format!("plan --items 10k --measure --absent-share 90% --lookup-cost {cost} --json");
+        let savings = scene.run(&options).code(0).field("savings");
+        assert!(savings.contains(&format!("\"worth_it\":{worth}")), "{savings}");
+    }
 }
 
 #[test]
