@@ -3,6 +3,7 @@
 //! No secret is needed: shape, counts and bits can be read without one, only questions need it.
 
 mod drawing;
+mod foreign;
 
 use std::fs::File;
 use std::io::Write;
@@ -10,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use bloomgate::foreign::Form;
 use bloomgate::format::{
-    ChainDescription, Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect, recognise,
+    ChainDescription, Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect,
 };
 use bloomgate::math::estimate::{self, Estimate};
 use bloomgate::math::scalable::chain_rate;
-use bloomgate::{AnyFilter, Guarantee, Kind, WhenFull};
+use bloomgate::{Guarantee, Kind, WhenFull};
 
 use crate::build::when_full_name;
 use crate::failure::{DONE, ERROR, Failure, Outcome};
@@ -96,11 +97,11 @@ pub fn run(args: &Args) -> Outcome {
     let read: Vec<Source> =
         [Some(&args.filter), args.secret_file.as_ref()].into_iter().flatten().map(|path| Source::of(path)).collect();
     let target = args.svg.as_deref().map(|path| Target::of(path, &read)).transpose()?;
-    if let Some(filter) = foreign(args)? {
+    if let Some(filter) = foreign::read(args)? {
         if target.is_some() {
             return Err(Failure::at(&args.filter, "is in the form of another system: --svg draws our own filters"));
         }
-        return show_foreign(args, &filter);
+        return foreign::show(args, &filter);
     }
     let mut description = inspect(&args.filter)?;
     if args.secret_file.is_some() && description.is_intact() {
@@ -143,88 +144,6 @@ pub fn run(args: &Args) -> Outcome {
         ));
     }
     Ok(if intact { DONE } else { ERROR })
-}
-
-/// The filter, if it is in the form of another system.
-fn foreign(args: &Args) -> Result<Option<AnyFilter>, Failure> {
-    if let Some(form) = args.form {
-        return file::read_foreign(&args.filter, form).map(Some);
-    }
-    match recognise(&args.filter)? {
-        Some(form) => file::read_foreign(&args.filter, form).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// A foreign form has no sections and no checksums: what there is to tell comes from its header and its cells.
-fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
-    let name = args.filter.display();
-    let length = std::fs::metadata(&args.filter).map_err(|error| Failure::at(&args.filter, error))?.len();
-    let estimate = filter.approximate_count();
-    let rate = filter.estimated_rate()?;
-    let text = if args.json {
-        let object = Object::default()
-            .text("path", args.filter.to_string_lossy())
-            .text("kind", filter.kind().name())
-            .flag("foreign", true)
-            .text("contract", filter.contract().describe())
-            .whole("capacity", filter.capacity())
-            .flag("capacity_is_guessed", guessed(filter.kind()).is_some())
-            .whole("counted", filter.len())
-            .number("approximate_count", estimate.value)
-            .number("approximate_count_low", estimate.low)
-            .maybe_number("approximate_count_high", estimate.high)
-            .number("promised_rate", filter.promised_rate())
-            .number("expected_rate", filter.expected_rate())
-            .number("estimated_rate", rate)
-            .number("fill_ratio", filter.fill_ratio())
-            .whole("bytes", filter.size_in_bytes())
-            .whole("file_bytes", length);
-        object.close() + "\n"
-    } else if args.verify {
-        format!("{name}: {} form, {}; it has no checksums, and its lengths agree\n", filter.kind(), bytes(length))
-    } else {
-        let mut out = format!("{}\n", paint(HEAD, name));
-        let mut row = |name: &str, text: String| {
-            let label = format!("  {name:<12}");
-            out.push_str(&wrapped(&label, &text).replacen(&label, &paint(DIM, &label), 1));
-        };
-        row("kind", format!("{}, the form of another system", filter.kind()));
-        row("a \"no\"", meaning(filter.kind()).into());
-        let capacity = grouped(filter.capacity());
-        let (promised, expected) = (percent(filter.promised_rate()), percent(filter.expected_rate()));
-        let by_bits = percent(rate);
-        match guessed(filter.kind()) {
-            // Neither the number of keys nor what it was made for is in its header.
-            Some(when) => {
-                row("keys", format!("{}; the form does not say for how many it was made", between(&estimate)));
-                row("rate", format!("{by_bits} by the bits; {promised} with {capacity} keys, {when}"));
-            }
-            None => {
-                row("keys", format!("{} of {capacity}", grouped(filter.len())));
-                row("by the bits", between(&estimate));
-                row("rate", format!("{promised} at its capacity, {expected} expected, {by_bits} by the bits"));
-            }
-        }
-        row("fill", percent(filter.fill_ratio()));
-        row("size", format!("{}; the file {}", bytes(filter.size_in_bytes()), bytes(length)));
-        row("hash", format!("{}: no secret, so strangers can choose keys against it", filter.contract().describe()));
-        row("file", "no checksums: a flipped bit cannot be noticed".into());
-        out
-    };
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(DONE)
-}
-
-/// What the capacity of a form stands for that writes none down; nothing for those that do.
-fn guessed(kind: Kind) -> Option<&'static str> {
-    match kind {
-        Kind::BfV1 | Kind::Guava => Some("when half of its bits are set"),
-        Kind::Parquet => Some("the rate that is usual"),
-        _ => None,
-    }
 }
 
 /// Reads every payload once more, to count what is set where.
