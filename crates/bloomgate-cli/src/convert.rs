@@ -21,7 +21,7 @@ use crate::json::Object;
 use crate::keys::Source;
 use crate::number::bytes;
 use crate::screen;
-use crate::shell::quoted;
+use crate::shell;
 use crate::standing::between;
 
 /// Re-wrap a filter into another form, where its hash and layout already match
@@ -263,7 +263,7 @@ fn build_command(output: &Path, is: &Nature, form: Form) -> String {
     };
     format!(
         "bloomgate build -o {} --as {} --items {}{rate} KEYS",
-        quoted(output.as_os_str()),
+        shell::path(output),
         Target::Theirs(form),
         is.capacity
     )

@@ -70,6 +70,6 @@ fn on_screen(path: &Path, delta: &Delta, length: u64) -> String {
     let share = percent(length as f64 / delta.result_len().max(1) as f64);
     row("size", format!("{}, {share} of the file that it makes", bytes(length)));
     row("file", "every checksum right".into());
-    row("apply it", format!("bloomgate patch FILTER {}", crate::shell::quoted(path.as_os_str())));
+    row("apply it", format!("bloomgate patch FILTER {}", crate::shell::path(path)));
     out
 }

@@ -3,6 +3,7 @@
 
 mod add;
 mod build;
+mod chart;
 mod check;
 mod convert;
 mod conveyor;
@@ -12,6 +13,7 @@ mod digest;
 mod failure;
 mod file;
 mod fold;
+mod hyperloglog;
 mod info;
 mod intersect;
 mod json;
@@ -30,6 +32,7 @@ mod secret;
 mod shell;
 mod spill;
 mod standing;
+mod svg;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -127,9 +127,8 @@ pub fn refusal<A: Store, B: Store>(
     (first, a): (&Path, &AnyFilter<A>),
     (second, b): (&Path, &AnyFilter<B>),
 ) -> Failure {
-    let fold = |factor: u64, path: &Path| {
-        format!(": bloomgate fold --by {factor} -o SMALLER {}", crate::shell::quoted(path.as_os_str()))
-    };
+    let fold =
+        |factor: u64, path: &Path| format!(": bloomgate fold --by {factor} -o SMALLER {}", crate::shell::path(path));
     let hint = match (error.kind(), a.folds_onto(b), b.folds_onto(a)) {
         (ErrorKind::Shape, Some(factor), _) => fold(factor, first),
         (ErrorKind::Shape, _, Some(factor)) => fold(factor, second),

@@ -58,7 +58,20 @@ impl Progress {
         Self { bar: Some(bar), lines: None }
     }
 
-    /// So many bytes more are done.
+    /// A bar over so many steps.
+    pub fn steps(doing: &'static str, steps: u64, quiet: bool) -> Self {
+        if quiet || !std::io::stderr().is_terminal() {
+            return Self { bar: None, lines: None };
+        }
+        let bar = ProgressBar::new(steps);
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{wide_bar:.cyan/dim}] {pos} of {len}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_message(doing);
+        Self { bar: Some(bar), lines: None }
+    }
+
+    /// So many bytes more were read, or steps done.
     pub fn advance(&self, bytes: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(bytes);

@@ -1,15 +1,29 @@
-//! Commands that are printed to be run: a word as a POSIX shell reads it back.
+//! Commands that are printed to be run: a word as a shell reads it back.
 
-use std::ffi::OsStr;
+use std::path::Path;
 
-/// The word as it is if nothing in it means anything to a shell, in single quotes otherwise.
-pub fn quoted(word: &OsStr) -> String {
-    let text = word.to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./,:=+@%".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.into_owned();
+/// A path: what begins with a dash would be read as an option.
+pub fn path(path: impl AsRef<Path>) -> String {
+    let path = path.as_ref();
+    match path.to_str() {
+        Some(text) if text.starts_with('-') && text != "-" => word(Path::new(".").join(path)),
+        _ => word(path),
     }
-    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// Any word: as it is if nothing in it means anything to a shell, quoted otherwise.
+pub fn word(word: impl AsRef<Path>) -> String {
+    let bytes = word.as_ref().as_os_str().as_encoded_bytes();
+    let plain = |&byte: &u8| byte.is_ascii_alphanumeric() || b"-_./,:@%+=".contains(&byte);
+    match word.as_ref().to_str() {
+        Some(text) if !text.is_empty() && bytes.iter().all(plain) => text.into(),
+        Some(text) if !text.contains(char::is_control) => format!("'{}'", text.replace('\'', "'\\''")),
+        // Byte by byte, as bash and zsh read it.
+        _ => {
+            let each = |&byte: &u8| if plain(&byte) { char::from(byte).to_string() } else { format!("\\x{byte:02x}") };
+            format!("$'{}'", bytes.iter().map(each).collect::<String>())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -17,10 +31,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_come_back_as_they_were() {
-        for (word, said) in [("a/b-1.bf", "a/b-1.bf"), ("two words", "'two words'"), ("", "''"), ("it's", r"'it'\''s'")]
-        {
-            assert_eq!(quoted(OsStr::new(word)), said);
+    fn paths_and_words_are_read_back_by_a_shell() {
+        for (given, text) in [
+            ("keys.txt", "keys.txt"),
+            ("-", "-"),
+            ("-o", "./-o"),
+            ("my keys.txt", "'my keys.txt'"),
+            ("it's", "'it'\\''s'"),
+            ("a\nb", "$'a\\x0ab'"),
+            ("é", "'é'"),
+        ] {
+            assert_eq!(path(given), text);
         }
+        assert_eq!((word("--null").as_str(), word("").as_str()), ("--null", "''"));
     }
 }

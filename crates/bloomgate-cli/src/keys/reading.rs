@@ -12,6 +12,15 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// The options as they are written, to be repeated in another command.
+    pub fn options(&self) -> Vec<String> {
+        let cut = self.cut;
+        [(cut.null, "--null"), (cut.crlf, "--crlf"), (cut.keep_empty, "--keep-empty")]
+            .into_iter()
+            .filter_map(|(given, option)| given.then(|| option.to_string()))
+            .collect()
+    }
+
     /// Whether the bytes of a source are the lines themselves, so that a sample of it tells their number.
     pub fn takes_lines_of(&self, _source: &Source) -> bool {
         true
