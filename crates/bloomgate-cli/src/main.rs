@@ -1,6 +1,7 @@
 //! The `bloomgate` command: reads the arguments, runs one verb, gives back its exit code.
 #![forbid(unsafe_code)]
 
+mod bench;
 mod build;
 mod check;
 mod digest;
@@ -41,6 +42,7 @@ Examples:
   bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
   bloomgate info urls.bloom                 what is in it, and a picture
+  bloomgate bench                           how fast each kind is on this machine
 
 Exit codes:
   0  done; for check: at least one key may be there
@@ -62,6 +64,7 @@ enum Verb {
     Info(info::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
+    Bench(bench::Args),
 }
 
 /// The arguments, with `-0` of check written out: its keys may be negative numbers, and `-0` would be taken for one.
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Check(args) => check::run(&args),
         Verb::Info(args) => info::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
+        Verb::Bench(args) => bench::run(&args),
     };
     ExitCode::from(match outcome {
         Ok(code) => code,

@@ -28,7 +28,22 @@ impl Progress {
         Self(bar)
     }
 
-    /// So many bytes more were read.
+    /// A bar over so many steps, which are named as they begin.
+    pub fn steps(doing: &'static str, steps: u64) -> Self {
+        let bar = ProgressBar::new(steps);
+        if let Ok(style) = ProgressStyle::with_template("{prefix} [{wide_bar:.cyan/dim}] {pos}/{len} {msg:<14}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        bar.set_prefix(doing);
+        Self(bar)
+    }
+
+    /// The step that begins now.
+    pub fn at(&self, step: &'static str) {
+        self.0.set_message(step);
+    }
+
+    /// So many bytes more were read, or steps done.
     pub fn advance(&self, bytes: u64) {
         self.0.inc(bytes);
     }
