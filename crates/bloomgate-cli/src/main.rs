@@ -10,6 +10,7 @@ mod file;
 mod info;
 mod json;
 mod keys;
+mod manual;
 mod number;
 mod picture;
 mod plan;
@@ -17,6 +18,7 @@ mod plot;
 mod progress;
 mod screen;
 mod secret;
+mod version;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -33,6 +35,7 @@ use failure::{DONE, ERROR, Failure};
 #[command(
     name = "bloomgate",
     version,
+    long_version = version::long(),
     max_term_width = 100,
     after_help = "\
 Exit codes: 0 done (check: some key may be there), 1 check: no key is there, 2 error.",
@@ -65,6 +68,8 @@ enum Verb {
     #[command(subcommand)]
     Secret(secret::Verb),
     Bench(bench::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 /// The arguments, with `-0` of check written out: its keys may be negative numbers, and `-0` would be taken for one.
@@ -88,6 +93,8 @@ fn main() -> ExitCode {
         Verb::Info(args) => info::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Completions(args) => manual::completions::<Command>(&args),
+        Verb::Man(args) => manual::man::<Command>(&args),
     };
     ExitCode::from(match outcome {
         Ok(code) => code,
