@@ -7,6 +7,7 @@ mod check;
 mod digest;
 mod failure;
 mod file;
+mod help;
 mod info;
 mod json;
 mod keys;
@@ -23,7 +24,7 @@ mod version;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::{DONE, ERROR, Failure};
 
@@ -86,7 +87,9 @@ fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn main() -> ExitCode {
     // Filters are asked where they lie: one that is made shorter meanwhile is an error with a message, not a core dump.
     bloomgate::bits::report_lost_mapping();
-    let outcome = match Command::parse_from(arguments(std::env::args_os())).verb {
+    let given = help::grouped(Command::command()).get_matches_from(arguments(std::env::args_os()));
+    let command = Command::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    let outcome = match command.verb {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Check(args) => check::run(&args),

@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod check;
+mod completions;
 mod foreign;
 mod info;
 mod plan;
