@@ -8,6 +8,8 @@ mod digest;
 mod failure;
 mod file;
 mod help;
+#[cfg(feature = "redis")]
+mod import;
 mod info;
 mod json;
 mod keys;
@@ -64,6 +66,8 @@ struct Command {
 enum Verb {
     Plan(plan::Args),
     Build(build::Args),
+    #[cfg(feature = "redis")]
+    Import(import::Args),
     Check(check::Args),
     Info(info::Args),
     #[command(subcommand)]
@@ -92,6 +96,8 @@ fn main() -> ExitCode {
     let outcome = match command.verb {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),
+        #[cfg(feature = "redis")]
+        Verb::Import(args) => import::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Info(args) => info::run(&args),
         Verb::Secret(verb) => secret::run(&verb),

@@ -5,7 +5,11 @@ mod build;
 mod check;
 mod completions;
 mod foreign;
+#[cfg(feature = "redis")]
+mod import;
 mod info;
 mod plan;
+#[cfg(feature = "redis")]
+mod replay;
 mod scene;
 mod secret;
