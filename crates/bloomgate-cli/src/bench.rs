@@ -18,9 +18,9 @@ use contest::{Course, Figures};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  bloomgate bench                                      a million keys at 1 %
-  bloomgate bench --items 20M --rate 0.1%              beyond the caches
-  bloomgate bench --kind blocked --kind fuse --json    two of them, for a program
+  bloomgate bench                                   a million keys at 1 %
+  bloomgate bench --items 20M --rate 0.1%           beyond the caches
+  bloomgate bench --kind blocked --kind fuse --json
 
 What is measured: u64 keys, hashed by XXH3 for all, on one thread; the least of several passes, in nanoseconds a key. \
 A batch asks memory for one key while it works on another; \"one\" asks for one key after the other. Times depend on \

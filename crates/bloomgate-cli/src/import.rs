@@ -16,6 +16,7 @@ use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::file;
 use crate::json::{self, Object};
 use crate::number;
+use crate::progress::Progress;
 use crate::screen::{self, DIM, WARN, paint};
 use copy::{Copied, Family, Found, shown};
 use server::{Address, Server};
@@ -24,12 +25,12 @@ use server::{Address, Server};
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  bloomgate import redis://localhost                        lists the filters that are there
-  bloomgate import redis://localhost seen -o seen.bloom     copies one
+  bloomgate import redis://localhost                      lists the filters
+  bloomgate import redis://localhost seen -o seen.bloom   copies one
   bloomgate import redis://db:6380/2 --match 'urls:*' -d filters
   bloomgate import redis://reader@db --password-file pass -d filters
   bloomgate import redis+unix:///run/redis/redis.sock -d filters
-  bloomgate check seen.bloom mocha                          the copy answers as Redis does
+  bloomgate check seen.bloom mocha                        answers as Redis does
 
 Filters of BF.* and CF.* are read by SCANDUMP, which changes nothing in Redis, and written in Bloomgate's own form, with \
 checksums, around the same bits; the file asks and answers as RedisBloom does, false positives included.
@@ -300,7 +301,10 @@ fn copy_one(
     path: &Path,
 ) -> Result<Option<(u64, String, u32)>, Failure> {
     for tries in 1..=args.tries {
-        match copy::copy(server, found, args.max_size)? {
+        let progress = Progress::new("copying", found.info.bytes(), args.quiet);
+        let copied = copy::copy(server, found, args.max_size, &progress);
+        drop(progress);
+        match copied? {
             Copied::Whole(filter) => {
                 // In our own form, with checksums: `file::save` would write the dump again.
                 let address = filter.save_with(path, &SaveOptions::new())?.to_string();

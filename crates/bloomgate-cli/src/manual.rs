@@ -16,11 +16,12 @@ use crate::screen;
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  bloomgate completions bash > ~/.local/share/bash-completion/completions/bloomgate
-  bloomgate completions zsh > ~/.zfunc/_bloomgate         with ~/.zfunc in fpath
+  source <(bloomgate completions bash)              for this shell only
+  bloomgate completions zsh > ~/.zfunc/_bloomgate   with ~/.zfunc in fpath
   bloomgate completions fish > ~/.config/fish/completions/bloomgate.fish
   bloomgate completions powershell >> $PROFILE
-  source <(bloomgate completions bash)                    for this shell only
+
+For bash for good, write them to ~/.local/share/bash-completion/completions/bloomgate.
 
 Exit codes: 0 done, 2 error.")]
 pub struct CompletionsArgs {
@@ -34,7 +35,7 @@ pub struct CompletionsArgs {
 #[command(after_long_help = "\
 Examples:
   bloomgate man | man -l -                     read it now
-  bloomgate man -o ~/.local/share/man/man1     then: man bloomgate, man bloomgate-build
+  bloomgate man -o ~/.local/share/man/man1     then: man bloomgate-build
 
 Exit codes: 0 done, 2 error.")]
 pub struct ManArgs {

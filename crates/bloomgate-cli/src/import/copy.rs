@@ -13,6 +13,7 @@ use redis::Value;
 use super::server::{Refusal, Server};
 use crate::failure::Failure;
 use crate::number;
+use crate::progress::Progress;
 
 /// The most bytes of an answer with a chunk: RedisBloom sends at most 16 MiB of data at once.
 const MOST_CHUNK: u64 = (16 << 20) + 4096;
@@ -145,14 +146,29 @@ pub fn info(server: &mut Server, key: &[u8], family: Family) -> Result<Info, Fai
 }
 
 /// Copies a filter once. `most` bytes of it are read at most.
-pub fn copy(server: &mut Server, found: &Found, most: u64) -> Result<Copied, Failure> {
+pub fn copy(server: &mut Server, found: &Found, most: u64, progress: &Progress) -> Result<Copied, Failure> {
+    let watched = watch(server, &found.key)?;
+    let copied = copy_watched(server, found, most, watched, progress);
+    if copied.is_err() {
+        // The next filter shall not be taken for torn because of this one.
+        _ = release(server, watched);
+    }
+    copied
+}
+
+fn copy_watched(
+    server: &mut Server,
+    found: &Found,
+    most: u64,
+    watched: bool,
+    progress: &Progress,
+) -> Result<Copied, Failure> {
     let (key, family) = (&found.key[..], found.family);
-    let watched = watch(server, key)?;
     let before = info(server, key, family)?;
     if let Some(bytes) = before.bytes().filter(|&bytes| bytes > most) {
         return Err(too_large(server, found, bytes, most));
     }
-    let Some(dump) = dump(server, found, most)? else {
+    let Some(dump) = dump(server, found, most, progress)? else {
         release(server, watched)?;
         return Ok(if before.items() == Some(0) { Copied::Empty } else { Copied::Torn });
     };
@@ -176,7 +192,7 @@ pub fn copy(server: &mut Server, found: &Found, most: u64) -> Result<Copied, Fai
 }
 
 /// All chunks, in the form of a dump file; nothing if there is none.
-fn dump(server: &mut Server, found: &Found, most: u64) -> Result<Option<Vec<u8>>, Failure> {
+fn dump(server: &mut Server, found: &Found, most: u64, progress: &Progress) -> Result<Option<Vec<u8>>, Failure> {
     let (key, command) = (&found.key[..], found.family.dump());
     let mut file = Vec::new();
     let (mut at_now, mut bytes) = (0i64, 0u64);
@@ -211,6 +227,7 @@ fn dump(server: &mut Server, found: &Found, most: u64) -> Result<Option<Vec<u8>>
         file.extend_from_slice(&(chunk.len() as u64).to_le_bytes());
         file.extend_from_slice(&chunk);
         at_now = next;
+        progress.advance(chunk.len() as u64);
     }
 }
 

@@ -299,6 +299,15 @@ fn limits_hold_for_the_size_and_for_what_is_written() {
     // One that cannot be dumped does not keep the others away.
     let told = scene.run(&format!("import {url} -d d")).code(0).err();
     assert!(told.contains("none has no keys") && told.lines().count() == 3, "{told}");
+    // Nor does one that fails: the other is there, and the exit code says that one is not.
+    let mut behaviour = Behaviour::with(&[("large", &recorded), ("small", &Recorded::load("bf-auto-one"))]);
+    // Touched, and then refused: that is no reason to take the next one for torn.
+    (behaviour.changes, behaviour.tells) = (1, false);
+    behaviour.lies = vec![("BF.SCANDUMP", "601", b"+OK\r\n".to_vec())];
+    let told = scene.run(&format!("import {} -d e", behaviour.serve().url())).code(2).err();
+    assert!(told.contains("no chunk") && told.contains("1 of 2 filters were not copied"), "{told}");
+    assert!(!told.contains("once more") && !scene.path("e/large.bloom").exists(), "{told}");
+    scene.run("check e/small.bloom only").code(0);
     for arguments in ["", "redis://h --tries 0", "redis://h --timeout 0", "redis://h --max-size lots"] {
         scene.run(&format!("import {arguments}")).code(2);
     }

@@ -272,12 +272,9 @@ impl Session {
             _ => {}
         }
         match name {
-            "SELECT" | "MULTI" => b"+OK\r\n".to_vec(),
-            "WATCH" => {
-                self.touched = false;
-                b"+OK\r\n".to_vec()
-            }
-            "EXEC" if self.touched => b"*-1\r\n".to_vec(),
+            "SELECT" | "MULTI" | "WATCH" => b"+OK\r\n".to_vec(),
+            // What was watched is watched until here.
+            "EXEC" if std::mem::take(&mut self.touched) => b"*-1\r\n".to_vec(),
             "EXEC" => b"*0\r\n".to_vec(),
             "COMMAND" => b"*1\r\n*-1\r\n".to_vec(),
             "TYPE" => match kept() {
