@@ -22,7 +22,8 @@ Examples:
   bloomgate bench --items 20M --rate 0.1%           beyond the caches
   bloomgate bench --kind blocked --kind fuse --json
 
-What is measured: u64 keys, hashed by XXH3 for all, on one thread; the least of several passes, in nanoseconds a key. \
+What is measured: u64 keys, hashed by XXH3 for all, on one thread, in nanoseconds a key; of each slice of 16,384 keys the \
+least of several passes counts. \
 A batch asks memory for one key while it works on another; \"one\" asks for one key after the other. Times depend on \
 what else the machine does: run it twice, and trust ratios more than figures. Sizes and rates do not depend on it.
 

@@ -48,6 +48,7 @@ pub fn measure(course: &Course) -> Result<Figures, Failure> {
     let keys = course.members().len();
     let no_batch = None::<fn(&HashSet<u64, Xxh3<'_>>, &[u64], &mut [bool]) -> Result<(), Failure>>;
     course.race(
+        false,
         || Ok(HashSet::with_capacity_and_hasher(keys, hash)),
         |set: &mut HashSet<u64, Xxh3<'_>>, keys| {
             set.extend(keys);
