@@ -1,8 +1,10 @@
 //! The `bloomgate` command: reads the arguments, runs one verb, gives back its exit code.
 #![forbid(unsafe_code)]
 
+mod asking;
 mod build;
 mod check;
+mod confirm;
 mod digest;
 mod failure;
 mod file;

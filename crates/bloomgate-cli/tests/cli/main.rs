@@ -1,5 +1,6 @@
 //! The command as its users meet it: every verb, every exit code, good input and bad.
 
+mod asks;
 mod build;
 mod check;
 mod foreign;
