@@ -5,6 +5,7 @@ mod asking;
 mod build;
 mod check;
 mod confirm;
+mod dedup;
 mod digest;
 mod failure;
 mod file;
@@ -36,17 +37,18 @@ use failure::{DONE, ERROR, Failure};
     version,
     max_term_width = 100,
     after_help = "\
-Exit codes: 0 done (check: some key may be there), 1 check: no key is there, 2 error.",
+Exit codes: 0 done (check: some key may be there), 1 check: no key is there (verify: it fails), 2 error.",
     after_long_help = "\
 Examples:
   bloomgate plan --items 10M --rate 1%      which filter, how large
   bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
+  bloomgate dedup access.log                prints each line once, without sorting
   bloomgate info urls.bloom                 what is in it, and a picture
 
 Exit codes:
   0  done; for check: at least one key may be there
-  1  check: every key is certainly absent
+  1  check: every key is certainly absent; verify: a key is missing, or the rate is above the promise
   2  error, with a message on standard error
 
 NO_COLOR=1 turns colours off; they are off by themselves when the output is not a terminal."
@@ -61,6 +63,7 @@ enum Verb {
     Plan(plan::Args),
     Build(build::Args),
     Check(check::Args),
+    Dedup(dedup::Args),
     Info(info::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Check(args) => check::run(&args),
+        Verb::Dedup(args) => dedup::run(&args),
         Verb::Info(args) => info::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };

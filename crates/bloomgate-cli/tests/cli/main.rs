@@ -3,6 +3,7 @@
 mod asks;
 mod build;
 mod check;
+mod dedup;
 mod foreign;
 mod info;
 mod plan;
