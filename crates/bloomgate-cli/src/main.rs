@@ -19,6 +19,7 @@ mod plot;
 mod progress;
 mod screen;
 mod secret;
+mod verify;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,6 +46,7 @@ Examples:
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
   bloomgate dedup access.log                prints each line once, without sorting
   bloomgate info urls.bloom                 what is in it, and a picture
+  bloomgate verify urls.bloom urls.txt      that every key is there, and the rate kept
 
 Exit codes:
   0  done; for check: at least one key may be there
@@ -65,6 +67,7 @@ enum Verb {
     Check(check::Args),
     Dedup(dedup::Args),
     Info(info::Args),
+    Verify(verify::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
 }
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Verb::Check(args) => check::run(&args),
         Verb::Dedup(args) => dedup::run(&args),
         Verb::Info(args) => info::run(&args),
+        Verb::Verify(args) => verify::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };
     ExitCode::from(match outcome {

@@ -9,3 +9,4 @@ mod info;
 mod plan;
 mod scene;
 mod secret;
+mod verify;
