@@ -33,12 +33,12 @@ const MOST_COMPLAINTS: u64 = 10;
 Examples:
   bloomgate check urls.bloom https://example.org/ && echo maybe
   bloomgate check urls.bloom < keys.txt > maybes.txt
-  bloomgate check -v urls.bloom -f keys.txt          the keys that are certainly not there
-  bloomgate check --label urls.bloom -f keys.txt     both, with a tab between label and key
+  bloomgate check -v urls.bloom -f keys.txt          what is certainly not there
+  bloomgate check --label urls.bloom -f keys.txt     both, after a label
   tail -f access.log | bloomgate check urls.bloom    streams
-  bloomgate check --label -F 2024.bloom -F 2025.bloom -f keys.txt    which of them may have it
-  bloomgate check --password pwned.bloom < new-password.txt && echo breached
-  bloomgate check urls.bloom -f keys.txt --confirm urls.sorted       only those that are there
+  bloomgate check --label -F may.bloom -F june.bloom -f keys.txt   in which
+  bloomgate check --password pwned.bloom < passwords.txt
+  bloomgate check urls.bloom -f keys.txt --confirm urls.sorted     for certain
 
 Keys come from the arguments, from files (-f), or else from standard input. A key may be a negative number; any other \
 key that begins with a dash is written after --.

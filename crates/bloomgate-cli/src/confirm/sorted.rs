@@ -29,6 +29,8 @@ pub struct Sorted {
     /// Lines are `HASH:COUNT`.
     hashes: bool,
     pages: HashMap<u64, Vec<u8>>,
+    /// The page that was read last, when no more are kept.
+    last: (u64, Vec<u8>),
 }
 
 impl Sorted {
@@ -38,7 +40,15 @@ impl Sorted {
         let refuse = |error| Failure::at(path, error);
         let file = File::open(path).map_err(refuse)?;
         let len = file.metadata().map_err(refuse)?.len();
-        Ok(Self { file, path: path.to_path_buf(), len, cut, hashes, pages: HashMap::new() })
+        Ok(Self {
+            file,
+            path: path.to_path_buf(),
+            len,
+            cut,
+            hashes,
+            pages: HashMap::new(),
+            last: (u64::MAX, Vec::new()),
+        })
     }
 
     /// Whether a line is this key.
@@ -125,17 +135,22 @@ impl Sorted {
     /// Some bytes from here on, before the end of the file: at least one.
     fn bytes_from(&mut self, at: u64) -> Result<&[u8], Failure> {
         let page = at / PAGE;
-        if !self.pages.contains_key(&page) {
-            if self.pages.len() >= MOST_PAGES {
-                self.pages.clear();
-            }
-            let mut bytes = Vec::with_capacity(PAGE as usize);
+        if self.last.0 != page && !self.pages.contains_key(&page) {
+            let mut bytes = std::mem::take(&mut self.last.1);
+            bytes.clear();
             let read = self.file.seek(SeekFrom::Start(page * PAGE));
             let read = read.and_then(|_| (&self.file).take(PAGE).read_to_end(&mut bytes));
             read.map_err(|error| Failure::at(&self.path, error))?;
-            self.pages.insert(page, bytes);
+            // The first searches read the pages that all others begin with: those are kept, and never given up.
+            if self.pages.len() < MOST_PAGES {
+                self.pages.insert(page, bytes);
+                self.last.0 = u64::MAX;
+            } else {
+                self.last = (page, bytes);
+            }
         }
-        let bytes = self.pages.get(&page).and_then(|bytes| bytes.get((at % PAGE) as usize..));
+        let bytes = if self.last.0 == page { Some(&self.last.1) } else { self.pages.get(&page) };
+        let bytes = bytes.and_then(|bytes| bytes.get((at % PAGE) as usize..));
         bytes
             .filter(|bytes| !bytes.is_empty())
             .ok_or_else(|| Failure::at(&self.path, "was made shorter while it was searched"))

@@ -34,13 +34,13 @@ const FIRST: u64 = 1_000_000;
 #[command(after_long_help = "\
 Examples:
   bloomgate dedup access.log > different.log
-  tail -f urls.log | bloomgate dedup --window 1h         once an hour at most
-  bloomgate dedup --filter seen.bloom today.txt          only what no day before had
-  bloomgate dedup --exact sqlite:seen.db crawl.txt       as awk '!seen[$0]++', in little memory
-  cat */*.log | bloomgate dedup --memory 64MB            an endless stream in 64 MB
-  bloomgate dedup -d names.txt                           only the lines that came before
+  tail -f urls.log | bloomgate dedup --window 1h       once an hour at most
+  bloomgate dedup --filter seen.bloom today.txt        only what is new today
+  bloomgate dedup --exact sqlite:seen.db crawl.txt     no line is ever lost
+  cat */*.log | bloomgate dedup --memory 64MB          however much comes
+  bloomgate dedup -d names.txt                         what came before
 
-Lines are printed in the order in which they come, and in a pipe as soon as they come. An empty line is a line here.
+Lines are printed in the order in which they come, and in a pipe as soon as they come. An empty line is a line here, as if --keep-empty were given.
 
 What may go wrong: a filter says \"maybe\" of --rate of the new lines (one in a million unless said otherwise), and \
 such a line is lost. At the end it is told how many lines are expected to have been lost that way, and the chance that \
@@ -366,17 +366,18 @@ fn report(args: &Args, tally: &Tally, seen: &mut Seen) -> Result<(), Failure> {
             true => format!("{repeats} printed, {new} new"),
         }
     ));
-    let size = format!("{} filter of {}", filter.kind(), number::bytes(filter.size_in_bytes()));
     match &seen.store {
         Some(store) => screen::tell(format_args!(
-            "no line was lost: {} looked up, {} of them new after all ({size})",
+            "new lines lost: none ({} looked up, {} false)",
             number::counted(store.looked_up, "maybe"),
             number::grouped(store.saved),
         )),
         None => screen::tell(format_args!(
-            "chance that any new line was taken for a repeat: {}; expected such lines: {} ({size})",
-            number::percent(chance),
+            "new lines lost: {} expected, {} chance of any ({}, {})",
             number::short(lost),
+            number::percent(chance),
+            filter.kind(),
+            number::bytes(filter.size_in_bytes()),
         )),
     }
     if let AnyFilter::Stable(stable) = filter

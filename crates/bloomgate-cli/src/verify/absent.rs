@@ -6,6 +6,8 @@ use bloomgate::Encoding;
 const LEAST_BITS: f64 = 64.0;
 /// The most digits in a row that a key is lengthened to, so that it stays a number of 64 bits.
 const MOST_DIGITS: usize = 18;
+/// Letters and digits of a key that is taken for a hexadecimal number, at least.
+const LEAST_HEXADECIMAL: usize = 16;
 
 /// Makes keys after a few that are given.
 pub struct Lookalikes {
@@ -56,9 +58,13 @@ impl Lookalikes {
     /// A sample with its letters and digits drawn anew: other signs stay, so that paths are paths and text is text.
     fn like_a_sample(&mut self, choice: usize) -> Vec<u8> {
         let mut key = self.samples[choice % self.samples.len()].clone();
-        let hexadecimal = key.iter().filter(|byte| byte.is_ascii_alphanumeric()).all(u8::is_ascii_hexdigit)
+        let signs = || key.iter().filter(|byte| byte.is_ascii_alphanumeric());
+        // "7 abc" is none, though it could be.
+        let hexadecimal = signs().count() >= LEAST_HEXADECIMAL
+            && signs().all(u8::is_ascii_hexdigit)
             && key.iter().any(u8::is_ascii_digit)
             && key.iter().any(u8::is_ascii_alphabetic);
+        let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let upper = key.iter().any(u8::is_ascii_uppercase);
         let mut bits = 0.0;
         for byte in &mut key {
@@ -74,7 +80,6 @@ impl Lookalikes {
             *byte = self.one_of(drawn);
         }
         // Short keys are lengthened: of two digits there are only a hundred, and the source may have them all.
-        let digits = key.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
         let more = ((LEAST_BITS - bits) / 3.3).ceil().max(0.0) as usize;
         if digits > 0 {
             let more = more.min(MOST_DIGITS.saturating_sub(digits));

@@ -409,7 +409,7 @@ impl<'a> Report<'a> {
         }
         writeln!(
             out,
-            "{} rate {}, {} to {} with 99 % confidence: {} of {}",
+            "{} rate {} (99 % interval: {} to {})\n     {} of {}",
             verdict(self.rate_is_kept()),
             number::percent(self.rate()),
             number::percent(low),
