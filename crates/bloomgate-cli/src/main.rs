@@ -44,13 +44,14 @@ Examples:
   bloomgate plan --items 10M --rate 1%      which filter, how large
   bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
-  bloomgate dedup access.log                prints each line once, without sorting
+  bloomgate dedup access.log                prints each line once, unsorted
   bloomgate info urls.bloom                 what is in it, and a picture
-  bloomgate verify urls.bloom urls.txt      that every key is there, and the rate kept
+  bloomgate verify urls.bloom urls.txt      is every key there, the rate kept?
 
 Exit codes:
   0  done; for check: at least one key may be there
-  1  check: every key is certainly absent; verify: a key is missing, or the rate is above the promise
+  1  check: every key is certainly absent
+     verify: a key is missing, or the rate is above the promise
   2  error, with a message on standard error
 
 NO_COLOR=1 turns colours off; they are off by themselves when the output is not a terminal."

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
+use bloomgate::bloom::rotating::DEFAULT_GENERATIONS;
 use bloomgate::{
     AnyFilter, Blocked, Classic, Contract, Cuckoo, ErrorKind, GrowingCuckoo, Kind, OpenOptions, Partitioned, Quotient,
     Rotating, Scalable, Secret, Stable, WhenFull,
@@ -286,7 +287,11 @@ fn empty(args: &Args, there: u64, contract: Contract) -> Result<AnyFilter, Failu
     }
     if let Some(window) = args.window.or(args.window_lines.map(Duration::from_millis)) {
         let items = args.window_lines.or(args.items).unwrap_or(FIRST);
-        return Ok(Rotating::builder().window(window).items(items).rate(rate).contract(contract).build()?.into());
+        // A window's lines may come all at once, and then into one generation of it: each has room for all of them.
+        // Lines that are counted spread evenly.
+        let headroom = if args.window.is_some() { f64::from(DEFAULT_GENERATIONS) } else { 1.0 };
+        let ring = Rotating::builder().window(window).items(items).headroom(headroom).rate(rate);
+        return Ok(ring.contract(contract).build()?.into());
     }
     let kind = args.kind.unwrap_or(Kind::Scalable);
     let items = match args.items {
@@ -328,8 +333,9 @@ fn report(args: &Args, tally: &Tally, seen: &mut Seen) -> Result<(), Failure> {
     let lost = if seen.store.is_some() { 0.0 } else { seen.expected_lost()? };
     let chance = -f64::exp_m1(-lost);
     let (filter, new) = (&seen.filter, tally.read - tally.repeats);
-    // A window may be over-full for a while and not at the end; its rate says so all the same.
-    let over = filter.len() > filter.capacity() && filter.kind() != Kind::Stable;
+    // A twentieth more is the noise of the count that the rate is worked out from.
+    let (highest, promised) = (seen.highest_rate(), filter.promised_rate());
+    let above = highest > promised * 1.05;
     if args.json {
         let mut object = Object::default()
             .whole("read", tally.read)
@@ -338,11 +344,12 @@ fn report(args: &Args, tally: &Tally, seen: &mut Seen) -> Result<(), Failure> {
             .whole("repeats", tally.repeats)
             .text("kind", filter.kind().name())
             .whole("filter_bytes", filter.size_in_bytes())
-            .number("promised_rate", filter.promised_rate())
+            .number("promised_rate", promised)
+            .number("highest_rate", highest)
+            .flag("rate_is_kept", !above)
             .flag("exact", seen.store.is_some())
             .number("expected_lost", lost)
-            .number("chance_of_any_lost", chance)
-            .flag("over_capacity", over);
+            .number("chance_of_any_lost", chance);
         if let Some(store) = &seen.store {
             object = object.whole("looked_up", store.looked_up).whole("false_maybes", store.saved);
         }
@@ -389,13 +396,14 @@ fn report(args: &Args, tally: &Tally, seen: &mut Seen) -> Result<(), Failure> {
             number::counted(stable.capacity(), "line"),
         ));
     }
-    if over {
+    if above && seen.store.is_none() {
         screen::tell(format_args!(
-            "{} the filter was made for {} and holds more, so that its rate is above the promise of {}: give a larger \
-             --items, or leave --kind out for one that grows",
+            "{} more different lines came than the filter is for: its rate rose to {} ({} promised); give a larger \
+             --items{}",
             paint(WARN, "warning:"),
-            number::counted(filter.capacity(), "line"),
-            number::percent(filter.promised_rate()),
+            number::percent(highest),
+            number::percent(promised),
+            if filter.kind() == Kind::Rotating { "" } else { ", or leave --kind out for one that grows" },
         ));
     }
     Ok(())

@@ -48,6 +48,8 @@ struct Account {
     rate: f64,
     since: u64,
     all: u64,
+    /// The highest rate so far.
+    highest: f64,
 }
 
 impl Account {
@@ -63,7 +65,7 @@ impl Account {
         let now = expected_rate(filter)?;
         let rate = f64::midpoint(self.rate, now).min(1.0 - 1e-9);
         self.lost += self.since as f64 * rate / (1.0 - rate);
-        (self.rate, self.since) = (now, 0);
+        (self.rate, self.since, self.highest) = (now, 0, self.highest.max(now));
         Ok(())
     }
 }
@@ -71,7 +73,8 @@ impl Account {
 impl Seen {
     /// Goes on from a filter, with the lines themselves if every maybe is to be looked up.
     pub fn new(filter: AnyFilter, store: Option<Store>, clock: Clock) -> Result<Self, Failure> {
-        let account = Account { lost: 0.0, rate: expected_rate(&filter)?, since: 0, all: filter.len() };
+        let rate = expected_rate(&filter)?;
+        let account = Account { lost: 0.0, rate, since: 0, all: filter.len(), highest: rate };
         Ok(Self { filter, store, clock, account, digests: Vec::new() })
     }
 
@@ -156,6 +159,11 @@ impl Seen {
     pub fn expected_lost(&mut self) -> Result<f64, Failure> {
         self.account.settle(&self.filter)?;
         Ok(self.account.lost)
+    }
+
+    /// The highest rate that the filter had, as far as it was worked out.
+    pub fn highest_rate(&self) -> f64 {
+        self.account.highest
     }
 }
 
