@@ -110,7 +110,7 @@ fn typed_keys_and_keyed_filters_are_verified() {
         .collect::<String>();
     scene.write("ids.txt", lines("", 2_000)).write("uuids.txt", uuids);
     scene.write("pairs.txt", (0..2_000).map(|i| format!("{i}\tname {i}\n")).collect::<String>());
-    scene.write("paths.txt", (0..2_000).map(|i| format!("/home/user{i}/file\n")).collect::<String>());
+    scene.write("paths.txt", (0..2_000).map(|i| format!("/data/user{i}/file\n")).collect::<String>());
     for (keys, file) in [
         ("u64", "ids.txt"),
         ("i128", "ids.txt"),
