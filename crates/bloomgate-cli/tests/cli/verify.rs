@@ -76,6 +76,11 @@ fn a_rate_above_the_promise_fails() {
     assert_eq!((ran.number("missing"), ran.field("rate_is_kept")), (0.0, "false".into()));
     assert_eq!(ran.field("rate_is_expected"), "true", "the bits say so: {}", ran.out());
     assert!(scene.run("verify full.bloom keys.txt").code(1).out().contains("above the promise"));
+    // A quarter too many is too much, for a filter of some size.
+    scene.write("many.txt", lines("key ", 30_000));
+    scene.run("build -q -o over.bloom --items 24k --rate 1% many.txt").code(0);
+    let ran = scene.run("verify --json over.bloom many.txt").code(1);
+    assert!((0.015..0.04).contains(&ran.number("rate")) && ran.number("missing") == 0.0, "{}", ran.out());
     // One with room to spare is better than promised.
     scene.run("build -q -o room.bloom --items 10k --rate 1% few.txt").code(0);
     let ran = scene.run("verify --json room.bloom few.txt").code(0);
