@@ -2,12 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod asking;
 mod bench;
 mod build;
 mod chart;
 mod check;
+mod confirm;
 mod convert;
 mod conveyor;
+mod dedup;
 mod delta_info;
 mod diff;
 mod digest;
@@ -38,6 +41,7 @@ mod shell;
 mod spill;
 mod standing;
 mod svg;
+mod verify;
 mod version;
 
 use std::ffi::OsString;
@@ -58,19 +62,22 @@ use failure::{DONE, ERROR, Failure};
     long_version = version::long(),
     max_term_width = 100,
     after_help = "\
-Exit codes: 0 done (check: some key may be there), 1 check: no key is there, 2 error.",
+Exit codes: 0 done (check: some key may be there), 1 check: no key is there (verify: it fails), 2 error.",
     after_long_help = "\
 Examples:
   bloomgate plan --items 10M --rate 1%      which filter, how large
   bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
+  bloomgate dedup access.log                prints each line once, unsorted
   bloomgate info urls.bloom                 what is in it, and a picture
   bloomgate merge -o all.bloom a.bloom b.bloom    one filter of the keys of both
   bloomgate bench                           how fast each kind is on this machine
+  bloomgate verify urls.bloom urls.txt      is every key there, the rate kept?
 
 Exit codes:
   0  done; for check: at least one key may be there
   1  check: every key is certainly absent
+     verify: a key is missing, or the rate is above the promise
   2  error, with a message on standard error
 
 NO_COLOR=1 turns colours off; they are off by themselves when the output is not a terminal."
@@ -96,6 +103,8 @@ enum Verb {
     Diff(diff::Args),
     Patch(patch::Args),
     Convert(convert::Args),
+    Dedup(dedup::Args),
+    Verify(verify::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
     Bench(bench::Args),
@@ -134,6 +143,8 @@ fn main() -> ExitCode {
         Verb::Diff(args) => diff::run(&args),
         Verb::Patch(args) => patch::run(&args),
         Verb::Convert(args) => convert::run(&args),
+        Verb::Dedup(args) => dedup::run(&args),
+        Verb::Verify(args) => verify::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
         Verb::Bench(args) => bench::run(&args),
         Verb::Completions(args) => manual::completions::<Command>(&args),

@@ -101,6 +101,20 @@ pub fn seconds(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("{text:?} is not a time: write a number with ns, us, ms, s or min, such as 2ms"))
 }
 
+const PERIODS: &[(&str, f64)] =
+    &[("", 1.0), ("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0), ("d", 86_400.0), ("w", 604_800.0)];
+
+/// A period of time, a millisecond at least: `90s`, `15min`, `36h`, `7d`.
+pub fn period(text: &str) -> Result<std::time::Duration, String> {
+    split(text, PERIODS)
+        .and_then(|(number, (_, unit))| decimal(number).map(|value| value * unit))
+        .filter(|seconds| (1e-3..=3.2e9).contains(seconds))
+        .map(std::time::Duration::from_secs_f64)
+        .ok_or_else(|| {
+            format!("{text:?} is not a period: write a number with ms, s, min, h, d or w, from 1ms to 100 years, such as 36h")
+        })
+}
+
 /// A plain number from 0 up: `10000`, `1e4`, `10k`.
 pub fn amount(text: &str) -> Result<f64, String> {
     split(text, COUNTS)
@@ -249,6 +263,9 @@ mod tests {
         assert!(seconds("-2ms").is_err() && seconds("ms").is_err() && seconds("2h").is_err());
         assert!(factor("0.5").is_err() && factor("1.5") == Ok(1.5) && factor("1001").is_err());
         assert_eq!(amount("10k"), Ok(10_000.0));
+        let seconds = |text: &str| period(text).map(|period| period.as_secs_f64());
+        assert_eq!(["90", "1.5min", "36h", "2d"].map(seconds), [90.0, 90.0, 129_600.0, 172_800.0].map(Ok));
+        assert!(["0s", "h", "-1h", "1e12d", "1 month"].iter().all(|wrong| period(wrong).unwrap_err().contains("36h")));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A [`KeyStream`] fills blocks; a [`Block`] owns its bytes, so it can be cut, hashed or asked on another thread than the
 //! one that reads. Lines stay as they were read until somebody asks for the keys: cutting is as dear as hashing.
 
+pub mod hibp;
 mod lines;
 mod reading;
 mod source;

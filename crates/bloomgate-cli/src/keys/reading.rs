@@ -1,5 +1,6 @@
 //! How the keys of a source are read: the options that all verbs share, and the stream that they open.
 
+use super::hibp::Hashes;
 use super::lines::Lines;
 use super::{Cut, KeyStream, Source};
 use crate::failure::Failure;
@@ -9,6 +10,9 @@ use crate::failure::Failure;
 pub struct Reading {
     #[command(flatten)]
     pub cut: Cut,
+    /// Lines are HASH:COUNT, as Have I Been Pwned gives out breached passwords: the key is the hash, in upper case
+    #[arg(long, help_heading = "Reading keys")]
+    pub hibp: bool,
 }
 
 impl Reading {
@@ -28,6 +32,7 @@ impl Reading {
 
     /// The keys of a source.
     pub fn open(&self, source: &Source) -> Result<Box<dyn KeyStream>, Failure> {
-        Ok(Box::new(Lines::new(source.open()?, &source.name(), self.cut)))
+        let stream = Box::new(Lines::new(source.open()?, &source.name(), self.cut));
+        Ok(if self.hibp { Box::new(Hashes::new(stream)) } else { stream })
     }
 }

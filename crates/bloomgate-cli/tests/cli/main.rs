@@ -1,11 +1,13 @@
 //! The command as its users meet it: every verb, every exit code, good input and bad.
 
+mod asks;
 mod bench;
 mod build;
 mod change;
 mod check;
 mod completions;
 mod convert;
+mod dedup;
 mod delta;
 mod fold;
 mod foreign;
@@ -18,3 +20,4 @@ mod plan;
 mod replay;
 mod scene;
 mod secret;
+mod verify;

@@ -81,6 +81,10 @@ impl Ran {
         String::from_utf8_lossy(&self.1.stdout).into_owned()
     }
 
+    pub fn bytes(&self) -> &[u8] {
+        &self.1.stdout
+    }
+
     pub fn err(&self) -> String {
         String::from_utf8_lossy(&self.1.stderr).into_owned()
     }

@@ -1,0 +1,220 @@
+//! `check` of several filters, of breached passwords, and with every maybe confirmed.
+
+use crate::scene::{Scene, json_object, lines};
+
+fn two() -> Scene {
+    let scene = Scene::new();
+    scene.write("a.txt", "apple\npear\n").write("b.txt", "pear\nplum\n").write("ids.txt", "7\n8\n");
+    scene.run("build -q -o a.bloom --rate 1e-9 a.txt").code(0);
+    scene.run("build -q -o b.bloom --kind cuckoo --rate 1e-9 b.txt").code(0);
+    scene.run("build -q -o seeded.bloom --seed 5 --rate 1e-9 b.txt").code(0);
+    scene.run("build -q -o ids.bloom --keys u64 --rate 1e-9 ids.txt").code(0);
+    scene
+}
+
+#[test]
+fn several_filters_are_asked_together() {
+    let scene = two();
+    let asked = "apple\npear\nplum\nfig\n";
+    // The third hashes otherwise and must give the same answers as the second.
+    for filters in ["-F a.bloom -F b.bloom", "-F a.bloom --filter seeded.bloom"] {
+        let second = filters.split_whitespace().last().unwrap();
+        for (options, printed) in [
+            ("", "apple\npear\nplum\n".into()),
+            ("--all", "pear\n".into()),
+            ("-v", "fig\n".into()),
+            ("-v --all", "apple\nplum\nfig\n".into()),
+            ("-c", "3\n".into()),
+            (
+                "--label",
+                format!("maybe\ta.bloom\tapple\nmaybe\ta.bloom,{second}\tpear\nmaybe\t{second}\tplum\nabsent\t\tfig\n"),
+            ),
+        ] {
+            let ran = scene.run_with(&format!("check {filters} {options}"), asked).code(0);
+            assert_eq!((ran.out(), ran.err()), (printed, String::new()), "{filters} {options}");
+        }
+        let ran = scene.run_with(&format!("check {filters} --json --label"), asked).code(0);
+        let names: Vec<String> = ran.out().lines().map(|line| field(line, "filters")).collect();
+        let second = format!("\"{second}\"");
+        assert_eq!(
+            names,
+            ["[\"a.bloom\"]".into(), format!("[\"a.bloom\",{second}]"), format!("[{second}]"), "[]".into()]
+        );
+    }
+    assert_eq!(scene.run("check -F a.bloom -F b.bloom plum fig").code(0).out(), "plum\n", "all arguments are keys");
+    assert_eq!(scene.run("check -F a.bloom pear").code(0).out(), "pear\n");
+    scene.run("check -F a.bloom -F b.bloom --all apple plum").code(1);
+    scene.run("check -F a.bloom -F b.bloom fig").code(1);
+    scene.run("check -F a.bloom -F missing.bloom fig").refused(&["missing.bloom"]);
+    scene.run("check -F a.bloom pear -f a.txt").refused(&["keys come from the arguments or from files"]);
+    scene.run("check a.bloom pear --all").refused(&["--filter"]);
+}
+
+fn field(object: &str, name: &str) -> String {
+    json_object(object).into_iter().find(|(key, _)| key == name).map(|(_, value)| value).unwrap_or_default()
+}
+
+/// A word is no key of a filter of numbers: the others answer for themselves, and nobody says "absent" for that one.
+#[test]
+fn a_key_that_one_filter_cannot_hold_is_never_absent() {
+    let scene = two();
+    let ran = scene.run_with("check --label -F a.bloom -F ids.bloom", "pear\nfig\n7\n9\n").code(2);
+    assert_eq!(ran.out(), "maybe\ta.bloom\tpear\nmaybe\tids.bloom\t7\nabsent\t\t9\n");
+    assert!(ran.err().contains("standard input:2: ids.bloom:"), "{}", ran.err());
+    let ran = scene.run_with("check --label --all -F a.bloom -F ids.bloom", "pear\nfig\n7\n").code(2);
+    assert_eq!(ran.out(), "absent\t\tfig\nabsent\tids.bloom\t7\n", "{}", ran.err());
+}
+
+const PASSWORD: &str = "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8";
+
+#[test]
+fn breached_passwords_are_found_by_hash_and_by_password() {
+    let scene = Scene::new();
+    scene.write("pwned.txt", format!("{PASSWORD}:10437277\r\n7C4A8D09CA3762AF61E59520943DC26494F8941B:42542807\r\n"));
+    scene.run("build -q -o pwned.bloom --rate 1e-9 --hibp pwned.txt").code(0);
+    // As a filter of anybody's hashes, in either case, with a count or without.
+    assert_eq!(scene.run(&format!("check pwned.bloom {PASSWORD}")).code(0).out(), format!("{PASSWORD}\n"));
+    let lower = PASSWORD.to_lowercase();
+    assert_eq!(scene.run_with("check --hibp pwned.bloom", lower.as_str()).code(0).out(), format!("{PASSWORD}\n"));
+    assert_eq!(scene.run(&format!("check --hibp pwned.bloom {lower}:3")).code(0).out(), format!("{PASSWORD}\n"));
+    scene.run_with("check --hibp pwned.bloom", "\npassword\n").refused(&["standard input:2:", "--password"]);
+    scene.run("check --hibp pwned.bloom password").refused(&["argument 1", "40 hexadecimal digits"]);
+    scene.run_with("build -q -o x.bloom --hibp", "password\n").refused(&["standard input:1:"]);
+
+    let passwords = "correct horse battery staple\npassword\n\n123456\nsecret!\n";
+    scene.write("passwords.txt", passwords);
+    for (options, printed, code) in [
+        ("", "2\n4\n", 0),
+        ("--label", "absent\t1\nmaybe\t2\nmaybe\t4\nabsent\t5\n", 0),
+        ("-v", "1\n5\n", 0),
+        ("-c", "2\n", 0),
+        ("--show", "2\tpassword\n4\t123456\n", 0),
+        ("--json", "{\"answer\":\"maybe\",\"line\":2}\n{\"answer\":\"maybe\",\"line\":4}\n", 0),
+        ("-f passwords.txt -f passwords.txt -c", "4\n", 0),
+        ("--confirm pwned.sorted", "2\n4\n", 0),
+    ] {
+        let mut sorted: Vec<String> =
+            String::from_utf8(scene.read("pwned.txt")).unwrap().lines().map(Into::into).collect();
+        sorted.sort();
+        scene.write("pwned.sorted", sorted.join("\r\n"));
+        let ran = scene.run_with(&format!("check --password pwned.bloom {options}"), passwords).code(code);
+        assert_eq!(ran.out(), printed, "{options}");
+        if options != "--show" {
+            assert!(!(ran.out() + &ran.err()).contains("123456"), "{options}");
+        }
+    }
+    let several = scene.run("check --password pwned.bloom -f passwords.txt -f passwords.txt").code(0);
+    assert_eq!(several.out(), "passwords.txt:2\npasswords.txt:4\n".repeat(2));
+    let ran = scene.run("check --password pwned.bloom 123456").code(2);
+    assert!(ran.err().contains("can be seen") && !ran.err().contains("123456"), "{}", ran.err());
+    scene.run_with("check --password pwned.bloom", "correct horse battery staple\n").code(1);
+}
+
+/// With a filter that is wrong half of the time, what is printed is the truth all the same.
+#[test]
+fn confirmed_answers_are_certain() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("key ", 2_000));
+    let mut sorted: Vec<String> = (0..2_000).map(|i| format!("key {i}\n")).collect();
+    sorted.sort();
+    scene.write("sorted.txt", sorted.concat());
+    scene.run("build -q -o f.bloom --rate 50% keys.txt").code(0);
+    scene.write("ask.txt", lines("key ", 10_000));
+    let unsure = scene.run("check -c f.bloom -f ask.txt").code(0).out().trim().parse::<u64>().unwrap();
+    assert!((5_600..6_400).contains(&unsure), "{unsure} of 2,000 and half of 8,000");
+
+    let mut places = vec!["sorted.txt"];
+    if cfg!(feature = "sqlite") {
+        database(&scene);
+        places.extend(["sqlite:keys.db?my\"table.the.key", "sqlite:keys.db?blobs.key"]);
+    }
+    for place in places {
+        // A table whose name has a quote, a column whose name has a dot: the last dot parts them.
+        let place = place.replace("the.key", "key");
+        let ran = scene.run(&format!("check f.bloom -f ask.txt --confirm {place}")).code(0);
+        assert_eq!(ran.out(), lines("key ", 2_000), "{place}");
+        let told = format!("{} maybes confirmed: 2,000 present, {} false", grouped(unsure), grouped(unsure - 2_000));
+        assert!(ran.err().contains(&told), "{told}: {}", ran.err());
+        let ran = scene.run(&format!("check f.bloom -f ask.txt --confirm {place} -c --json")).code(0);
+        assert_eq!((ran.number("present"), ran.number("absent")), (2_000.0, 8_000.0), "{place}");
+        assert_eq!(ran.number("false_maybes"), (unsure - 2_000) as f64);
+        let labels = scene.run_with(&format!("check f.bloom --label --confirm {place}"), "key 1\nkey 2000\n").code(0);
+        assert_eq!(labels.out(), "present\tkey 1\nabsent\tkey 2000\n");
+        let none = (2_000..3_000).map(|i| format!("key {i}\n")).collect::<String>();
+        scene.run_with(&format!("check f.bloom --confirm {place}"), none).code(1);
+    }
+}
+
+fn grouped(number: u64) -> String {
+    format!("{},{:03}", number / 1000, number % 1000)
+}
+
+#[cfg(feature = "sqlite")]
+fn database(scene: &Scene) {
+    let mut database = rusqlite::Connection::open(scene.path("keys.db")).unwrap();
+    database
+        .execute_batch(
+            "CREATE TABLE \"my\"\"table\" (id INTEGER PRIMARY KEY, key TEXT UNIQUE COLLATE NOCASE, number INTEGER UNIQUE);
+             CREATE TABLE blobs (key BLOB UNIQUE);
+             CREATE TABLE bare (key TEXT);",
+        )
+        .unwrap();
+    let all = database.transaction().unwrap();
+    for i in 0..2_000 {
+        let key = format!("key {i}");
+        all.execute("INSERT INTO \"my\"\"table\" (key, number) VALUES (?1, ?2)", (&key, i)).unwrap();
+        all.execute("INSERT INTO blobs VALUES (?1)", (key.as_bytes(),)).unwrap();
+    }
+    all.execute("INSERT INTO bare VALUES ('key 1')", ()).unwrap();
+    all.commit().unwrap();
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn database(_: &Scene) {}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn tables_are_asked_by_value_and_wrong_names_are_told() {
+    let scene = Scene::new();
+    database(&scene);
+    scene.write("keys.txt", "key 1\nKEY 1\n007\n7\n").write("ids.txt", "7\n");
+    scene.run("build -q -o f.bloom --rate 1e-9 keys.txt").code(0);
+    scene.run("build -q -o ids.bloom --keys u64 --rate 1e-9 ids.txt").code(0);
+    // Neither the collation nor the type of a column makes another key of it.
+    let ran = scene.run_with("check f.bloom --confirm sqlite:keys.db?my\"table.key", "key 1\nKEY 1\n").code(0);
+    assert_eq!(ran.out(), "key 1\n");
+    assert!(!ran.err().contains("no index"), "{}", ran.err());
+    let ran = scene.run_with("check f.bloom --confirm sqlite:keys.db?my\"table.number", "007\n7\n").code(0);
+    assert_eq!(ran.out(), "7\n");
+    // For a filter of numbers they are one.
+    let ran = scene.run_with("check ids.bloom --confirm sqlite:keys.db?my\"table.number", "007\n7\n").code(0);
+    assert_eq!(ran.out(), "007\n7\n");
+    let ran = scene.run_with("check f.bloom --confirm sqlite:keys.db?bare.key", "key 1\n").code(0);
+    assert!(ran.out() == "key 1\n" && ran.err().contains("no index"), "{}", ran.err());
+    for (place, said) in [
+        ("sqlite:keys.db", "table.column"),
+        ("sqlite:keys.db?key", "table.column"),
+        ("sqlite:missing.db?a.b", "missing.db"),
+        ("sqlite:keys.db?nowhere.key", "no such table"),
+        ("sqlite:keys.db?bare.nothing", "no such column"),
+        ("sqlite:keys.txt?bare.key", "not a database"),
+    ] {
+        scene.run_with(&format!("check f.bloom --confirm {place}"), "key 1\n").refused(&[said]);
+    }
+    assert!(!scene.files().contains(&"missing.db".into()));
+}
+
+#[test]
+fn a_truth_that_cannot_be_searched_is_an_error() {
+    let scene = two();
+    scene.write("unsorted.txt", "pear\napple\n").write("long.txt", lines("", 5_000));
+    scene.run("check a.bloom apple --confirm unsorted.txt").refused(&["unsorted.txt", "not sorted", "LC_ALL=C sort"]);
+    scene.run("build -q -o long.bloom long.txt").code(0);
+    let ran = scene.run("check long.bloom -f long.txt --confirm long.txt").code(2);
+    assert!(ran.err().contains("long.txt: is not sorted"), "{}", ran.err());
+    scene.run("check a.bloom apple --confirm missing.txt").refused(&["missing.txt"]);
+    scene.run("check -F a.bloom -F ids.bloom 7 --confirm a.txt").refused(&["one after the other"]);
+    scene.write("uuid.txt", "67e55044-10b1-426f-9247-bb680e5fe0c8\n");
+    scene.run("build -q -o u.bloom --keys uuid uuid.txt").code(0);
+    scene.run("check u.bloom 67e55044-10b1-426f-9247-bb680e5fe0c8 --confirm uuid.txt").refused(&["uuid"]);
+}
