@@ -133,4 +133,6 @@ mod documents {
     struct Kinds;
     #[doc = include_str!("../../../docs/interop.md")]
     struct Interop;
+    #[doc = include_str!("../../../docs/recipes/seen-content.md")]
+    struct SeenContent;
 }
