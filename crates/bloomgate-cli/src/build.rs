@@ -15,7 +15,7 @@ use crate::digest;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::file;
 use crate::json::Object;
-use crate::keys::{Block, Keys, Reading, Source};
+use crate::keys::{self, Block, Keys, Reading, SOURCES, Source};
 use crate::number;
 use crate::progress::Progress;
 use crate::screen::{self, WARN, paint};
@@ -27,16 +27,20 @@ const RATE: f64 = 0.01;
 /// Digests inserted at once from memory: enough to hide the cost of the call.
 const BATCH: usize = 8192;
 
-/// Build a filter from the lines of files or standard input
+/// Build a filter from the keys in files, on standard input or in a database
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "\
+#[command(after_long_help = ["\
 Examples:
   bloomgate build -o urls.bloom --rate 0.01 urls.txt
-  zcat urls.gz | bloomgate build -o urls.bloom --items 50M
+  bloomgate build -o urls.bloom --items 50M urls-*.gz
+  bloomgate build -o users.bloom --csv email users.csv
+  bloomgate build -o users.bloom --query 'SELECT email FROM users' sqlite:app.db
   find / -print0 | bloomgate build -o files.bloom --null
   bloomgate build -o ids.bloom --keys u64 --rate 0.1% ids-*.txt
   bloomgate build -o users.bloom --secret-file users.secret users.txt
   bloomgate build -o words.bf --as guava:utf8 words.txt      for a Java program
+
+", SOURCES, "
 
 Without --items, files are read twice: first to count the keys. Lines that occur more than once are counted each time, \
 so the filter is then a little larger than it has to be, and its rate a little better. From a pipe the digests of all \
@@ -49,12 +53,12 @@ A key is a line without its line feed, any bytes but that; the last line needs n
 The output is written beside and renamed when it is complete: a build that fails leaves the old file as it was. \
 The same keys in the same order, read in the same way with the same options, give the same file, byte for byte.
 
-Exit codes: 0 done, 2 error.")]
+Exit codes: 0 done, 2 error."].concat())]
 pub struct Args {
     /// The file to write
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
-    /// Files of keys, one a line; - or none is standard input
+    /// Files of keys, one a line; - or none is standard input; with --query, sqlite:FILE or postgres://...
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// False positives to promise: the share of absent keys that get a "maybe"
@@ -172,6 +176,8 @@ struct Built {
     different: Option<u64>,
     /// What looked strange in the sources.
     strange: Strange,
+    /// What was in the sources and is no key.
+    skipped: Vec<String>,
 }
 
 /// Runs the verb.
@@ -288,6 +294,7 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
     let progress = Progress::new("building", bytes, args.quiet);
     let mut read = 0;
     let mut strange = Strange::default();
+    let mut skipped = Vec::new();
     let mut block = Block::default();
     for source in sources {
         let mut stream = args.reading.open(source)?;
@@ -301,8 +308,9 @@ fn build(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, F
             read += keys.keys.len() as u64;
             progress.advance(block.consumed());
         }
+        skipped.extend(keys::skipped(source, &*stream));
     }
-    Ok(Built { filter, read, different: None, strange })
+    Ok(Built { filter, read, different: None, strange, skipped })
 }
 
 /// The first of two passes: how many keys there are, those that occur twice counted twice.
@@ -329,6 +337,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
     let progress = Progress::new("reading", None, args.quiet);
     let mut digests: Vec<Digest> = Vec::new();
     let mut strange = Strange::default();
+    let mut skipped = Vec::new();
     let mut block = Block::default();
     for source in sources {
         let mut stream = args.reading.open(source)?;
@@ -347,6 +356,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
             into_digests(&contract, &keys, &mut digests)?;
             progress.advance(block.consumed());
         }
+        skipped.extend(keys::skipped(source, &*stream));
     }
     drop(progress);
     // Sorted, equal keys stand together. Their order makes no difference to the bits.
@@ -371,7 +381,7 @@ fn gather(args: &Args, contract: Contract, sources: &[Source]) -> Result<Built, 
             filter
         }
     };
-    Ok(Built { filter, read, different: Some(different), strange })
+    Ok(Built { filter, read, different: Some(different), strange, skipped })
 }
 
 /// An empty filter of the kind that was asked for.
@@ -461,7 +471,7 @@ fn into_digests(contract: &Contract, keys: &Keys<'_>, digests: &mut Vec<Digest>)
 }
 
 fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
-    let Built { filter, read, different, strange } = built;
+    let Built { filter, read, different, strange, skipped } = built;
     // What the bits say, unless it was counted: no fewer than were certainly new (a counting filter counts every
     // insertion instead), and no more than were read.
     let certain = if filter.kind().takes_removals() { 0 } else { filter.len() };
@@ -517,6 +527,9 @@ fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             number::percent(filter.promised_rate()),
         ));
         strange.tell();
+        for note in skipped {
+            screen::tell(format_args!("{} {note}", paint(WARN, "note:")));
+        }
         warn(args, filter);
     }
     Ok(DONE)

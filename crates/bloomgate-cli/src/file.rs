@@ -113,7 +113,7 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
         ));
     }
     for source in sources {
-        if let Source::File(from) = source
+        if let Some(from) = source.path()
             && let (Ok(from), Ok(to)) = (from.canonicalize(), path.canonicalize())
             && from == to
         {

@@ -1,19 +1,154 @@
 //! How the keys of a source are read: the options that all verbs share, and the stream that they open.
 
+use super::csv::{self, Csv, Shape};
+use super::input::{Decompress, Input};
+use super::jsonl::{Field, JsonLines};
 use super::lines::Lines;
-use super::{Cut, KeyStream, Source};
+use super::{Cut, KeyStream, Source, columns};
 use crate::failure::Failure;
+
+/// Where keys may come from, for the long help of the verbs that read them.
+pub const SOURCES: &str = "\
+Sources: files, standard input (-), and databases. gzip and zstd are recognised and decompressed. Without an option \
+every line is a key; otherwise:
+  --csv COLUMN      a column by its name in the header; --tsv with tabs
+  --jsonl FIELD     a field of JSON lines: id, or user.id within user
+  --parquet COLUMN  a column of Parquet files: id, or user.id within user
+  --query SQL       rows of sqlite:FILE or of postgres://user@host/database
+
+Texts and bytes are keys as they are, integers are written in decimal digits and UUIDs in their usual form (as --keys \
+u64, i64 and uuid read them). Where a value is null or missing there is no key, and a note says how many. Dates, \
+booleans and numbers with a fraction have no one way to be written: they are refused, and a query can say how \
+(CAST). Several columns, as in --csv country,id, are one key with a tab between its parts, as --keys 'tuple(text,u64)' \
+reads it.
+
+The password of a database is taken from the environment variable PGPASSWORD.";
 
 /// How sources are read.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Reading {
     #[command(flatten)]
     pub cut: Cut,
+    /// Take a column of CSV files, by its name in the header or by its number with --no-header; several, with commas,
+    /// are one key with tabs between its parts
+    #[arg(long, value_name = "COLUMN", value_parser = names, groups = ["rows", "table"], help_heading = "Reading keys")]
+    csv: Option<Names>,
+    /// The same with tabs between fields; quotes are as in CSV
+    #[arg(long, value_name = "COLUMN", value_parser = names, groups = ["rows", "table"], help_heading = "Reading keys")]
+    tsv: Option<Names>,
+    /// The character between fields of --csv, such as ';' or '|' or \t [default: ,]
+    #[arg(long, value_name = "CHAR", value_parser = csv::delimiter, requires = "csv", help_heading = "Reading keys")]
+    delimiter: Option<u8>,
+    /// The first row of --csv or --tsv is no header: columns are numbers, from 1
+    #[arg(long, requires = "table", help_heading = "Reading keys")]
+    no_header: bool,
+    /// Take a field of JSON lines; user.id is a field within a field, and so is /user/id
+    #[arg(long, value_name = "FIELD", value_parser = names, group = "rows", help_heading = "Reading keys")]
+    jsonl: Option<Names>,
+    /// Take a column of Parquet files; user.id is a column within user
+    #[arg(long, value_name = "COLUMN", value_parser = names, group = "rows", help_heading = "Reading keys")]
+    parquet: Option<Names>,
+    /// Take the rows of a query to sqlite:FILE or postgres://user@host/db
+    #[arg(long, value_name = "SQL", group = "rows", help_heading = "Reading keys")]
+    query: Option<String>,
+    /// How files and standard input are compressed: none, gzip, zstd, or auto, which looks at their first bytes
+    #[arg(
+        long,
+        value_name = "HOW",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true,
+        help_heading = "Reading keys"
+    )]
+    decompress: Decompress,
+}
+
+/// The names of columns or fields.
+#[derive(Debug, Clone)]
+struct Names(Vec<String>);
+
+fn names(text: &str) -> Result<Names, String> {
+    columns::list(text).map(Names)
 }
 
 impl Reading {
     /// The keys of a source.
     pub fn open(&self, source: &Source) -> Result<Box<dyn KeyStream>, Failure> {
-        Ok(Box::new(Lines::new(source.open()?, &source.name(), self.cut)))
+        let name = source.name();
+        if let Some(sql) = &self.query {
+            return self.query(source, &name, sql);
+        }
+        let file = source.open()?;
+        let keep_empty = self.cut.keep_empty;
+        if let Some(Names(columns)) = &self.parquet {
+            return parquet(file, &name, columns, keep_empty);
+        }
+        let input = Input::new(file, self.decompress);
+        let header = !self.no_header;
+        Ok(match (&self.csv, &self.tsv, &self.jsonl) {
+            (Some(Names(columns)), ..) => {
+                let delimiter = self.delimiter.unwrap_or(b',');
+                Box::new(Csv::of(input, &name, Shape { columns: columns.clone(), delimiter, header, keep_empty }))
+            }
+            (_, Some(Names(columns)), _) => {
+                let shape = Shape { columns: columns.clone(), delimiter: b'\t', header, keep_empty };
+                Box::new(Csv::of(input, &name, shape))
+            }
+            (.., Some(Names(fields))) => {
+                let fields = fields.iter().map(|field| Field::of(field)).collect();
+                Box::new(JsonLines::of(input, &name, fields, keep_empty))
+            }
+            _ => Box::new(Lines::of(input, &name, self.cut)),
+        })
     }
+
+    fn query(&self, source: &Source, name: &str, sql: &str) -> Result<Box<dyn KeyStream>, Failure> {
+        match source {
+            Source::Sqlite(path) => sqlite(path, name, sql, self.cut.keep_empty),
+            Source::Postgres(address) => postgres(address, name, sql, self.cut.keep_empty),
+            Source::File(_) | Source::Stdin => Err(Failure::Message(format!(
+                "--query asks a database, and {name} is none: give sqlite:FILE or postgres://user@host/database"
+            ))),
+        }
+    }
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(
+    file: std::fs::File,
+    name: &str,
+    columns: &[String],
+    keep_empty: bool,
+) -> Result<Box<dyn KeyStream>, Failure> {
+    Ok(Box::new(super::parquet::open(file, name, columns, keep_empty)?))
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: std::fs::File, _: &str, _: &[String], _: bool) -> Result<Box<dyn KeyStream>, Failure> {
+    Err(built_without("parquet"))
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite(path: &std::path::Path, name: &str, sql: &str, keep_empty: bool) -> Result<Box<dyn KeyStream>, Failure> {
+    Ok(Box::new(super::sqlite::query(path, name, sql, keep_empty)?))
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn sqlite(_: &std::path::Path, _: &str, _: &str, _: bool) -> Result<Box<dyn KeyStream>, Failure> {
+    Err(built_without("sqlite"))
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(address: &str, name: &str, sql: &str, keep_empty: bool) -> Result<Box<dyn KeyStream>, Failure> {
+    Ok(Box::new(super::postgres::query(address, name, sql, keep_empty)?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &str, _: &str, _: &str, _: bool) -> Result<Box<dyn KeyStream>, Failure> {
+    Err(built_without("postgres"))
+}
+
+#[cfg(not(all(feature = "parquet", feature = "postgres", feature = "sqlite")))]
+fn built_without(feature: &str) -> Failure {
+    Failure::Message(format!("this bloomgate was built without {feature}; install with --features {feature}"))
 }

@@ -5,5 +5,8 @@ mod check;
 mod foreign;
 mod info;
 mod plan;
+#[cfg(all(unix, feature = "postgres"))]
+mod postgres;
 mod scene;
 mod secret;
+mod sources;
