@@ -269,9 +269,14 @@ impl<R: Read + Send> Csv<R> {
                 }
                 [] => {
                     let hint = match column.parse::<usize>() {
-                        Ok(_) => "; a number is for files without a header, with --no-header",
-                        Err(_) if self.width == 1 => "; for another separator than a comma there is --delimiter",
-                        Err(_) => "",
+                        Ok(_) => "; a number is for files without a header, with --no-header".into(),
+                        Err(_) if self.width == 1 => {
+                            let delimiter = self.shape.delimiter as char;
+                            format!(
+                                "; columns are divided by {delimiter:?}: for another character there is --delimiter"
+                            )
+                        }
+                        Err(_) => String::new(),
                     };
                     return Err(self.refuse(
                         self.row.line,

@@ -149,6 +149,7 @@ impl Rows {
     }
 
     /// So many bytes of the source were read.
+    #[cfg(feature = "parquet")]
     pub fn consumed(&mut self, bytes: u64) {
         *self.consumed.get_or_insert(0) += bytes;
     }

@@ -146,10 +146,14 @@ impl Input {
         let read = number::grouped(self.read.load(Ordering::Relaxed));
         let out = number::grouped(self.out);
         let text = error.to_string();
+        let hint = match self.decompress {
+            Decompress::Auto => "",
+            _ => ", or leave --decompress out if it is not compressed",
+        };
         io::Error::other(match error.kind() {
             io::ErrorKind::UnexpectedEof => format!(
                 "the {form} data stop in the middle, after {read} bytes ({out} decompressed): the file was cut short; \
-                 fetch or write it again"
+                 fetch or write it again{hint}"
             ),
             // A frame that asks for more than 128 MiB of memory, as zstd --long=31 writes them.
             _ if text.contains("too much memory") => {
@@ -159,12 +163,7 @@ impl Input {
             }
             _ => format!(
                 "the {form} data are damaged at or before byte {read} ({out} decompressed): {text}; fetch or write the \
-                 file again{}",
-                if self.decompress == Decompress::Auto {
-                    ""
-                } else {
-                    ", or leave --decompress out if it is not compressed"
-                }
+                 file again{hint}"
             ),
         })
     }
@@ -209,5 +208,42 @@ fn recognise(head: &[u8]) -> io::Result<Decompress> {
     match OTHERS.iter().find(|(magic, _)| head.starts_with(magic)) {
         Some((_, what)) => Err(io::Error::other(format!("{what} (or, if its lines are keys, say --decompress none)"))),
         None => Ok(Decompress::None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_is_read_than_it_takes_to_know() {
+        for waits in [&b"\x1f"[..], b"\x1f\x8b", b"\x28\xb5\x2f", b"P", b"PA", b"BZh9", b"\x5f\x2a", b"SQLite form"] {
+            assert!(could_become_known(waits), "{waits:?}");
+        }
+        for known in
+            [&b"a"[..], b"\n", b"PB", b"Pa", b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"PAR1", b"\x50\x2a\x4d\x18"]
+        {
+            assert!(!could_become_known(known), "{known:?}");
+        }
+        assert_eq!(recognise(b"\x1f\x8b\x08\0").unwrap(), Decompress::Gzip);
+        assert_eq!(recognise(b"\x5f\x2a\x4d\x18").unwrap(), Decompress::Zstd);
+        assert_eq!(recognise(b"\x1f\x8b").unwrap(), Decompress::None);
+        assert_eq!(recognise(b"").unwrap(), Decompress::None);
+        assert!(recognise(b"PAR1").unwrap_err().to_string().contains("--parquet"));
+    }
+
+    #[test]
+    fn what_is_read_of_the_file_is_counted_whatever_comes_out() {
+        let mut file = tempfile::tempfile().unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(&mut file, flate2::Compression::best());
+        io::Write::write_all(&mut encoder, &vec![b'x'; 1 << 20]).unwrap();
+        encoder.finish().unwrap();
+        let length = io::Seek::stream_position(&mut file).unwrap();
+        io::Seek::rewind(&mut file).unwrap();
+        let mut input = Input::new(file, Decompress::Auto);
+        let mut meter = input.meter();
+        assert_eq!(meter.since(), 0, "opening moves nothing");
+        assert_eq!(io::copy(&mut input, &mut io::sink()).unwrap(), 1 << 20);
+        assert_eq!((meter.since(), meter.since()), (length, 0));
     }
 }

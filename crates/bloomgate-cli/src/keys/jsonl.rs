@@ -142,7 +142,8 @@ fn refusal(field: &str, text: &str) -> String {
 /// What the parser says, without the place: it knows the column in the line, and not the line.
 fn cause(error: &serde_json::Error) -> String {
     let text = error.to_string();
-    text.rsplit_once(" at line ").map_or(text.as_str(), |(cause, _)| cause).to_string()
+    let cause = text.rsplit_once(" at line ").map_or(text.as_str(), |(cause, _)| cause);
+    format!("this is not JSON: {cause}")
 }
 
 /// Goes down the path and keeps what is at its end, as it is written. Of two fields with one name the last counts.

@@ -25,7 +25,7 @@ pub fn query(path: &Path, name: &str, sql: &str, keep_empty: bool) -> Result<Fee
 fn read(connection: &Connection, name: &str, sql: &str, rows: &mut Rows) -> Result<(), Failure> {
     let refuse = |error: rusqlite::Error| Failure::Message(format!("{name}: {error}"));
     let mut statement = connection.prepare(sql).map_err(refuse)?;
-    let columns: Vec<String> = statement.column_names().into_iter().map(String::from).collect();
+    let columns: Vec<String> = statement.column_names().map(String::from).collect();
     if columns.is_empty() {
         return Err(Failure::Message(format!("{name}: the query gives no rows: write a SELECT")));
     }

@@ -185,6 +185,19 @@ fn fields_of_json_lines_are_keys() {
     scene.run("build -q -o f.bloom --jsonl a --keys u64 t.jsonl").refused(&["none of"]);
 }
 
+/// `cargo nextest run -p bloomgate-cli --no-default-features` runs this.
+#[cfg(not(any(feature = "parquet", feature = "postgres", feature = "sqlite")))]
+#[test]
+fn what_was_built_without_a_feature_says_so() {
+    let scene = Scene::new();
+    scene.write("t.parquet", "");
+    let told = |feature: &str| format!("this bloomgate was built without {feature}; install with --features {feature}");
+    scene.run("build -q -o f.bloom --parquet id t.parquet").refused(&[&told("parquet")]);
+    for (feature, source) in [("sqlite", "sqlite:none.db"), ("postgres", "postgres://nobody@localhost/none")] {
+        scene.run_spaced("build -q -o f.bloom --query", "SELECT 1", source).refused(&[&told(feature)]);
+    }
+}
+
 #[cfg(feature = "parquet")]
 mod parquet {
     use std::fs::File;
