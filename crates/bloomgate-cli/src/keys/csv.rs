@@ -1,7 +1,8 @@
 //! Columns of CSV: separators, quotes and line feeds within quotes as in RFC 4180, bytes of any encoding.
 //!
 //! Rows are cut by `csv-core`, which keeps no more than one of them: a quote that is never closed costs 16 MiB, not the
-//! file. Every row must have as many fields as the first: a key from the wrong column would be a wrong "no" later.
+//! file. Every row must have as many fields as the first, and nothing may follow a closing quote: a key from the wrong
+//! column, or two rows joined by a quote that was none, would be a wrong "no" later.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -25,8 +26,46 @@ pub struct Shape {
     pub delimiter: u8,
     /// Whether the first row holds the names.
     pub header: bool,
+    /// Whether fields may stand in quotes.
+    pub quotes: bool,
     /// Whether an empty field is a key.
     pub keep_empty: bool,
+}
+
+/// Where the text of a row is with respect to quotes, which the cutter does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Quotes {
+    /// A field begins: a quote here opens.
+    #[default]
+    Begin,
+    /// In a field without quotes, where a quote is a character like others.
+    Outside,
+    Inside,
+    /// After a quote that closes, or is the first of two.
+    Closed,
+}
+
+impl Quotes {
+    /// Goes on over some text of a row; false if something follows a quote that closed.
+    fn pass(&mut self, text: &[u8], delimiter: u8) -> bool {
+        let Some(last) = text.last() else { return true };
+        if matches!(self, Self::Begin | Self::Outside) && memchr::memchr(b'"', text).is_none() {
+            *self = if *last == delimiter { Self::Begin } else { Self::Outside };
+            return true;
+        }
+        for &byte in text {
+            *self = match (*self, byte) {
+                (Self::Begin | Self::Closed, b'"') => Self::Inside,
+                (Self::Inside, b'"') => Self::Closed,
+                (Self::Inside, _) => Self::Inside,
+                (_, byte) if byte == delimiter => Self::Begin,
+                (Self::Closed, b'\r' | b'\n') => Self::Closed,
+                (Self::Closed, _) => return false,
+                (Self::Begin | Self::Outside, _) => Self::Outside,
+            };
+        }
+        true
+    }
 }
 
 /// The keys of a column, or of several with a tab between each.
@@ -61,6 +100,7 @@ struct Row {
     line: u64,
     /// Whether some of it was read.
     begun: bool,
+    quotes: Quotes,
 }
 
 impl Row {
@@ -83,7 +123,7 @@ impl<R: Read + Send> Csv<R> {
         Self {
             from,
             name: name.into(),
-            core: ReaderBuilder::new().delimiter(shape.delimiter).build(),
+            core: ReaderBuilder::new().delimiter(shape.delimiter).quoting(shape.quotes).build(),
             shape,
             piece: Vec::new(),
             at: 0,
@@ -150,6 +190,14 @@ impl<R: Read + Send> Csv<R> {
             row.count += ends;
             row.begun = true;
             if !last {
+                let text = &self.piece[self.at..self.at + read];
+                if self.shape.quotes && !row.quotes.pass(text, self.shape.delimiter) {
+                    return Err(self.refuse(
+                        self.row.line,
+                        "something follows the closing quote of a field: a quote within quotes is written twice; if this \
+                         file does not use quotes, say --no-quotes",
+                    ));
+                }
                 self.pass(read);
             }
             let row = &mut self.row;
@@ -157,7 +205,7 @@ impl<R: Read + Send> Csv<R> {
                 ReadRecordResult::Record => return Ok(true),
                 ReadRecordResult::End => return Ok(false),
                 ReadRecordResult::InputEmpty if last => {
-                    return Err(self.refuse(self.row.line, "the quote that opens in this row is never closed"));
+                    return Err(self.refuse(self.row.line, "the quote that opens in this row is never closed (for quotes that are text there is --no-quotes)"));
                 }
                 ReadRecordResult::InputEmpty => {}
                 ReadRecordResult::OutputFull | ReadRecordResult::OutputEndsFull
@@ -301,6 +349,7 @@ impl<R: Read + Send> KeyStream for Csv<R> {
             if self.cut()? {
                 self.take(&mut writer)?;
                 (self.row.len, self.row.count, self.row.begun) = (0, 0, false);
+                self.row.quotes = Quotes::Begin;
             } else if self.ended {
                 more = false;
             } else if !writer.is_empty() {
@@ -348,7 +397,13 @@ mod tests {
     }
 
     fn shape(columns: &str) -> Shape {
-        Shape { columns: columns::list(columns).unwrap(), delimiter: b',', header: true, keep_empty: false }
+        Shape {
+            columns: columns::list(columns).unwrap(),
+            delimiter: b',',
+            header: true,
+            quotes: true,
+            keep_empty: false,
+        }
     }
 
     fn read(bytes: &[u8], step: usize, shape: Shape) -> Result<Vec<(u64, Vec<u8>)>, String> {
@@ -385,6 +440,13 @@ mod tests {
         let bare = Shape { header: false, ..shape("2") };
         assert_eq!(read(b"x,y\n\"\",\"\"\n", 1, bare).unwrap(), [key(1, b"y")]);
         assert_eq!(read(b"a\r\n\"\nx\"\r\n\r\n", 1, shape("a")).unwrap(), [key(2, b"\nx")]);
+        for step in [1, 2, 3, 100] {
+            let text = b"a,b\n\"\"\"\",\"x\"\n5\" disk,\"\"\"y\"\"\"\r\n\"z\",\"\"";
+            assert_eq!(read(text, step, shape("a")).unwrap(), [key(2, b"\""), key(3, b"5\" disk"), key(4, b"z")]);
+            assert_eq!(read(text, step, shape("b")).unwrap(), [key(2, b"x"), key(3, b"\"y\"")]);
+            let plain = read(b"a,b\n1,\"x\n2,\"y\"\n", step, Shape { quotes: false, ..shape("b") }).unwrap();
+            assert_eq!(plain, [key(2, b"\"x"), key(3, b"\"y\"")]);
+        }
         assert_eq!(read(b"a\n\"\"\nb\n", 1, shape("a")).unwrap(), [key(3, b"b")]);
     }
 
@@ -405,6 +467,9 @@ mod tests {
         refused(b"id,name\n", "2", &["--no-header"]);
         refused(b"id,id\n", "id", &["1 and 2"]);
         refused(b"", "id", &["empty", "id"]);
+        // Two rows that a quote would join into one of the right length.
+        refused(b"a,b\n1,\"x\n2,\"y\n3,z\n", "a", &["test:2: ", "--no-quotes"]);
+        refused(b"a,b\n1,\"x\" \n", "a", &["test:2: ", "closing quote"]);
         refused(b"a,b\n1,\"x\ty\"\n", "a,b", &["test:2: ", "tab"]);
         let bare = |columns: &str| read(b"x,y\n", 1, Shape { header: false, ..shape(columns) }).unwrap_err();
         assert!(bare("3").contains("2 columns") && bare("0").contains("no column 0") && bare("x").contains("from 1"));

@@ -42,6 +42,9 @@ pub struct Reading {
     /// The first row of --csv or --tsv is no header: columns are numbers, from 1
     #[arg(long, requires = "table", help_heading = "Reading keys")]
     no_header: bool,
+    /// Quotes in --csv or --tsv are characters like others (otherwise a field may stand in them, as in RFC 4180)
+    #[arg(long, requires = "table", help_heading = "Reading keys")]
+    no_quotes: bool,
     /// Take a field of JSON lines; user.id is a field within a field, and so is /user/id
     #[arg(long, value_name = "FIELD", value_parser = names, group = "rows", help_heading = "Reading keys")]
     jsonl: Option<Names>,
@@ -84,16 +87,18 @@ impl Reading {
             return parquet(file, &name, columns, keep_empty);
         }
         let input = Input::new(file, self.decompress);
-        let header = !self.no_header;
+        let shape = |columns: &[String], delimiter: u8| Shape {
+            columns: columns.to_vec(),
+            delimiter,
+            header: !self.no_header,
+            quotes: !self.no_quotes,
+            keep_empty,
+        };
         Ok(match (&self.csv, &self.tsv, &self.jsonl) {
             (Some(Names(columns)), ..) => {
-                let delimiter = self.delimiter.unwrap_or(b',');
-                Box::new(Csv::of(input, &name, Shape { columns: columns.clone(), delimiter, header, keep_empty }))
+                Box::new(Csv::of(input, &name, shape(columns, self.delimiter.unwrap_or(b','))))
             }
-            (_, Some(Names(columns)), _) => {
-                let shape = Shape { columns: columns.clone(), delimiter: b'\t', header, keep_empty };
-                Box::new(Csv::of(input, &name, shape))
-            }
+            (_, Some(Names(columns)), _) => Box::new(Csv::of(input, &name, shape(columns, b'\t'))),
             (.., Some(Names(fields))) => {
                 let fields = fields.iter().map(|field| Field::of(field)).collect();
                 Box::new(JsonLines::of(input, &name, fields, keep_empty))

@@ -142,6 +142,9 @@ fn csv_columns_are_keys() {
     holds(&scene, "--csv 2 --no-header --delimiter ; semi.csv", &[b"x", b"y"]);
     holds(&scene, "--tsv name t.tsv", &[b"an \"odd\" one"]);
     holds(&scene, "--csv name --delimiter \\t t.tsv", &[b"an \"odd\" one"]);
+    scene.write("dump.tsv", "id\tname\n1\t\"a\n2\tb\" c\n");
+    holds(&scene, "--tsv name --no-quotes dump.tsv", &[b"\"a", b"b\" c"]);
+    scene.run("build -q -o f.bloom --tsv name dump.tsv").refused(&["dump.tsv:2: ", "--no-quotes"]);
     // Parts of a tuple are what --keys says, and check reads the same columns.
     scene.run("build -q -o t.bloom --csv id,name --keys tuple(u64,bytes) t.csv").refused(&["t.csv:5: ", "UTF-8"]);
     scene.run("build -q -o t.bloom --tsv id,name --keys tuple(u64,text) t.tsv").code(0);
