@@ -46,23 +46,34 @@ enum Quotes {
 }
 
 impl Quotes {
-    /// Goes on over some text of a row; false if something follows a quote that closed.
+    /// Goes on over some text of a row, from quote to quote; false if something follows one that closed.
     fn pass(&mut self, text: &[u8], delimiter: u8) -> bool {
-        let Some(last) = text.last() else { return true };
-        if matches!(self, Self::Begin | Self::Outside) && memchr::memchr(b'"', text).is_none() {
-            *self = if *last == delimiter { Self::Begin } else { Self::Outside };
-            return true;
-        }
-        for &byte in text {
-            *self = match (*self, byte) {
-                (Self::Begin | Self::Closed, b'"') => Self::Inside,
-                (Self::Inside, b'"') => Self::Closed,
-                (Self::Inside, _) => Self::Inside,
-                (_, byte) if byte == delimiter => Self::Begin,
-                (Self::Closed, b'\r' | b'\n') => Self::Closed,
-                (Self::Closed, _) => return false,
-                (Self::Begin | Self::Outside, _) => Self::Outside,
-            };
+        let outside = |before: u8| if before == delimiter { Self::Begin } else { Self::Outside };
+        let mut at = 0;
+        while at < text.len() {
+            let rest = &text[at..];
+            let quote = memchr::memchr(b'"', rest);
+            match (*self, quote) {
+                (Self::Closed, _) => {
+                    *self = match rest[0] {
+                        b'"' => Self::Inside,
+                        b'\r' | b'\n' => Self::Closed,
+                        byte if byte == delimiter => Self::Begin,
+                        _ => return false,
+                    };
+                    at += 1;
+                    continue;
+                }
+                (Self::Inside, Some(_)) => *self = Self::Closed,
+                (Self::Inside, None) => {}
+                (Self::Begin, Some(0)) => *self = Self::Inside,
+                (_, Some(0)) => {}
+                (_, Some(quote)) => {
+                    *self = if outside(rest[quote - 1]) == Self::Begin { Self::Inside } else { Self::Outside };
+                }
+                (_, None) => *self = outside(rest[rest.len() - 1]),
+            }
+            at += quote.map_or(rest.len(), |quote| quote + 1);
         }
         true
     }
