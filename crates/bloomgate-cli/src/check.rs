@@ -16,7 +16,7 @@ use crate::digest;
 use crate::failure::{DONE, ERROR, Failure, NONE, Outcome};
 use crate::file::{self, Opened};
 use crate::json::Object;
-use crate::keys::{self, Block, Reading, Source};
+use crate::keys::{Block, Reading, Source};
 use crate::number;
 use crate::screen::{self, WARN, paint};
 
@@ -167,7 +167,7 @@ fn answer_all<S: Store>(args: &Args, filter: &AnyFilter<S>, tally: &mut Tally) -
                     return Ok(());
                 }
             }
-            if let Some(skipped) = keys::skipped(&source, &*stream) {
+            if let Some(skipped) = stream.skipped() {
                 note(&skipped);
             }
         }

@@ -1,14 +1,16 @@
 //! Filters in files: what the verbs need of the library's doors, with messages that name the file.
 
-use std::path::Path;
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
 
-use bloomgate::bits::Mapped;
+use bloomgate::bits::{Mapped, Store};
 use bloomgate::foreign::Form;
 use bloomgate::format::{Compression, OpenOptions, SaveOptions, gaps};
 use bloomgate::{AnyFilter, ErrorKind, Secret};
 
 use crate::failure::Failure;
 use crate::keys::Source;
+use crate::screen;
 
 /// A filter that can be asked.
 pub enum Opened {
@@ -24,22 +26,67 @@ pub fn open(path: &Path, form: Option<Form>, secret_file: Option<&Path>) -> Resu
     if let Some(form) = form {
         return read_foreign(path, form).map(Opened::Loaded);
     }
+    with_secret(secret_file, |options| match AnyFilter::map_with(path, options) {
+        // Compressed, or a machine whose words are the other way round.
+        Err(error) if error.kind() == ErrorKind::Unsupported => AnyFilter::open_with(path, options).map(Opened::Loaded),
+        mapped => mapped.map(Opened::InPlace),
+    })
+}
+
+/// Loads a filter into memory.
+fn load(path: &Path, secret_file: Option<&Path>) -> Result<AnyFilter, Failure> {
+    with_secret(secret_file, |options| AnyFilter::open_with(path, options))
+}
+
+fn with_secret<T>(
+    secret_file: Option<&Path>,
+    open: impl FnOnce(&OpenOptions) -> bloomgate::Result<T>,
+) -> Result<T, Failure> {
     let secret = secret_file.map(Secret::read_file).transpose()?;
     let options = match &secret {
         Some(secret) => OpenOptions::new().secret(secret),
         None => OpenOptions::new(),
     };
-    let opened = match AnyFilter::map_with(path, &options) {
-        // Compressed, or a machine whose words are the other way round.
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            AnyFilter::open_with(path, &options).map(Opened::Loaded)
-        }
-        mapped => mapped.map(Opened::InPlace),
-    };
-    opened.map_err(|error| match error.kind() {
+    open(&options).map_err(|error| match error.kind() {
         ErrorKind::Secret if secret.is_none() => Failure::Message(format!("{error}, with --secret-file FILE")),
         _ => error.into(),
     })
+}
+
+/// The same call on an opened filter, wherever it is.
+macro_rules! in_any_place {
+    ($opened:expr, $filter:ident => $call:expr) => {
+        match $opened {
+            $crate::file::Opened::InPlace($filter) => $call,
+            $crate::file::Opened::Loaded($filter) => $call,
+        }
+    };
+}
+pub(crate) use in_any_place;
+
+/// Opens a filter whose every bit is to be used: a damaged chunk is refused here, with its place.
+pub fn open_whole(path: &Path, secret_file: Option<&Path>) -> Result<Opened, Failure> {
+    let opened = open(path, None, secret_file)?;
+    if let Opened::InPlace(filter) = &opened {
+        filter.verify_all(|_, _| ()).map_err(|error| Failure::at(path, error))?;
+    }
+    Ok(opened)
+}
+
+/// The bytes of a plain file.
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    check_filter(path)?;
+    std::fs::read(path).map_err(|error| Failure::at(path, error))
+}
+
+/// The length of a file.
+pub fn length(path: &Path) -> Result<u64, Failure> {
+    std::fs::metadata(path).map(|metadata| metadata.len()).map_err(|error| Failure::at(path, error))
+}
+
+/// Whether two paths lead to one file that is there.
+pub fn are_one(one: &Path, other: &Path) -> bool {
+    matches!((one.canonicalize(), other.canonicalize()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// The form of another system, from its name.
@@ -74,16 +121,76 @@ pub struct Saved {
 }
 
 /// Saves a filter; whatever goes wrong, a file that was there stays as it was.
-pub fn save(filter: &AnyFilter, path: &Path, compress: bool) -> Result<Saved, Failure> {
-    if filter.kind().is_foreign() {
-        let address = filter.save_foreign(path)?;
-        let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();
-        return Ok(Saved { bytes, address: address.to_string() });
+pub fn save<S: Store>(filter: &AnyFilter<S>, path: &Path, compress: bool) -> Result<Saved, Failure> {
+    let _lock = lock(path)?;
+    save_locked(filter, path, compress)
+}
+
+/// The same for who has [locked](lock) the file already.
+pub fn save_locked<S: Store>(filter: &AnyFilter<S>, path: &Path, compress: bool) -> Result<Saved, Failure> {
+    let address = if filter.kind().is_foreign() {
+        filter.save_foreign(path)?
+    } else {
+        let compression = if compress { Compression::WhereItPays } else { Compression::Never };
+        filter.save_with(path, &SaveOptions::new().compress(compression))?
+    };
+    Ok(Saved { bytes: length(path)?, address: address.to_string() })
+}
+
+/// A filter that is loaded, changed and saved again, by one process at a time: two that did so at once would lose what
+/// the first of them changed, and a lost key is a wrong "no".
+pub struct Update {
+    pub filter: AnyFilter,
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Update {
+    /// Waits for its turn and loads the filter.
+    pub fn begin(path: &Path, form: Option<Form>, secret_file: Option<&Path>) -> Result<Self, Failure> {
+        check_filter(path)?;
+        // What a link names is changed, not the link.
+        let path = path.canonicalize().map_err(|error| Failure::at(path, error))?;
+        let lock = lock(&path)?;
+        let filter = match form {
+            Some(form) => read_foreign(&path, form)?,
+            None => load(&path, secret_file)?,
+        };
+        Ok(Self { filter, path, _lock: lock })
     }
-    let compression = if compress { Compression::WhereItPays } else { Compression::Never };
-    let address = filter.save_with(path, &SaveOptions::new().compress(compression))?;
-    let bytes = std::fs::metadata(path).map_err(|error| Failure::at(path, error))?.len();
-    Ok(Saved { bytes, address: address.to_string() })
+
+    /// Saves it, in its place or elsewhere.
+    pub fn save(&self, output: Option<&Path>, compress: bool) -> Result<Saved, Failure> {
+        match output {
+            // In the folder whose lock is held already.
+            Some(output) if folder_of(output).canonicalize().ok().as_deref() == self.path.parent() => {
+                save_locked(&self.filter, output, compress)
+            }
+            Some(output) => save(&self.filter, output, compress),
+            None => save_locked(&self.filter, &self.path, compress),
+        }
+    }
+}
+
+/// The folder that a path names a file in.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The lock that whoever changes a filter holds: that of the folder, since the file itself is replaced by another. It
+/// goes with the process. Nothing where folders cannot be locked.
+pub fn lock(path: &Path) -> Result<Option<File>, Failure> {
+    let folder = folder_of(path);
+    let Ok(folder_file) = File::open(folder) else { return Ok(None) };
+    match folder_file.try_lock() {
+        Ok(()) => Ok(Some(folder_file)),
+        Err(TryLockError::WouldBlock) => {
+            screen::tell(format_args!("{}: waiting for another bloomgate that changes a file here", folder.display()));
+            folder_file.lock().map_err(|error| Failure::at(folder, error))?;
+            Ok(Some(folder_file))
+        }
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
 }
 
 /// Whether compression makes a file of this filter smaller.
@@ -114,16 +221,12 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
     }
     for source in sources {
         if let Some(from) = source.path()
-            && let (Ok(from), Ok(to)) = (from.canonicalize(), path.canonicalize())
-            && from == to
+            && are_one(from, path)
         {
             return Err(Failure::at(path, "is read and would be replaced by the filter: write to another file"));
         }
     }
-    let parent = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
+    let parent = folder_of(path);
     if !parent.is_dir() {
         return Err(Failure::at(parent, "there is no such directory: make it, or write elsewhere"));
     }
@@ -134,7 +237,7 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
 /// standard output is one. `/dev/shm` is a folder of plain files in memory.
 fn is_of_the_system(path: &Path) -> bool {
     // The folder first: resolved to the end, /dev/stdout is the file that it was redirected to.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let places = [folder.canonicalize(), path.canonicalize()];
     let system =
         |place: &Path| (place.starts_with("/dev") && !place.starts_with("/dev/shm")) || place.starts_with("/proc");

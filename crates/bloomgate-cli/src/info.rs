@@ -2,25 +2,32 @@
 //!
 //! No secret is needed: shape, counts and bits can be read without one, only questions need it.
 
+mod drawing;
+mod foreign;
+
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bloomgate::foreign::Form;
 use bloomgate::format::{
-    ChainDescription, Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect, recognise,
+    ChainDescription, Codec, Description, Dimensions, Limits, PartDescription, SectionReader, inspect,
 };
 use bloomgate::math::estimate::{self, Estimate};
 use bloomgate::math::scalable::chain_rate;
-use bloomgate::{AnyFilter, Guarantee, Kind, WhenFull};
+use bloomgate::{Guarantee, Kind, WhenFull};
 
 use crate::build::when_full_name;
+use crate::delta_info::{self, Wanted};
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::file;
 use crate::json::{self, Object};
+use crate::keys::Source;
 use crate::number::{bytes, counted, duration, grouped, percent};
 use crate::picture::{self, Cell, Regions};
 use crate::screen::{self, DIM, HEAD, WARN, paint, wrapped};
+use crate::standing::between;
+use crate::svg::Target;
 
 /// Show what a filter is: shape, promise, fill, rates, checksums, and a picture of its bits
 #[derive(Debug, clap::Args)]
@@ -29,15 +36,18 @@ Examples:
   bloomgate info urls.bloom
   bloomgate info --json urls.bloom | jq .estimated_rate
   bloomgate info --verify urls.bloom && echo intact
+  bloomgate info tuesday.delta                       which file it is for, and which it makes
+  bloomgate info --svg urls.svg urls.bloom           the picture for a document
 
-The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret here.
+The whole file is read and every checksum verified, whatever is printed. A keyed filter needs no secret \
+here, unless its sentinels shall be checked: they say whether keys are hashed here as where it was written.
 
 Three rates: promised is what was asked for; expected is what this shape has with the keys that were counted; by the \
 bits is what the bits as they are will show. The first is a promise while the filter holds no more than its capacity.
 
 Exit codes: 0 the file is intact, 2 it is damaged or no filter.")]
 pub struct Args {
-    /// The filter
+    /// The filter, or a delta
     #[arg(value_name = "FILTER")]
     filter: PathBuf,
     /// Read the filter as the form of another system: bfv1, redisbloom, rediscuckoo, guava:utf8, guava:long,
@@ -50,6 +60,12 @@ pub struct Args {
     /// Only verify every checksum: one line
     #[arg(long, conflicts_with = "json")]
     verify: bool,
+    /// Check the sentinels of a keyed filter with the secret in this file
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Write the picture of the bits as an SVG document too; - is standard output, instead of the screen
+    #[arg(long, value_name = "FILE", conflicts_with = "verify")]
+    svg: Option<PathBuf>,
     /// Draw with plain characters
     #[arg(long)]
     ascii: bool,
@@ -81,13 +97,41 @@ struct Reading {
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
     file::check_filter(&args.filter)?;
-    if let Some(filter) = foreign(args)? {
-        return show_foreign(args, &filter);
+    let read: Vec<Source> =
+        [Some(&args.filter), args.secret_file.as_ref()].into_iter().flatten().map(|path| Source::of(path)).collect();
+    let target = args.svg.as_deref().map(|path| Target::of(path, &read)).transpose()?;
+    if let Some(filter) = foreign::read(args)? {
+        if target.is_some() {
+            return Err(Failure::at(&args.filter, "is in the form of another system: --svg draws our own filters"));
+        }
+        return foreign::show(args, &filter);
     }
-    let description = inspect(&args.filter)?;
+    if delta_info::is_delta(&args.filter) {
+        return delta_info::show(
+            &args.filter,
+            match args {
+                Args { json: true, .. } => Wanted::Json,
+                Args { verify: true, .. } => Wanted::Verdict,
+                _ => Wanted::Screen,
+            },
+        );
+    }
+    let mut description = inspect(&args.filter)?;
+    if args.secret_file.is_some() && description.is_intact() {
+        // Opening checks the secret, and with it the sentinels.
+        file::open(&args.filter, None, args.secret_file.as_deref())?;
+        description.sentinels_agree = Some(true);
+    }
+    let description = description;
     let intact = description.is_intact() && description.sentinels_agree != Some(false);
     // Damaged bits say nothing that can be believed.
     let reading = if intact && !args.verify { Some(read_bits(&args.filter, &description)?) } else { None };
+    if let (Some(target), Some(reading)) = (&target, &reading) {
+        target.write(&on_page(&args.filter, &description, reading))?;
+        if matches!(target, Target::Stdout) {
+            return Ok(DONE);
+        }
+    }
     let text = if args.json {
         in_json(&args.filter, &description, reading.as_ref()) + "\n"
     } else if args.verify {
@@ -103,6 +147,9 @@ pub fn run(args: &Args) -> Outcome {
             screen::complain(format_args!("{}: {damage}", args.filter.display()));
         }
     }
+    if target.is_some() && reading.is_none() {
+        screen::complain(format_args!("{}: damaged bits are not drawn", args.filter.display()));
+    }
     if description.sentinels_agree == Some(false) {
         screen::complain(format_args!(
             "{}: its sentinels hash differently here than where it was written: it must not be asked; build it again",
@@ -110,64 +157,6 @@ pub fn run(args: &Args) -> Outcome {
         ));
     }
     Ok(if intact { DONE } else { ERROR })
-}
-
-/// The filter, if it is in the form of another system.
-fn foreign(args: &Args) -> Result<Option<AnyFilter>, Failure> {
-    if let Some(form) = args.form {
-        return file::read_foreign(&args.filter, form).map(Some);
-    }
-    match recognise(&args.filter)? {
-        Some(form) => file::read_foreign(&args.filter, form).map(Some),
-        None => Ok(None),
-    }
-}
-
-/// A foreign form has no sections and no checksums: what there is to tell comes from its header and its cells.
-fn show_foreign(args: &Args, filter: &AnyFilter) -> Outcome {
-    let name = args.filter.display();
-    let length = std::fs::metadata(&args.filter).map_err(|error| Failure::at(&args.filter, error))?.len();
-    let estimate = filter.approximate_count();
-    let rate = filter.estimated_rate()?;
-    let text = if args.json {
-        let object = Object::default()
-            .text("path", args.filter.to_string_lossy())
-            .text("kind", filter.kind().name())
-            .flag("foreign", true)
-            .text("contract", filter.contract().describe())
-            .whole("capacity", filter.capacity())
-            .whole("counted", filter.len())
-            .number("promised_rate", filter.promised_rate())
-            .number("expected_rate", filter.expected_rate())
-            .number("estimated_rate", rate)
-            .number("fill_ratio", filter.fill_ratio())
-            .whole("bytes", filter.size_in_bytes())
-            .whole("file_bytes", length);
-        object.close() + "\n"
-    } else if args.verify {
-        format!("{name}: {} form, {}; it has no checksums, and its lengths agree\n", filter.kind(), bytes(length))
-    } else {
-        let mut out = format!("{}\n", paint(HEAD, name));
-        let mut row = |name: &str, text: String| {
-            let label = format!("  {name:<12}");
-            out.push_str(&wrapped(&label, &text).replacen(&label, &paint(DIM, &label), 1));
-        };
-        row("kind", format!("{}, the form of another system", filter.kind()));
-        row("a \"no\"", meaning(filter.kind()).into());
-        row("keys", format!("{} of {}", grouped(filter.len()), grouped(filter.capacity())));
-        row("by the bits", between(&estimate));
-        let (promised, expected) = (percent(filter.promised_rate()), percent(filter.expected_rate()));
-        row("rate", format!("{promised} at its capacity, {expected} expected, {} by the bits", percent(rate)));
-        row("fill", percent(filter.fill_ratio()));
-        row("size", format!("{}; the file {}", bytes(filter.size_in_bytes()), bytes(length)));
-        row("hash", format!("{}: no secret, so strangers can choose keys against it", filter.contract().describe()));
-        row("file", "no checksums: a flipped bit cannot be noticed".into());
-        out
-    };
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(DONE)
 }
 
 /// Reads every payload once more, to count what is set where.
@@ -322,6 +311,12 @@ fn shape(dimensions: &Dimensions) -> String {
     }
 }
 
+/// Forms that say neither how many keys they hold nor for how many they were made: wrapped into our file, both are read
+/// off the bits, and no promise was broken.
+fn guessed(kind: Kind) -> bool {
+    matches!(kind, Kind::BfV1 | Kind::Guava | Kind::Parquet)
+}
+
 /// What a "no" of this kind means, in a line.
 fn meaning(kind: Kind) -> &'static str {
     match kind.guarantee() {
@@ -329,15 +324,6 @@ fn meaning(kind: Kind) -> &'static str {
         Guarantee::Superset => "certainly never inserted",
         Guarantee::Window => "not inserted within the window",
         _ => "not seen lately: proves nothing",
-    }
-}
-
-fn between(estimate: &Estimate) -> String {
-    let whole = |value: f64| grouped(value.round() as u64);
-    let keys = |value: f64| counted(value.round() as u64, "key");
-    match estimate.high {
-        Some(high) => format!("about {} ({} to {})", keys(estimate.value), whole(estimate.low), whole(high)),
-        None => format!("at least {}: every bit is set", keys(estimate.low)),
     }
 }
 
@@ -378,6 +364,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
         match description.kind {
             Kind::Stable => format!("{held} insertions so far, the last {capacity} certainly remembered"),
             kind if !kind.takes_inserts() => format!("{held}, fixed when it was built"),
+            kind if guessed(kind) => format!("{held} by the bits, made for about {capacity} as far as its form says"),
             _ => format!("{held} of {capacity}, room for {} more, {then}", grouped(remaining)),
         },
     );
@@ -414,7 +401,7 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
     };
     row("file", format!("format {}, {checks}", description.format_version));
     row("sections", sections(description));
-    if description.expected_rate > description.rate * 1.001 {
+    if description.expected_rate > description.rate * 1.001 && !guessed(description.kind) {
         out.push_str(&paint(
             WARN,
             wrapped("  ! ", "it holds more keys than it was made for: the rate is above the promise"),
@@ -430,23 +417,51 @@ fn on_screen(path: &Path, description: &Description, reading: Option<&Reading>, 
 /// The stages of a chain that are drawn; the rest are in `--json`.
 const MOST_STAGES: usize = 8;
 
+/// The name of a stage or a generation, and what it holds; nothing for a filter of one part.
+fn part_title(description: &Description, part: &PartDescription, bits: &Bits) -> Option<String> {
+    let chain = description.chain.as_ref()?;
+    let name = match chain {
+        ChainDescription::Rotates { .. } if usize::from(part.part) == description.parts.len() => {
+            "the youngest generation".to_string()
+        }
+        ChainDescription::Rotates { .. } => format!("generation {}", part.part),
+        _ => format!("stage {}", part.part),
+    };
+    Some(format!(
+        "{name}: {} of {} in {}, {} of the bits set",
+        grouped(part.len),
+        counted(part.capacity, "key"),
+        bytes(part.size_in_bytes),
+        percent(bits.set as f64 / bits.cells.max(1) as f64)
+    ))
+}
+
+/// The picture as a page of SVG.
+fn on_page(path: &Path, description: &Description, reading: &Reading) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let keys = match reading.keys {
+        Some(keys) => between(&keys.estimate),
+        None => counted(description.len, "key"),
+    };
+    let by_bits = reading.keys.map_or_else(String::new, |keys| format!(", {} by the bits", percent(keys.rate)));
+    let facts = [
+        format!("{keys} in {}, {} of the cells set", bytes(description.size_in_bytes), percent(reading.fill)),
+        format!(
+            "false positives: {} promised, {} expected{by_bits}",
+            percent(description.rate),
+            percent(description.expected_rate)
+        ),
+    ];
+    let shown = description.parts.iter().zip(&reading.parts).take(MOST_STAGES);
+    let parts: Vec<drawing::Part<'_>> = shown
+        .map(|(part, bits)| drawing::Part { name: part_title(description, part, bits), regions: &bits.regions })
+        .collect();
+    drawing::page(&format!("{name}: a {} filter", description.kind), &facts, &parts)
+}
+
 fn draw(description: &Description, reading: &Reading, unicode: bool, out: &mut String) {
     for (part, bits) in description.parts.iter().zip(&reading.parts).take(MOST_STAGES) {
-        if description.chain.is_some() {
-            let name = match description.chain {
-                Some(ChainDescription::Rotates { .. }) if usize::from(part.part) == description.parts.len() => {
-                    "the youngest generation".to_string()
-                }
-                Some(ChainDescription::Rotates { .. }) => format!("generation {}", part.part),
-                _ => format!("stage {}", part.part),
-            };
-            let title = format!(
-                "{name}: {} of {} in {}, {} of the bits set",
-                grouped(part.len),
-                counted(part.capacity, "key"),
-                bytes(part.size_in_bytes),
-                percent(bits.set as f64 / bits.cells.max(1) as f64)
-            );
+        if let Some(title) = part_title(description, part, bits) {
             out.push_str(&format!("  {}\n", paint(HEAD, title)));
         }
         out.push_str(&bits.regions.heat(unicode));
@@ -466,7 +481,7 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
         let bits = reading.and_then(|reading| reading.parts.get(at));
         Object::default()
             .whole("part", part.part.into())
-            .text("shape", part.dimensions.to_string())
+            .text("shape", shape(&part.dimensions))
             .whole("capacity", part.capacity)
             .whole("counted", part.len)
             .number("promised_rate", part.rate)
@@ -515,6 +530,7 @@ fn in_json(path: &Path, description: &Description, reading: Option<&Reading>) ->
         .whole("file_bytes", description.file_len)
         .number("bits_per_key", bits_per_key(description, reading))
         .flag("compressed", description.compressed)
+        .text("contract", hash(description))
         .text("hash", description.algorithm.name())
         .text("keys", description.encoding.to_string())
         .whole("seed", description.seed)

@@ -1,21 +1,38 @@
 //! The `bloomgate` command: reads the arguments, runs one verb, gives back its exit code.
 #![forbid(unsafe_code)]
 
+mod add;
 mod build;
+mod chart;
 mod check;
+mod convert;
+mod conveyor;
+mod delta_info;
+mod diff;
 mod digest;
 mod failure;
 mod file;
+mod fold;
+mod hyperloglog;
 mod info;
+mod intersect;
 mod json;
 mod keys;
+mod lines_about;
+mod merge;
 mod number;
+mod patch;
 mod picture;
 mod plan;
 mod plot;
 mod progress;
+mod remove;
 mod screen;
 mod secret;
+mod shell;
+mod spill;
+mod standing;
+mod svg;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -41,6 +58,7 @@ Examples:
   bloomgate build -o urls.bloom urls.txt    a filter of the lines of a file
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
   bloomgate info urls.bloom                 what is in it, and a picture
+  bloomgate merge -o all.bloom a.bloom b.bloom    one filter of the keys of both
 
 Exit codes:
   0  done; for check: at least one key may be there
@@ -59,7 +77,15 @@ enum Verb {
     Plan(plan::Args),
     Build(build::Args),
     Check(check::Args),
+    Add(add::Args),
+    Remove(remove::Args),
     Info(info::Args),
+    Merge(merge::Args),
+    Intersect(intersect::Args),
+    Fold(fold::Args),
+    Diff(diff::Args),
+    Patch(patch::Args),
+    Convert(convert::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
 }
@@ -82,7 +108,15 @@ fn main() -> ExitCode {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),
         Verb::Check(args) => check::run(&args),
+        Verb::Add(args) => add::run(&args),
+        Verb::Remove(args) => remove::run(&args),
         Verb::Info(args) => info::run(&args),
+        Verb::Merge(args) => merge::run(&args),
+        Verb::Intersect(args) => intersect::run(&args),
+        Verb::Fold(args) => fold::run(&args),
+        Verb::Diff(args) => diff::run(&args),
+        Verb::Patch(args) => patch::run(&args),
+        Verb::Convert(args) => convert::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
     };
     ExitCode::from(match outcome {

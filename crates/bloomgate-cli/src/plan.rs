@@ -1,24 +1,38 @@
 //! `bloomgate plan`: which filter, how large, what it saves, and the command that builds it.
 
-use std::io::Write;
+mod counted;
+mod curves;
+mod levels;
+mod measure;
+mod next;
+mod report;
+mod table;
 
-use bloomgate::Kind;
-use bloomgate::advice::{self, Advice, Choice, Growth, Need, Plan, Point, Row, Wants};
+use std::io::Write;
+use std::path::PathBuf;
+
+use bloomgate::advice::{self, Growth, Need, Wants};
 
 use crate::failure::{DONE, Failure, Outcome};
-use crate::json::{self, Object};
-use crate::screen::{self, DIM, HEAD, STRONG, WARN, paint, wrapped};
-use crate::{number, plot};
+use crate::keys::{Reading, Source};
+use crate::number;
+use crate::screen;
+use crate::svg::Target;
+use curves::Plot;
+use report::Report;
 
 /// Choose and size a filter, or learn that something else is better
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
   bloomgate plan --items 10M --rate 1%
-  bloomgate plan --items 10M --memory 8MB            the best rate that fits
-  bloomgate plan --memory 64MB --rate 0.001          the most keys that fit
+  bloomgate plan --items 10M --memory 8MB          the best rate that fits
+  bloomgate plan --memory 64MB --rate 0.001        the most keys that fit
   bloomgate plan --items 1M --deletes --growth some
-  bloomgate plan --items 50M --absent-share 90% --lookup-cost 2ms --lookups-per-second 20k
+  bloomgate plan --from urls.txt --measure         counts keys, times kinds
+  bloomgate plan --items 10M --plot all --svg plan.svg
+  bloomgate plan --levels 1M,10M,100M --rate 1%    filters in tiers (LSM)
+  bloomgate plan --items 50M --absent-share 90% --lookup-cost 2ms
 
 Numbers: 1000000, 1e6, 10M. Sizes: 64MB is 64,000,000 bytes, 1GiB is 2^30. Rates: 0.01 or 1%. Times: 50us, 2ms.
 
@@ -27,6 +41,9 @@ pub struct Args {
     /// Keys in the set today
     #[arg(long, value_name = "N", value_parser = number::count, allow_negative_numbers = true)]
     items: Option<u64>,
+    /// Count the different keys of this file instead of --items; repeat for more files, - is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "items")]
+    from: Vec<PathBuf>,
     /// False positives wanted: the share of absent keys that may get a "maybe" [default: 1%, unless --memory decides]
     #[arg(long, value_name = "P", value_parser = number::rate, allow_negative_numbers = true)]
     rate: Option<f64>,
@@ -57,6 +74,13 @@ pub struct Args {
     /// What you want to know: membership, distinct-count, listing or exact-counts
     #[arg(long, value_name = "WHAT", value_parser = wants, default_value = "membership")]
     wants: Wants,
+    /// Filters in tiers: the keys of each level, such as 1M,10M,100M. Memory is then that of all filters together, the
+    /// rate that of a level on average
+    #[arg(long, value_name = "LIST", value_parser = number::count, value_delimiter = ',', num_args = 1,
+          conflicts_with_all = ["items", "from", "growth", "deletes", "window", "dense_integers", "wants", "untrusted",
+          "must_be_right", "absent_share", "lookups_per_second", "lookup_cost", "false_positive_cost", "measure", "plot",
+          "svg"])]
+    levels: Vec<u64>,
     /// Share of the lookups whose key is not there, such as 0.9 or 90%
     #[arg(long, value_name = "SHARE", value_parser = number::share, allow_negative_numbers = true, help_heading = "What it saves")]
     absent_share: Option<f64>,
@@ -69,6 +93,26 @@ pub struct Args {
     /// Time a false positive costs on top of the lookup that it did not save
     #[arg(long, value_name = "TIME", value_parser = number::seconds, allow_negative_numbers = true, help_heading = "What it saves")]
     false_positive_cost: Option<f64>,
+    /// Measure what a key costs in each kind on this machine, with up to 2 million keys
+    #[arg(long)]
+    measure: bool,
+    /// What to plot: memory (the rate against it), k (against the number of hashes), overfill (with 1 to 10 times the
+    /// keys), all or none
+    #[arg(
+        long,
+        value_name = "WHAT",
+        value_enum,
+        value_delimiter = ',',
+        num_args = 1,
+        default_value = "memory",
+        hide_possible_values = true
+    )]
+    plot: Vec<Plot>,
+    /// Write the plots as an SVG document; - is standard output, instead of the screen
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
     /// Print one JSON object instead of the screen
     #[arg(long)]
     json: bool,
@@ -100,8 +144,83 @@ fn wants(text: &str) -> Result<Wants, String> {
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
-    let need = Need {
-        items: args.items,
+    if !args.levels.is_empty() {
+        let budget = levels::Budget::of(args.memory, args.rate)?;
+        return print(&levels::plan(&args.levels, budget, args.static_set, args.json)?);
+    }
+    refuse_contradictions(args)?;
+    let sources: Vec<Source> = args.from.iter().map(|path| Source::of(path)).collect();
+    if sources.iter().filter(|&source| *source == Source::Stdin).count() > 1 {
+        return Err(Failure::Message("standard input (-) is named more than once: it can be read once".into()));
+    }
+    let target = args.svg.as_deref().map(|path| Target::of(path, &sources)).transpose()?;
+    let report = report(args, &sources)?;
+    if let Some(target) = &target {
+        let Some(page) = report.on_page() else {
+            return Err(Failure::Message(
+                "--svg has nothing to draw: the answer has no plot, or --plot is none; leave --svg out to read it"
+                    .into(),
+            ));
+        };
+        target.write(&page)?;
+        if matches!(target, Target::Stdout) {
+            return Ok(DONE);
+        }
+    }
+    print(&if args.json { report.in_json() + "\n" } else { report.on_screen(screen::unicode(args.ascii)) })
+}
+
+fn print(text: &str) -> Outcome {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(DONE)
+}
+
+/// Needs that no filter meets together: one of the two has to give way, and only the user knows which.
+fn refuse_contradictions(args: &Args) -> Result<(), Failure> {
+    let grows = args.growth != Growth::Fixed;
+    let (first, second, why, instead) = if args.static_set && grows {
+        (
+            "--static",
+            "--growth",
+            "a filter that is built once takes no key later",
+            "leave --growth out and build again when keys come (fuse, the fewest bits), or leave --static out and keep \
+             room for them (blocked, scalable)",
+        )
+    } else if args.static_set && args.deletes {
+        (
+            "--static",
+            "--deletes",
+            "a filter that is built once loses no key later",
+            "leave --deletes out and build again without the keys that went (fuse), or leave --static out and remove \
+             them one by one (cuckoo)",
+        )
+    } else if args.static_set && args.window {
+        (
+            "--static",
+            "--window",
+            "a filter that is built once forgets nothing",
+            "leave --window out (fuse), or leave --static out and let old keys age away (rotating)",
+        )
+    } else if args.window && args.deletes {
+        (
+            "--window",
+            "--deletes",
+            "the generations of a rotating filter are forgotten whole, and no key of them can be removed",
+            "leave --deletes out and let old keys age away (rotating), or leave --window out and remove each key when its \
+             time has come (cuckoo)",
+        )
+    } else {
+        return Ok(());
+    };
+    Err(Failure::Message(format!("{first} and {second} cannot be had together: {why}; {instead}")))
+}
+
+fn report(args: &Args, sources: &[Source]) -> Result<Report, Failure> {
+    let counted = if sources.is_empty() { None } else { Some(counted::count(sources, &args.reading, args.json)?) };
+    let mut need = Need {
+        items: counted.as_ref().map(counted::Counted::planned).or(args.items),
         rate: args.rate,
         memory_bytes: args.memory,
         deletes: args.deletes,
@@ -122,287 +241,51 @@ pub fn run(args: &Args) -> Outcome {
     if need.items.is_none() && need.memory_bytes.is_none() && need.growth != Growth::Unknown && asks_for_a_filter(&need)
     {
         return Err(Failure::Message(
-            "nothing to size by: give the number of keys (--items 10M), or the memory (--memory 64MB), or \
-             --growth unknown"
+            "nothing to size by: give the number of keys (--items 10M), or files of them (--from keys.txt), or the \
+             memory (--memory 64MB), or --growth unknown"
                 .into(),
         ));
     }
-    let advice = advice::advise(&need)?;
+    let mut advice = advice::advise(&need)?;
+    // A bitmap that is smaller than the filter and never wrong is better, whatever the filter could do.
+    let bits_per_key = advice.plan.as_ref().map(|plan| plan.bits_per_key);
+    if counted.as_ref().zip(bits_per_key).is_some_and(|(counted, bits)| counted.is_dense(bits)) && !need.window {
+        need.dense_integers = true;
+        advice = advice::advise(&need)?;
+    }
     // The table is also worth seeing when the answer is "no filter": it is what that answer is compared with.
     let sized = match (&advice.plan, need.items.filter(|&items| items > 0)) {
         (Some(plan), _) => Some((plan.items, plan.rate)),
         (None, Some(items)) => Some((items, need.rate.unwrap_or(advice::USUAL_RATE))),
         (None, None) => None,
     };
+    let chosen = advice.plan.as_ref().map(|plan| plan.shape.kind);
     let rows = sized.map(|(items, rate)| advice::table(items, rate)).transpose()?.unwrap_or_default();
-    let commands = advice.plan.as_ref().map(|plan| next_commands(&need, plan)).unwrap_or_default();
-    let text = if args.json {
-        in_json(&need, &advice, &rows, &commands) + "\n"
-    } else {
-        on_screen(&advice, sized, &rows, &commands, screen::unicode(args.ascii))?
+    let candidates = table::candidates(rows, &need, chosen);
+    let fitting: Vec<advice::Row> =
+        candidates.iter().filter(|candidate| candidate.misfit.is_none()).map(|candidate| candidate.row).collect();
+    let measured = match sized.filter(|_| args.measure) {
+        Some((items, rate)) => Some(measure::measure(&fitting, items, rate, args.json)?),
+        None => None,
     };
-    let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(DONE)
+    // What was measured is better than what is usual.
+    let of_kind = |kind| measured.as_ref()?.kinds.iter().find(|measured| Some(measured.kind) == kind);
+    if let (Some(measured), Some(absent)) = (of_kind(chosen), need.absent_share) {
+        need.filter_cost_seconds = Some((measured.miss * absent + measured.hit * (1.0 - absent)) * 1e-9);
+        advice = advice::advise(&need)?;
+    }
+    // A picture has room for the kinds beside each other, a terminal for one.
+    let beside: Vec<_> = fitting.iter().filter(|_| args.svg.is_some()).map(|row| row.kind).collect();
+    let charts = match &advice.plan {
+        Some(plan) => curves::charts(plan, &args.plot, &beside)?,
+        None => Vec::new(),
+    };
+    let missing = advice.plan.as_ref().map(|plan| curves::missing(plan, &args.plot, &charts)).unwrap_or_default();
+    let commands =
+        advice.plan.as_ref().map(|plan| next::commands(&need, plan, &args.from, &args.reading)).unwrap_or_default();
+    Ok(Report { need, advice, counted, sized, candidates, measured, charts, missing, commands })
 }
 
 fn asks_for_a_filter(need: &Need) -> bool {
     need.wants == Wants::Membership && !need.dense_integers
-}
-
-fn on_screen(
-    advice: &Advice,
-    sized: Option<(u64, f64)>,
-    rows: &[Row],
-    commands: &[String],
-    unicode: bool,
-) -> Result<String, Failure> {
-    let mut out = String::new();
-    let chosen = advice.plan.as_ref().map(|plan| plan.shape.kind);
-    if let Some((items, rate)) = sized {
-        let room = match &advice.plan {
-            Some(plan) if plan.headroom > 1.0 => format!(", room for growth ({} times) included", plan.headroom),
-            _ => String::new(),
-        };
-        let title = format!("{} at a rate of {}{room}", number::counted(items, "key"), number::percent(rate));
-        out.push_str(&format!("{}\n\n", paint(HEAD, title)));
-        out.push_str(&table(rows, chosen, unicode));
-        out.push('\n');
-    }
-    let verdict = match &advice.choice {
-        Choice::Filter(kind) => format!("Use a {kind} filter."),
-        Choice::TwoPhase(kind) => format!("Use a {kind} filter; confirm every \"maybe\" with the truth."),
-        Choice::HashSet => "Use a hash set, not a filter.".into(),
-        Choice::Bitmap => "Use a bitmap, not a filter.".into(),
-        Choice::HyperLogLog => "Use a HyperLogLog sketch, not a filter.".into(),
-        Choice::SortedFile => "Use a sorted file or a table, not a filter.".into(),
-        Choice::CountTable => "Use a table of counts, not a filter.".into(),
-        Choice::NoFilter { .. } => "Use no filter: it would cost more than it saves.".into(),
-    };
-    out.push_str(&paint(STRONG, wrapped("", &verdict)));
-    advice.reasons.iter().for_each(|reason| out.push_str(&wrapped("  + ", reason)));
-    // Of "no filter" the advice says from where on one pays, of the rest when they would be wrong.
-    let otherwise = if matches!(advice.choice, Choice::NoFilter { .. }) { "  - but " } else { "  - not " };
-    advice.when_not.iter().for_each(|when| out.push_str(&wrapped(otherwise, when)));
-    if let Some(kind) = advice.or_else {
-        out.push_str(&wrapped("  ~ ", &format!("or a {kind} filter: compare their rows above")));
-    }
-    if let Some(plan) = advice.plan.as_ref().filter(|plan| !plan.fits) {
-        let message = format!("the rate does not fit the memory: the best that does is {}", number::percent(plan.rate));
-        out.push_str(&paint(WARN, wrapped("  ! ", &message)));
-    }
-    if let Some(savings) = advice.savings.as_ref().filter(|savings| savings.worth_it) {
-        out.push_str(&format!("\n{}\n", paint(HEAD, "What it saves")));
-        let per = if savings.lookups_per_second == 1.0 { "of each lookup" } else { "a second" };
-        out.push_str(&wrapped(
-            "  ",
-            &format!(
-                "{} lookups avoided and {} false positives {per}: {} of work saved {per}.",
-                number::many(savings.avoided_per_second),
-                number::many(savings.false_positives_per_second),
-                number::time(savings.saved_seconds_per_second),
-            ),
-        ));
-        if let Some(share) = savings.break_even_absent_share {
-            out.push_str(&wrapped("  ", &format!("It pays from {} of absent lookups on.", number::percent(share))));
-        }
-    }
-    if let Some(plan) = &advice.plan {
-        out.push('\n');
-        out.push_str(&curve(plan, unicode)?);
-    }
-    if !commands.is_empty() {
-        out.push_str(&format!("\n{}\n", paint(HEAD, "Next")));
-        commands.iter().for_each(|command| out.push_str(&format!("  {command}\n")));
-    }
-    Ok(out)
-}
-
-fn table(rows: &[Row], chosen: Option<Kind>, unicode: bool) -> String {
-    let head = format!(
-        "  {:<14} {:>9} {:>8} {:>9} {:>10} {:>10} {:>10}",
-        "kind", "size", "k", "bits/key", "rate", "at 2x", "at 10x"
-    );
-    let mut out = paint(DIM, head) + "\n";
-    for row in rows {
-        let line = format!(
-            "{:<14} {:>9} {:>8} {:>9} {:>10} {:>10} {:>10}",
-            row.kind.name(),
-            number::bytes(row.bytes),
-            probes(row.kind, row.probes),
-            format!("{:.2}", row.bits_per_key),
-            number::percent(row.rate),
-            overfilled(row.kind, row.rate_at_2x),
-            overfilled(row.kind, row.rate_at_10x)
-        );
-        out.push_str(&if chosen == Some(row.kind) {
-            format!("{}\n", paint(STRONG, format!("{} {line}", if unicode { '▸' } else { '>' })))
-        } else {
-            format!("  {line}\n")
-        });
-    }
-    out
-}
-
-/// The rate with too many keys; some take no more than they were made for.
-fn overfilled(kind: Kind, rate: Option<f64>) -> String {
-    let none = if kind.takes_inserts() { "refuses" } else { "fixed" };
-    rate.map_or_else(|| none.into(), number::percent)
-}
-
-/// Hashes of a key, or the cache lines that it reads in the kinds that keep it together.
-fn probes(kind: Kind, probes: u32) -> String {
-    match kind {
-        Kind::Classic | Kind::Partitioned => probes.to_string(),
-        _ if probes == 0 => String::new(),
-        _ if probes == 1 => "1 line".into(),
-        _ => format!("{probes} lines"),
-    }
-}
-
-/// The plot of rate against memory for the planned number of keys.
-fn curve(plan: &Plan, unicode: bool) -> Result<String, Failure> {
-    // Counters are 4 bits for each bit of the blocked filter below; a chain is drawn as its first stage.
-    let (drawn, times) = match plan.shape.kind {
-        kind @ (Kind::Classic | Kind::Partitioned) => (kind, 1.0),
-        Kind::Counting => (Kind::Blocked, 4.0),
-        Kind::Blocked | Kind::Scalable => (Kind::Blocked, 1.0),
-        // Fingerprints come in whole bits: a staircase, and the table says it better.
-        _ => return Ok(String::new()),
-    };
-    let here = plan.bits_per_key / times;
-    // Fewer keys than fit a few lines make a staircase, not a curve.
-    if plan.items < 1000 || !(0.5..=1000.0).contains(&here) {
-        return Ok(String::new());
-    }
-    let from = (here / 8.0).max(1.0);
-    let points = advice::sweep_memory(drawn, plan.items, from, (here * 2.0).max(from + 4.0), 124)?;
-    let mark = Point { x: here, rate: plan.expected_rate };
-    let title = match plan.shape.kind {
-        Kind::Scalable => "Rate against memory (its first stage)".to_string(),
-        kind => format!("Rate against memory ({kind})"),
-    };
-    let memory = |x: f64| number::bytes((x * times * plan.items as f64 / 8.0) as u64);
-    Ok(format!("{}\n{}", paint(HEAD, title), plot::rate_curve(&points, Some(mark), unicode, memory)))
-}
-
-/// A rate that is written short and is no lower than `rate`, so that what was planned to fit still does.
-fn written_rate(rate: f64) -> f64 {
-    let unit = 10f64.powi(rate.log10().floor() as i32 - 2);
-    let up = (rate / unit - 1e-9).ceil() * unit;
-    // Back through text: the shortest decimal, not 0.0012300000000000002.
-    format!("{up:.3e}").parse().unwrap_or(rate)
-}
-
-/// The commands that make what was planned.
-fn next_commands(need: &Need, plan: &Plan) -> Vec<String> {
-    if plan.shape.kind == Kind::Rotating {
-        // A file of keys has no time: a ring lives in a program.
-        return Vec::new();
-    }
-    let rate = if need.rate == Some(plan.rate) { plan.rate } else { written_rate(plan.rate) };
-    let mut build = format!("bloomgate build -o keys.bloom --rate {rate}");
-    if plan.shape.kind != Kind::Blocked {
-        build.push_str(&format!(" --kind {}", plan.shape.kind));
-    }
-    match need.items {
-        // Built once, of the keys that there are.
-        _ if !plan.shape.kind.takes_inserts() => {}
-        Some(items) if plan.headroom > 1.0 => build.push_str(&format!(" --items {items} --headroom {}", plan.headroom)),
-        _ => build.push_str(&format!(" --items {}", plan.items)),
-    }
-    let mut commands = Vec::new();
-    if plan.keyed {
-        commands.push("bloomgate secret new -o keys.secret".into());
-        build.push_str(" --secret-file keys.secret");
-    }
-    build.push_str(" keys.txt");
-    commands.push(build);
-    commands
-}
-
-fn in_json(need: &Need, advice: &Advice, rows: &[Row], commands: &[String]) -> String {
-    let (choice, kind) = match &advice.choice {
-        Choice::Filter(kind) => ("filter", Some(kind)),
-        Choice::TwoPhase(kind) => ("two-phase", Some(kind)),
-        Choice::HashSet => ("hash-set", None),
-        Choice::Bitmap => ("bitmap", None),
-        Choice::HyperLogLog => ("hyperloglog", None),
-        Choice::SortedFile => ("sorted-file", None),
-        Choice::CountTable => ("count-table", None),
-        Choice::NoFilter { .. } => ("no-filter", None),
-    };
-    let texts = |texts: &[String]| json::list(texts.iter().map(|text| json::text(text)));
-    let name = |kind: Option<&Kind>| kind.map_or_else(|| "null".into(), |kind| json::text(kind.name()));
-    let plan = advice.plan.as_ref().map_or_else(
-        || "null".into(),
-        |plan| {
-            Object::default()
-                .text("kind", plan.shape.kind.name())
-                .whole("items", plan.items)
-                .number("headroom", plan.headroom)
-                .number("rate", plan.rate)
-                .number("expected_rate", plan.expected_rate)
-                .whole("bits", plan.shape.bits)
-                .whole("bytes", plan.shape.bytes())
-                .number("bits_per_key", plan.bits_per_key)
-                .whole("probes", u64::from(plan.shape.probes))
-                .flag("fits", plan.fits)
-                .flag("keyed", plan.keyed)
-                .close()
-        },
-    );
-    let savings = advice.savings.as_ref().map_or_else(
-        || "null".into(),
-        |savings| {
-            Object::default()
-                .number("lookups_per_second", savings.lookups_per_second)
-                .number("avoided_per_second", savings.avoided_per_second)
-                .number("false_positives_per_second", savings.false_positives_per_second)
-                .number("saved_seconds_per_second", savings.saved_seconds_per_second)
-                .maybe_number("break_even_absent_share", savings.break_even_absent_share)
-                .flag("worth_it", savings.worth_it)
-                .text("arithmetic", &savings.arithmetic)
-                .close()
-        },
-    );
-    let rows = rows.iter().map(|row| {
-        Object::default()
-            .text("kind", row.kind.name())
-            .whole("bits", row.bits)
-            .whole("bytes", row.bytes)
-            .number("bits_per_key", row.bits_per_key)
-            .whole("probes", u64::from(row.probes))
-            .number("rate", row.rate)
-            .maybe_number("rate_at_2x", row.rate_at_2x)
-            .maybe_number("rate_at_10x", row.rate_at_10x)
-            .close()
-    });
-    Object::default()
-        .text("choice", choice)
-        .raw("kind", &name(kind))
-        .maybe_number("asked_rate", need.rate)
-        .raw("reasons", &texts(&advice.reasons))
-        .raw("when_not", &texts(&advice.when_not))
-        .raw("or_else", &name(advice.or_else.as_ref()))
-        .raw("plan", &plan)
-        .raw("savings", &savings)
-        .raw("table", &json::list(rows))
-        .raw("next", &texts(commands))
-        .close()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn written_rates_are_short_and_never_lower() {
-        for rate in [0.0123456, 0.00087654321, 1e-3, 0.01, 0.5, 3.3333e-7] {
-            let written = written_rate(rate);
-            assert!(written >= rate * (1.0 - 1e-9) && written <= rate * 1.011, "{rate} {written}");
-            assert!(written.to_string().trim_start_matches(['0', '.']).len() <= 4, "{rate} {written}");
-        }
-    }
 }

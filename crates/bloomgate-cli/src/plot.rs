@@ -42,19 +42,57 @@ impl Canvas {
     }
 }
 
-/// The rate (logarithmic) against `x`, with `mark` on it; `label` names a point of the x axis. No line is longer than
-/// 80 columns.
-pub fn rate_curve(curve: &[Point], mark: Option<Point>, unicode: bool, label: impl Fn(f64) -> String) -> String {
+/// An axis of rates: its ends, and the places of its labels from the top down, all of them round.
+pub struct RateAxis {
+    pub top: f64,
+    pub bottom: f64,
+    pub labels: Vec<f64>,
+}
+
+impl RateAxis {
+    /// The least axis with round ends (1, 2 or 5 times a power of ten) that shows all these points.
+    pub fn of<'p>(points: impl Iterator<Item = &'p Point>) -> Self {
+        let (low, high) = points.fold((1.0f64, 1e-15f64), |(low, high), point| {
+            let rate = point.rate.clamp(1e-15, 1.0);
+            (low.min(rate), high.max(rate))
+        });
+        let round = |down: bool, rate: f64| {
+            let power = 10f64.powf(rate.log10().floor());
+            let steps = [1.0, 2.0, 5.0, 10.0].map(|times| times * power);
+            // A hair's breadth beyond a round rate is that rate.
+            match down {
+                true => steps.into_iter().rev().find(|step| *step <= rate * 1.001).unwrap_or(power),
+                false => steps.into_iter().find(|step| *step >= rate * 0.999).unwrap_or(power * 10.0).min(1.0),
+            }
+        };
+        let top = round(false, high);
+        let bottom = round(true, low).min(top / 5.0);
+        let decades = (top / bottom).log10();
+        // Few decades have labels in between; many have them on every second or third only.
+        let between: &[f64] = if decades < 1.8 { &[5.0, 2.0, 1.0] } else { &[1.0] };
+        let apart = (decades.ceil() as usize).div_ceil(9).max(1);
+        let labels = (0..=16)
+            .step_by(apart)
+            .flat_map(|decade| between.iter().map(move |times| times * 10f64.powi(-decade)))
+            .filter(|rate| (bottom * 0.999..=top * 1.001).contains(rate))
+            .collect();
+        Self { top, bottom, labels }
+    }
+
+    /// How far down the axis a rate is: 0 at the top, 1 at the bottom.
+    pub fn share(&self, rate: f64) -> f64 {
+        ((self.top / rate.max(1e-300)).ln() / (self.top / self.bottom).ln()).clamp(0.0, 1.0)
+    }
+}
+
+/// The rate (logarithmic) against `x`, with `mark` on it; the `ticks` are places of the x axis and their labels. No line
+/// is longer than 80 columns.
+pub fn rate_curve(curve: &[Point], mark: Option<Point>, unicode: bool, ticks: &[(f64, String)]) -> String {
     let (Some(first), Some(last)) = (curve.first(), curve.last()) else { return String::new() };
-    let lowest = curve.iter().map(|point| point.rate).fold(1.0, f64::min).max(1e-15);
-    // Whole decades, so that the labels are round; a curve that dips just below one ends on it.
-    let floor = (lowest.log10() + 0.2).floor().min(-1.0);
+    let axis = RateAxis::of(curve.iter());
     let mut canvas = Canvas { unicode, cells: vec![[0; WIDTH]; HEIGHT] };
     let (columns, rows) = (canvas.columns(), canvas.rows());
-    let at_row = |rate: f64, rows: usize| {
-        let share = rate.max(1e-15).log10() / floor;
-        ((share * (rows - 1) as f64).round() as usize).min(rows - 1)
-    };
+    let at_row = |rate: f64, rows: usize| ((axis.share(rate) * (rows - 1) as f64).round() as usize).min(rows - 1);
     let at_column = |x: f64, columns: usize| {
         (((x - first.x) / (last.x - first.x) * (columns - 1) as f64).round().max(0.0) as usize).min(columns - 1)
     };
@@ -68,21 +106,17 @@ pub fn rate_curve(curve: &[Point], mark: Option<Point>, unicode: bool, label: im
     }
     let mark = mark.map(|mark| (at_column(mark.x, WIDTH), at_row(mark.rate, HEIGHT)));
     let mut out = String::new();
-    let decades = (-floor) as usize;
-    let step = decades.div_ceil(HEIGHT - 1).max(1);
-    let labels: Vec<(usize, String)> = (0..=decades)
-        .step_by(step)
-        .map(|decade| (at_row(10f64.powi(-(decade as i32)), HEIGHT), decade_label(decade)))
-        .collect();
+    let labels: Vec<(usize, String)> =
+        axis.labels.iter().map(|&rate| (at_row(rate, HEIGHT), rate_label(rate))).collect();
     for (row, cells) in canvas.cells.iter().enumerate() {
         let label = labels.iter().find(|(at, _)| *at == row).map_or("", |(_, label)| label);
-        let axis = match (label.is_empty(), unicode) {
+        let edge = match (label.is_empty(), unicode) {
             (true, true) => "│",
             (false, true) => "┤",
             (true, false) => "|",
             (false, false) => "+",
         };
-        out.push_str(&paint(DIM, format!("{label:>10} {axis}")));
+        out.push_str(&paint(DIM, format!("{label:>10} {edge}")));
         let glyphs =
             |from: usize, to: usize| cells[from..to].iter().map(|&cell| canvas.glyph(cell)).collect::<String>();
         match mark.filter(|(_, at)| *at == row) {
@@ -95,34 +129,40 @@ pub fn rate_curve(curve: &[Point], mark: Option<Point>, unicode: bool, label: im
         }
         out.push('\n');
     }
-    let (corner, line) = if unicode { ('└', "─") } else { ('+', "-") };
-    out.push_str(&paint(DIM, format!("{:>10} {corner}{}", "", line.repeat(WIDTH))));
+    let ticks: Vec<(usize, &str)> = ticks.iter().map(|(x, label)| (at_column(*x, WIDTH), label.as_str())).collect();
+    let (corner, line, tick) = if unicode { ('└', '─', '┬') } else { ('+', '-', '+') };
+    let edge = |column: usize| if ticks.iter().any(|(at, _)| *at == column) { tick } else { line };
+    out.push_str(&paint(DIM, format!("{:>10} {corner}{}", "", (0..WIDTH).map(edge).collect::<String>())));
     out.push('\n');
-    out.push_str(&paint(DIM, x_labels(|share| label(first.x + (last.x - first.x) * share))));
+    out.push_str(&paint(DIM, x_labels(&ticks)));
     out.push('\n');
     out
 }
 
-fn decade_label(decade: usize) -> String {
-    match decade {
-        0 => "100 %".into(),
-        1..=5 => format!("{} %", 10f64.powi(2 - decade as i32)),
-        _ => format!("1e-{decade}"),
+/// A round rate, as an axis names it.
+pub fn rate_label(rate: f64) -> String {
+    if rate < 0.99e-5 {
+        return format!("{rate:.0e}");
     }
+    let percent = format!("{:.3}", rate * 100.0);
+    format!("{} %", percent.trim_end_matches('0').trim_end_matches('.'))
 }
 
-/// Five labels under the axis, the first and the last at its ends.
-fn x_labels(label: impl Fn(f64) -> String) -> String {
-    let mut line = vec![' '; 80];
-    for quarter in 0..=4 {
-        let text: Vec<char> = label(f64::from(quarter) / 4.0).chars().collect();
-        let centre = 12 + (WIDTH - 1) * quarter as usize / 4;
-        let start = centre.saturating_sub(text.len() / 2).min(line.len() - text.len().min(line.len()));
-        for (place, c) in line[start..].iter_mut().zip(text) {
-            *place = c;
+/// Labels under the axis, each in the middle of its place, as many as fit beside each other.
+fn x_labels(ticks: &[(usize, &str)]) -> String {
+    let mut line = String::new();
+    let mut end = 0;
+    for (column, text) in ticks {
+        let len = text.chars().count();
+        let start = (12 + column).saturating_sub(len / 2).min(80usize.saturating_sub(len));
+        // Two spaces between two labels.
+        if start >= end + 2 || line.is_empty() {
+            line.extend(std::iter::repeat_n(' ', start - end));
+            line.push_str(text);
+            end = start + len;
         }
     }
-    line.into_iter().collect::<String>().trim_end().to_string()
+    line
 }
 
 #[cfg(test)]
@@ -136,8 +176,8 @@ mod tests {
         let curve = sweep_memory(Kind::Classic, 100_000, 2.0, 20.0, 200).unwrap();
         let mark = Point { x: 9.593, rate: 0.01 };
         for unicode in [true, false] {
-            let drawn = anstream::adapter::strip_str(&rate_curve(&curve, Some(mark), unicode, |x| format!("{x:.1}")))
-                .to_string();
+            let ticks = [5.0, 10.0, 15.0, 20.0].map(|x| (x, format!("{x} bits")));
+            let drawn = anstream::adapter::strip_str(&rate_curve(&curve, Some(mark), unicode, &ticks)).to_string();
             assert_eq!(drawn.lines().count(), HEIGHT + 2, "{drawn}");
             assert!(drawn.lines().all(|line| line.chars().count() <= 80), "{drawn}");
             assert_eq!(drawn.is_ascii(), !unicode);
@@ -147,12 +187,43 @@ mod tests {
             let column = row.chars().position(|c| c == dot).unwrap() - 12;
             assert!((24..=28).contains(&column), "{column}\n{drawn}");
             assert!(row.trim_start().starts_with("1 %"), "{drawn}");
+            // A label stands under its tick.
+            let (axis, labels) = (drawn.lines().nth(HEIGHT).unwrap(), drawn.lines().last().unwrap());
+            let tick = axis.chars().skip(12).position(|c| c == if unicode { '┬' } else { '+' }).unwrap() + 12;
+            let label = labels.find("5 bits").unwrap();
+            assert!((label..label + 6).contains(&tick), "{drawn}");
+            assert!(labels.contains("10 bits") && labels.contains("15 bits") && labels.contains("20 bits"), "{drawn}");
         }
     }
 
     #[test]
-    fn decades_are_round() {
-        let labels: Vec<String> = (0..8).map(decade_label).collect();
+    fn an_axis_shows_what_there_is_and_little_more() {
+        let axis = |rates: &[f64]| {
+            let points: Vec<Point> = rates.iter().map(|&rate| Point { x: 0.0, rate }).collect();
+            RateAxis::of(points.iter())
+        };
+        for (rates, top, bottom, labels) in [
+            (&[1.0, 0.01][..], "100 %", "1 %", 3),
+            (&[0.094, 0.00776], "10 %", "0.5 %", 5),
+            (&[0.5, 1e-9], "50 %", "1e-9", 9),
+            (&[1e-4, 9e-5], "0.01 %", "0.002 %", 3),
+            (&[1.0], "100 %", "20 %", 3),
+            (&[0.0, 1.0], "100 %", "1e-15", 8),
+        ] {
+            let axis = axis(rates);
+            assert_eq!(
+                (rate_label(axis.top), rate_label(axis.bottom), axis.labels.len()),
+                (top.into(), bottom.into(), labels)
+            );
+            assert!(rates.iter().all(|&rate| rate == 0.0 || (axis.bottom * 0.998..=axis.top * 1.002).contains(&rate)));
+            assert_eq!((axis.share(axis.top), axis.share(axis.bottom)), (0.0, 1.0));
+        }
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let labels: Vec<String> = (0..8).map(|decade| rate_label(10f64.powi(-decade))).collect();
         assert_eq!(labels, ["100 %", "10 %", "1 %", "0.1 %", "0.01 %", "0.001 %", "1e-6", "1e-7"]);
+        assert_eq!([0.5, 0.02, 5e-7].map(rate_label), ["50 %", "2 %", "5e-7"]);
     }
 }

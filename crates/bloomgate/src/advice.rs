@@ -19,14 +19,19 @@
 //! ```
 
 mod figures;
+mod fitting;
 mod sizing;
+mod tiers;
 mod words;
 
-pub use sizing::{HashSweep, Point, Row, Shape, sweep_hashes, sweep_memory, sweep_overfill, table};
+pub use fitting::misfit;
+pub use sizing::{HashSweep, Point, Row, Shape, sweep_hashes, sweep_memory, sweep_overfill, sweep_rate, table};
+pub use tiers::{Allocation, Level, Tiers, tiers_at_rate, tiers_in_memory};
 pub use words::{Advice, Choice, Growth, Need, Plan, Savings, Wants};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::kind::Kind;
+use crate::math::stable;
 use figures::{grouped, keys, percent, time};
 
 /// Below this many keys a hash set costs a few hundred kilobytes and is never wrong.
@@ -122,6 +127,10 @@ pub fn advise(need: &Need) -> Result<Advice> {
     let mut when_not = Vec::new();
     let (kind, or_else) = kind_for(need, planned, &mut reasons, &mut when_not);
     let plan = plan_for(need, kind, headroom, planned, &mut reasons)?;
+    let or_else = match need.memory_bytes.filter(|_| need.window && need.items.is_none()) {
+        Some(memory) => endless(memory, &plan, &mut reasons, &mut when_not).or(or_else),
+        None => or_else,
+    };
     let savings = savings_for(need, plan.expected_rate);
     if let Some(savings) = savings.as_ref().filter(|savings| !savings.worth_it) {
         return Ok(Advice {
@@ -281,6 +290,27 @@ fn kind_for(
         "when the last 5 to 10 % of memory matter more than speed: classic",
     );
     (Kind::Blocked, smaller)
+}
+
+/// A stream without end in a memory that has one: a ring keeps its rate while a window brings no more keys than it is
+/// made for; a stable filter is never full, and its "no" proves nothing.
+fn endless(memory: u64, plan: &Plan, reasons: &mut Vec<String>, when_not: &mut Vec<String>) -> Option<Kind> {
+    reasons.push(format!(
+        "a ring finds every key of its window whatever comes, and keeps its rate while a window brings at most {}",
+        keys(plan.items)
+    ));
+    let lines = stable::lines_for(plan.rate);
+    let round = stable::round_for(memory / 64 / u64::from(lines), lines, plan.rate);
+    if round == 0 {
+        return None;
+    }
+    when_not.push(format!(
+        "when nobody knows how many keys a window brings: a stable filter is never full, keeps {} for ever and \
+         remembers the last {} insertions, but its \"no\" means \"not seen lately\" and proves nothing",
+        percent(plan.rate),
+        grouped(round.saturating_mul(stable::TOP - 1))
+    ));
+    Some(Kind::Stable)
 }
 
 /// Sizes the filter by whichever of keys, rate and memory are given.
@@ -562,6 +592,18 @@ mod tests {
         assert!(!plan.fits && plan.rate > 1e-6 && plan.shape.bytes() <= 2_000_000, "{plan:?}");
         assert!(advise(&Need { memory_bytes: Some(10), rate: Some(0.01), ..Need::default() }).is_err());
         assert!(advise(&Need { items: Some(1 << 40), memory_bytes: Some(64), ..Need::default() }).is_err());
+    }
+
+    #[test]
+    fn an_endless_stream_may_be_forgotten_slowly() {
+        let stream = Need { window: true, memory_bytes: Some(64_000_000), rate: Some(0.01), ..Need::default() };
+        let advice = advise(&stream).unwrap();
+        assert_eq!((advice.choice, advice.or_else), (Choice::Filter(Kind::Rotating), Some(Kind::Stable)));
+        let stable = crate::Stable::builder().bytes(64_000_000).rate(0.01).build().unwrap();
+        let remembered = format!("the last {} insertions", grouped(stable.capacity()));
+        assert!(advice.when_not.iter().any(|when| when.contains(&remembered)), "{remembered}: {:?}", advice.when_not);
+        // Where the keys of a window are known, the ring is made for them.
+        assert_eq!(advise(&Need { items: Some(1_000_000), ..stream }).unwrap().or_else, None);
     }
 
     #[test]

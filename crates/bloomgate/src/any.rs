@@ -1,5 +1,6 @@
 //! [`AnyFilter`]: one enum over the kinds, for programs that learn the kind from a file or a user.
 
+mod sets;
 #[cfg(test)]
 mod tests;
 
@@ -321,12 +322,18 @@ impl AnyFilter<Owned> {
 
     /// Removes a key, if the kind can; false if it was certainly absent.
     pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
+        let digest = self.contract().digest(key)?;
+        self.remove_digest(digest)
+    }
+
+    /// [`remove`](Self::remove) for a digest made elsewhere under the same contract.
+    pub fn remove_digest(&mut self, digest: Digest) -> Result<bool> {
         match self {
-            AnyFilter::Counting(filter) => filter.remove(key),
-            AnyFilter::Cuckoo(filter) => filter.remove(key),
-            AnyFilter::GrowingCuckoo(filter) => filter.remove(key),
-            AnyFilter::Quotient(filter) => filter.remove(key),
-            AnyFilter::RedisCuckoo(filter) => filter.remove(key),
+            AnyFilter::Counting(filter) => Ok(filter.remove_digest(digest)),
+            AnyFilter::Cuckoo(filter) => Ok(filter.remove_digest(digest)),
+            AnyFilter::GrowingCuckoo(filter) => Ok(filter.remove_digest(digest)),
+            AnyFilter::Quotient(filter) => Ok(filter.remove_digest(digest)),
+            AnyFilter::RedisCuckoo(filter) => Ok(filter.remove_digest(digest)),
             other => Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(

@@ -25,6 +25,13 @@ pub fn list(text: &str) -> Result<Vec<String>, String> {
     Ok(names)
 }
 
+/// A list as [`list`] reads it.
+pub fn written(names: &[String]) -> String {
+    let plain = |name: &str| !name.contains([',', '"', '\r', '\n']);
+    let each = |name: &String| if plain(name) { name.clone() } else { format!("\"{}\"", name.replace('"', "\"\"")) };
+    names.iter().map(each).collect::<Vec<_>>().join(",")
+}
+
 /// The names that there are, those most like the wanted one first: `id, uid, name and 7 more`.
 pub fn nearest<S: AsRef<str>>(wanted: &str, names: &[S]) -> String {
     let mut sorted: Vec<&str> = names.iter().map(AsRef::as_ref).collect();
@@ -61,6 +68,9 @@ mod tests {
         assert_eq!(list("id").unwrap(), ["id"]);
         assert_eq!(list("country,user.id").unwrap(), ["country", "user.id"]);
         assert_eq!(list("\"last, \"\"first\"\"\",id").unwrap(), ["last, \"first\"", "id"]);
+        for text in ["id", "country,user.id", "\"last, \"\"first\"\"\",id"] {
+            assert_eq!(written(&list(text).unwrap()), text);
+        }
         for bad in ["", ",", "a,", ",a", "\"a", "a\nb", "\n"] {
             assert!(list(bad).is_err(), "{bad:?}");
         }

@@ -73,7 +73,7 @@ impl KeyStream for Feed {
 
     fn skipped(&self) -> Option<String> {
         let nulls = self.nulls.load(Ordering::Relaxed);
-        (nulls > 0).then(|| format!("{} skipped", number::counted(nulls, self.what)))
+        (nulls > 0).then(|| format!("{}: {} skipped", self.name, number::counted(nulls, self.what)))
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
         let keys = drain(&mut feed).unwrap();
         assert_eq!(keys.len(), 80_000);
         assert!(keys.iter().all(|(row, key)| (row - 1).to_string().as_bytes() == key));
-        assert_eq!(feed.skipped().unwrap(), "10,000 nulls skipped");
+        assert_eq!(feed.skipped().unwrap(), "test: 10,000 nulls skipped");
     }
 
     #[test]

@@ -198,6 +198,11 @@ fn could_become_known(head: &[u8]) -> bool {
     skippable || known.into_iter().any(|magic| magic.len() > head.len() && magic.starts_with(head))
 }
 
+/// Whether a source with these first bytes is taken as it is.
+pub fn is_plain(head: &[u8]) -> bool {
+    recognise(head).is_ok_and(|decompress| decompress == Decompress::None)
+}
+
 fn recognise(head: &[u8]) -> io::Result<Decompress> {
     if head.starts_with(GZIP) {
         return Ok(Decompress::Gzip);

@@ -311,7 +311,7 @@ impl KeyStream for JsonLines {
             .into_iter()
             .flatten()
             .collect();
-        (!all.is_empty()).then(|| format!("{} skipped", all.join(" and ")))
+        (!all.is_empty()).then(|| format!("{}: {} skipped", self.name, all.join(" and ")))
     }
 }
 
@@ -373,7 +373,7 @@ mod tests {
         let text = b"{\"id\":1}\n{\"id\":null}\n{}\n[]\n7\n\"x\"\nnull\ntrue\n1.5\n-1\n{\"id\":2}\n";
         let (keys, skipped) = read(text, &["id"]).unwrap();
         assert_eq!((keys.len(), keys[1].0), (2, 11));
-        assert_eq!(skipped.unwrap(), "8 lines without the field and 1 line where it is null skipped");
+        assert_eq!(skipped.unwrap(), "test: 8 lines without the field and 1 line where it is null skipped");
         assert_eq!(read(b"{\"id\":1}", &["id"]).unwrap().1, None);
         let error = read(b"{\"user\":{\"id\":1},\"time\":2}\n", &["user.idd"]).unwrap_err();
         assert!(error.contains("none of 1 line") && error.contains("user.id, time"), "{error}");

@@ -25,7 +25,7 @@ use std::sync::Arc;
 use crate::failure::Failure;
 
 pub use reading::{Reading, SOURCES};
-pub use source::Source;
+pub use source::{Source, bytes_of};
 
 /// The longest key, in bytes. A longer one is more likely a file without line ends than a key.
 pub const MOST_KEY: usize = 16 << 20;
@@ -57,15 +57,11 @@ pub trait KeyStream: Send {
     /// end. What was in the block is gone, its memory is used again.
     fn next(&mut self, block: &mut Block) -> Result<bool, Failure>;
 
-    /// What was passed over so far because it is no key, as a note to the user: `12 nulls skipped`.
+    /// What was passed over because it is no key, as a note to the user when all was read: `users.csv: 12 nulls
+    /// skipped`.
     fn skipped(&self) -> Option<String> {
         None
     }
-}
-
-/// The note on what a source has besides keys: `users.csv: 12 nulls skipped`.
-pub fn skipped(source: &Source, stream: &dyn KeyStream) -> Option<String> {
-    stream.skipped().map(|skipped| format!("{}: {skipped}", source.name()))
 }
 
 /// Some keys of one source, in memory of their own.
@@ -189,6 +185,11 @@ pub struct Keys<'b> {
 }
 
 impl Keys<'_> {
+    /// The name of the source, for messages.
+    pub fn source(&self) -> &str {
+        &self.block.name
+    }
+
     /// Where a key stands, as `file:line`.
     pub fn place(&self, index: usize) -> String {
         format!("{}:{}", self.block.name, self.line(index))

@@ -1,7 +1,9 @@
 //! How the keys of a source are read: the options that all verbs share, and the stream that they open.
 
+use std::io::Read;
+
 use super::csv::{self, Csv, Shape};
-use super::input::{Decompress, Input};
+use super::input::{self, Decompress, Input};
 use super::jsonl::{Field, JsonLines};
 use super::lines::Lines;
 use super::{Cut, KeyStream, Source, columns};
@@ -75,6 +77,51 @@ fn names(text: &str) -> Result<Names, String> {
 }
 
 impl Reading {
+    /// The options as they are written, to be repeated in another command.
+    pub fn options(&self) -> Vec<String> {
+        let cut = self.cut;
+        let flags = [
+            (cut.null, "--null"),
+            (cut.crlf, "--crlf"),
+            (cut.keep_empty, "--keep-empty"),
+            (self.no_header, "--no-header"),
+            (self.no_quotes, "--no-quotes"),
+        ];
+        let names = |names: &Option<Names>| names.as_ref().map(|Names(names)| columns::written(names));
+        let delimiter = self.delimiter.map(|byte| if byte == b'\t' { "\\t".into() } else { char::from(byte).into() });
+        let decompress = match self.decompress {
+            Decompress::Auto => None,
+            Decompress::None => Some("none".into()),
+            Decompress::Gzip => Some("gzip".into()),
+            Decompress::Zstd => Some("zstd".into()),
+        };
+        let values = [
+            ("--csv", names(&self.csv)),
+            ("--tsv", names(&self.tsv)),
+            ("--delimiter", delimiter),
+            ("--jsonl", names(&self.jsonl)),
+            ("--parquet", names(&self.parquet)),
+            ("--query", self.query.clone()),
+            ("--decompress", decompress),
+        ];
+        let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, option)| option.to_string());
+        // As one word, so that a value may begin with a dash.
+        let values = values.into_iter().filter_map(|(option, value)| value.map(|value| format!("{option}={value}")));
+        flags.chain(values).collect()
+    }
+
+    /// Whether the bytes of a source are the lines themselves, so that a sample of it tells their number. Asked of what
+    /// can be read twice.
+    pub fn takes_lines_of(&self, source: &Source) -> bool {
+        let rows = [&self.csv, &self.tsv, &self.jsonl, &self.parquet].into_iter().any(Option::is_some);
+        match self.decompress {
+            _ if rows || self.query.is_some() => false,
+            Decompress::None => true,
+            Decompress::Auto => is_plain(source),
+            Decompress::Gzip | Decompress::Zstd => false,
+        }
+    }
+
     /// The keys of a source.
     pub fn open(&self, source: &Source) -> Result<Box<dyn KeyStream>, Failure> {
         let name = source.name();
@@ -116,6 +163,18 @@ impl Reading {
             ))),
         }
     }
+}
+
+/// Whether the first bytes are not those of another form; standard input stays where it was.
+fn is_plain(source: &Source) -> bool {
+    let look = || {
+        let start = source.position()?;
+        let mut head = Vec::new();
+        let read = source.open()?.take(16).read_to_end(&mut head);
+        source.rewind(start)?;
+        Ok::<bool, Failure>(read.is_ok() && input::is_plain(&head))
+    };
+    look().unwrap_or(false)
 }
 
 #[cfg(feature = "parquet")]

@@ -133,6 +133,15 @@ fn stdin() -> io::Result<File> {
     io::stdin().as_handle().try_clone_to_owned().map(File::from)
 }
 
+/// How long the sources are; nothing if one of them is a pipe.
+pub fn bytes_of(sources: &[Source]) -> Result<Option<u64>, Failure> {
+    let mut bytes = Some(0u64);
+    for source in sources {
+        bytes = bytes.zip(source.rereadable()?).map(|(sum, more)| sum.saturating_add(more));
+    }
+    Ok(bytes)
+}
+
 /// The path behind `sqlite:`, whatever bytes it has.
 #[cfg(unix)]
 fn sqlite_file(name: &OsStr) -> Option<PathBuf> {

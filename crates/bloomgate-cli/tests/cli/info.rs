@@ -128,3 +128,86 @@ fn one_is_not_many() {
     scene.run("build -q -o f.bloom --kind scalable one.txt").code(0);
     assert!(scene.run("info f.bloom").code(0).out().contains("1 stage of"));
 }
+
+#[test]
+fn everything_of_a_keyed_filter_is_shown() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 1_000));
+    scene.run("secret new -o s.key").code(0);
+    scene.run("secret new -o other.key").code(0);
+    scene.run("build -q -o f.bloom --secret-file s.key keys.txt").code(0);
+    let json = scene.run("info --json f.bloom").code(0);
+    let id = json.field("secret_id").trim_matches('"').to_string();
+    assert!(json.field("contract").contains(&id) && json.field("contract").contains("siphash13"));
+    let screen = scene.run("info f.bloom").code(0).out();
+    let address = json.field("address").trim_matches('"').to_string();
+    for words in [&id, &address, "over bytes", "sentinels need the secret", "every checksum right"] {
+        assert!(screen.contains(words), "{words:?} is not in\n{screen}");
+    }
+    let with = scene.run("info --secret-file s.key f.bloom").code(0).out();
+    assert!(with.contains("sentinels agree"), "{with}");
+    assert_eq!(scene.run("info --json --secret-file s.key f.bloom").code(0).field("sentinels_agree"), "true");
+    scene.run("info --secret-file other.key f.bloom").refused(&["secret"]);
+    scene.run("info --svg s.key --secret-file s.key f.bloom").refused(&["s.key", "read"]);
+}
+
+#[test]
+fn numbers_are_grouped_in_every_shape() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 100_000));
+    for (kind, shape) in [
+        ("classic", "959,278 bits, 7 for each key"),
+        ("blocked", "1,976 lines of 512 bits, one for each key"),
+        ("partitioned", "7 slices of 137,0"),
+    ] {
+        scene.run(&format!("build -q -o f.bloom --kind {kind} --items 100000 keys.txt")).code(0);
+        let json = scene.run("info --json f.bloom").code(0).field("parts");
+        let (_, told) = json.split_once("\"shape\":\"").unwrap();
+        assert!(told.starts_with(shape), "{kind}: {told}");
+    }
+}
+
+#[test]
+fn a_form_that_writes_no_capacity_down_is_not_credited_with_one() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 3_000));
+    for (form, name, guessed) in
+        [("bfv1", "", true), ("guava:utf8", "--as guava:utf8", true), ("redisbloom", "", false)]
+    {
+        scene.run(&format!("build -q -o f --as {form} keys.txt")).code(0);
+        let screen = scene.run(&format!("info {name} f")).code(0).out();
+        let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.contains("does not say for how many it was made"), guessed, "{form}\n{screen}");
+        assert_eq!(words.contains("half of its bits are set"), guessed, "{form}\n{screen}");
+        let json = scene.run(&format!("info --json {name} f")).code(0);
+        assert_eq!(json.field("capacity_is_guessed"), guessed.to_string());
+        assert!((json.number("approximate_count") - 3_000.0).abs() < 150.0, "{form}");
+    }
+}
+
+#[test]
+fn the_picture_can_be_a_document() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("k", 20_000));
+    for kind in ["blocked", "counting", "scalable", "cuckoo", "fuse"] {
+        scene.run(&format!("build -q -o f.bloom --kind {kind} keys.txt")).code(0);
+        let screen = scene.run("info --svg f.svg f.bloom").code(0).out();
+        assert!(screen.contains("promised"), "the screen is there too: {screen}");
+        let svg = String::from_utf8(scene.read("f.svg")).unwrap();
+        assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>") && svg.matches("http").count() == 1);
+        for words in [&format!("f.bloom: a {kind} filter"), "1.00 % promised", "How full the regions are", "mean "] {
+            assert!(svg.contains(words), "{kind}: {words:?} is not in the picture");
+        }
+        assert!(svg.matches("<rect").count() > 100, "{kind}: regions are drawn");
+        assert_eq!(scene.run("info --svg - f.bloom").code(0).out(), svg);
+    }
+    scene.run("info --svg f.bloom f.bloom").refused(&["f.bloom", "read"]);
+    scene.run("build -q -o foreign --as bfv1 keys.txt").code(0);
+    scene.run("info --svg x.svg foreign").refused(&["another system"]);
+    let mut bytes = scene.read("f.bloom");
+    let place = bytes.len() / 2;
+    bytes[place] ^= 1;
+    scene.write("f.bloom", bytes);
+    assert!(scene.run("info --svg x.svg f.bloom").code(2).err().contains("damaged bits are not drawn"));
+    assert_eq!(scene.files(), ["f.bloom", "f.svg", "foreign", "keys.txt"]);
+}

@@ -1,6 +1,6 @@
 //! `plan`: the table, the advice, the next command, and numbers as people write them.
 
-use crate::scene::Scene;
+use crate::scene::{Scene, lines};
 
 #[test]
 fn the_golden_figures() {
@@ -156,4 +156,233 @@ fn help_and_version_are_there() {
         assert!(help.contains("Examples:") && help.contains("bloomgate"), "{verb}");
         assert!(scene.run(&format!("{verb} -h")).code(0).out().len() < help.len(), "{verb}");
     }
+}
+
+/// The text of the commands that the screen prints under "Next".
+fn printed_commands(screen: &str) -> Vec<String> {
+    let (_, next) = screen.split_once("\nNext\n").unwrap_or_else(|| panic!("no next command in\n{screen}"));
+    next.lines().map(|line| line.trim().to_string()).collect()
+}
+
+#[test]
+fn the_printed_command_runs_as_it_stands() {
+    let scene = Scene::new();
+    scene.write("my keys.txt", lines("k", 20_000).replace('\n', "\r\n")).write("more.txt", "\r\nextra\r\n");
+    let planned = scene.command("plan --rate 0.5% --crlf --keep-empty --plot none --from more.txt --from");
+    let planned = { planned }.arg("my keys.txt").output().unwrap();
+    let screen = String::from_utf8(planned.stdout).unwrap();
+    assert!(screen.contains("my keys.txt: 20,002 keys, 20,002 different"), "{screen}");
+    let commands = printed_commands(&screen);
+    assert_eq!(commands.len(), 1, "{screen}");
+    let folder = assert_cmd::cargo::cargo_bin("bloomgate").parent().unwrap().to_path_buf();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let shell = std::process::Command::new("sh")
+        .args(["-c", &commands[0]])
+        .env("PATH", path)
+        .current_dir(scene.path(""))
+        .output()
+        .unwrap();
+    assert!(shell.status.success(), "{}\n{}", commands[0], String::from_utf8_lossy(&shell.stderr));
+    let info = scene.run("info --json keys.bloom").code(0);
+    assert_eq!((info.number("capacity"), info.number("promised_rate")), (20_002.0, 0.005));
+    assert_eq!(scene.run("check -c keys.bloom k0 k19999 extra").code(0).out(), "3\n");
+}
+
+#[test]
+fn only_kinds_that_fit_have_a_row() {
+    let scene = Scene::new();
+    for (options, rows, left_out) in [
+        ("", &["classic", "blocked", "fuse", "ribbon", "cuckoo"][..], "rotating (forgets old keys)"),
+        ("--deletes", &["cuckoo", "counting", "quotient"], "(no removals)"),
+        ("--growth unknown", &["scalable", "growing-cuckoo", "quotient"], "fuse, ribbon (built once)"),
+        ("--growth unknown", &["scalable"], "cuckoo (cannot grow)"),
+        ("--window", &["rotating"], "(never forgets)"),
+        ("--rate 1% --memory 1.3MB", &["blocked", "classic", "fuse"], "counting, scalable"),
+    ] {
+        let screen = scene.run(&format!("plan --plot none --items 1M {options}")).code(0).out();
+        let (table, rest) = screen.split_once("left out: ").unwrap_or_else(|| panic!("{options}\n{screen}"));
+        let rest = rest.split("\n\n").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(rest.contains(left_out), "{options}: {left_out:?} is not in {rest}");
+        let is_row =
+            |kind: &str| table.lines().any(|line| line.trim_start_matches(['▸', ' ']).starts_with(&format!("{kind} ")));
+        for row in rows {
+            assert!(is_row(row), "{options}: {row} is no row in\n{screen}");
+        }
+        assert!(screen.lines().all(|line| line.chars().count() <= 80 || line.contains("bloomgate build")), "{screen}");
+        let json = scene.run(&format!("plan --json --plot none --items 1M {options}")).code(0).field("table");
+        // In JSON every kind is there, and says whether it fits.
+        assert_eq!(json.matches("\"fits\":").count(), 11, "{json}");
+        assert_eq!(json.matches("\"why_not\":").count(), json.matches("\"fits\":false").count());
+    }
+}
+
+#[test]
+fn what_cannot_be_had_together_is_refused_with_both_ways_out() {
+    let scene = Scene::new();
+    for (options, said) in [
+        ("--static --growth 4", ["--static", "--growth", "fuse", "blocked"]),
+        ("--static --growth unknown", ["--static", "--growth", "fuse", "scalable"]),
+        ("--static --deletes", ["--static", "--deletes", "fuse", "cuckoo"]),
+        ("--static --window", ["--static", "--window", "fuse", "rotating"]),
+        ("--window --deletes", ["--window", "--deletes", "rotating", "cuckoo"]),
+    ] {
+        scene.run(&format!("plan --items 1M {options}")).refused(&said);
+        scene.run(&format!("plan --json --items 1M {options}")).refused(&["cannot be had together"]);
+    }
+    scene.run("plan --items 1M --static --growth fixed").code(0);
+}
+
+#[test]
+fn an_endless_stream_in_bounded_memory_leads_to_stable_too() {
+    let scene = Scene::new();
+    let screen = scene.run("plan --window --memory 64MB --plot none").code(0).out();
+    let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in ["Use a rotating filter", "or a stable filter", "remembers the last", "proves nothing"] {
+        assert!(words.contains(said), "{said:?} is not in\n{screen}");
+    }
+    assert_eq!(scene.run("plan --json --window --memory 64MB").code(0).field("or_else"), "\"stable\"");
+}
+
+#[test]
+fn keys_of_files_are_counted_first() {
+    let scene = Scene::new();
+    scene.write("a.txt", lines("user-", 30_000)).write("b.txt", lines("user-", 40_000));
+    let json = scene.run("plan --json --from a.txt --from b.txt").code(0);
+    let counted = json.field("counted");
+    for words in ["\"keys\":70000", "\"distinct\":40000", "\"distinct_is_exact\":true", "\"integers\":false"] {
+        assert!(counted.contains(words), "{words} is not in {counted}");
+    }
+    assert!(json.field("plan").contains("\"items\":40000,"), "{}", json.field("plan"));
+    assert!(json.field("next").contains("--items 40000 a.txt b.txt"), "{}", json.field("next"));
+    let screen = scene.run_with("plan --plot none --from -", lines("k", 12_345)).code(0).out();
+    assert!(
+        screen.starts_with("standard input: 12,345 keys, 12,345 different, 5.10 bytes each on average"),
+        "{screen}"
+    );
+    // Integers far apart, and integers that fill a bitmap.
+    let ids: String = (0..20_000u64).map(|i| format!("{}\n", i * 1_000_003)).collect();
+    let far = scene.run_with("plan --plot none --from -", ids).code(0).out();
+    assert!(far.contains("--keys u64") && far.contains("Use a blocked filter"), "{far}");
+    let near =
+        scene.run_with("plan --from -", (5_000..25_000).map(|i| format!("{i}\n")).collect::<String>()).code(0).out();
+    assert!(near.contains("Use a bitmap") && near.contains("5,000 to 24,999: build with --keys u64"), "{near}");
+    scene.run("plan --from a.txt --items 5").code(2);
+    scene.run("plan --from empty.txt").refused(&["empty.txt"]);
+    scene.run("plan --from - --from -").refused(&["more than once"]);
+    scene.run("plan --from -").refused(&["no key"]);
+}
+
+#[test]
+fn kinds_are_measured_when_asked() {
+    let scene = Scene::new();
+    let screen = scene.run("plan --items 10k --measure --plot none").code(0).out();
+    assert!(screen.contains("ns a key") && screen.contains("measured on this machine with 10,000 keys"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    let json = scene.run("plan --items 10k --deletes --measure --json").code(0);
+    let measured = json.field("measured");
+    assert_eq!(measured.matches("\"miss_ns\":").count(), 4, "the four that remove: {measured}");
+    assert!(measured.contains("\"items\":10000,") && !measured.contains("_ns\":0.0"), "{measured}");
+    assert_eq!(scene.run("plan --items 10k --json").code(0).field("measured"), "null");
+    // What asking costs is then what was measured: a lookup of a second pays, one of no time at all does not.
+    for (cost, worth) in [("1s", "true"), ("0s", "false")] {
+        let options = format!("plan --items 10k --measure --absent-share 90% --lookup-cost {cost} --json");
+        let savings = scene.run(&options).code(0).field("savings");
+        assert!(savings.contains(&format!("\"worth_it\":{worth}")), "{savings}");
+    }
+}
+
+#[test]
+fn levels_share_memory_in_proportion() {
+    let scene = Scene::new();
+    let json = scene.run("plan --json --levels 10k,100k,1M --memory 1.4MB").code(0);
+    let of = |field: &str| {
+        let text = json.field(field);
+        let (_, number) = text.split_once("\"false_positives_per_absent_lookup\":").unwrap();
+        number.split(',').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(of("best") < 0.6 * of("uniform"), "{} {}", of("best"), of("uniform"));
+    let screen = scene.run("plan --levels 10k,100k,1M --memory 1.4MB").code(0).out();
+    let words = screen.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("times fewer in the same memory") && words.contains("uniform"), "{screen}");
+    assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    // Every level's command makes what the table says.
+    let mut bytes = 0.0;
+    for (at, command) in printed_commands(&screen).iter().enumerate() {
+        scene.write(&format!("level{}.txt", at + 1), lines("k", 10_000));
+        scene.run(command.strip_prefix("bloomgate ").unwrap()).code(0);
+        bytes += scene.run(&format!("info --json level{}.bloom", at + 1)).code(0).number("filter_bytes");
+    }
+    assert!((1.3e6..=1.4e6).contains(&bytes), "{bytes}");
+    let less = scene.run("plan --levels 10k,100k,1M --rate 1%").code(0).out();
+    assert!(less.contains("less memory"), "{less}");
+    let few = scene.run("plan --levels 10k,1M --memory 20kB").code(0).out();
+    assert!(few.contains("no filter") && few.contains("1 level without a filter"), "{few}");
+    assert!(scene.run("plan --levels 10k,1M --static").code(0).out().contains("--kind fuse"));
+    scene.run("plan --levels 10k,1M --memory 1MB --rate 1%").refused(&["--memory", "--rate", "one of them"]);
+    scene.run("plan --levels 10k,0").refused(&["1 to 2^56 keys"]);
+    for other in ["--deletes", "--items 5", "--svg x.svg", "--window", "--measure"] {
+        scene.run(&format!("plan --levels 10k,1M {other}")).code(2);
+    }
+}
+
+#[test]
+fn plots_are_chosen() {
+    let scene = Scene::new();
+    let drawn = |options: &str| {
+        let screen = scene.run(&format!("plan --items 1M {options}")).code(0).out();
+        let mut lines = screen.lines().filter(|line| !line.contains("bloomgate build"));
+        assert!(lines.all(|line| line.chars().count() <= 80), "{screen}");
+        assert!(!screen.contains("\n\n\n"), "two empty lines in\n{screen}");
+        ["Rate against memory", "Rate against hashes", "Rate with too many keys"].map(|title| screen.contains(title))
+    };
+    assert_eq!(drawn(""), [true, false, false]);
+    assert_eq!(drawn("--plot none"), [false, false, false]);
+    assert_eq!(drawn("--plot k"), [false, true, false]);
+    assert_eq!(drawn("--plot k,overfill"), [false, true, true]);
+    assert_eq!(drawn("--plot all --ascii"), [true, true, true]);
+    assert_eq!(drawn("--plot all --deletes"), [true, true, false]);
+    let screen = scene.run("plan --items 1M --plot all --static").code(0).out();
+    assert!(screen.contains("a fuse filter takes no more than it was made for"), "{screen}");
+    let hashes = scene.run("plan --items 1M --rate 1% --memory 1.2MB --plot k").code(0).out();
+    assert!(hashes.contains("least at k = 7"), "{hashes}");
+    let json = scene.run("plan --json --items 1M --plot all").code(0).field("plots");
+    for name in ["memory", "k", "overfill"] {
+        assert!(json.contains(&format!("\"plot\":\"{name}\"")), "{json}");
+    }
+    scene.run("plan --items 1M --plot pie").code(2);
+}
+
+#[test]
+fn a_picture_is_a_document_of_its_own() {
+    let scene = Scene::new();
+    scene.run("plan --items 1M --plot all --svg plan.svg").code(0);
+    let svg = String::from_utf8(scene.read("plan.svg")).unwrap();
+    assert!(svg.starts_with("<?xml") && svg.trim_end().ends_with("</svg>") && svg.matches("http").count() == 1);
+    for words in ["A blocked filter of 1,000,000 keys", "false positives", "least at k = 7", "classic", "10x"] {
+        assert!(svg.contains(words), "{words:?} is not in the picture");
+    }
+    assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+    assert!(svg.matches("<polyline").count() >= 6, "several kinds beside each other");
+    let piped = scene.run("plan --items 1M --plot all --svg -").code(0);
+    assert_eq!(piped.out(), svg, "the same on standard output, and nothing else");
+    scene.run("plan --items 1M --plot none --svg x.svg").refused(&["nothing to draw"]);
+    scene.run("plan --items 100 --svg x.svg").refused(&["nothing to draw"]);
+    scene.write("keys.txt", lines("k", 20_000));
+    scene.run("plan --from keys.txt --svg keys.txt").refused(&["keys.txt", "read"]);
+    scene.run("plan --items 1M --svg no/where.svg").refused(&["no such directory"]);
+    assert_eq!(scene.files(), ["keys.txt", "plan.svg"]);
+}
+
+#[test]
+fn savings_are_told_by_the_second_and_by_the_day() {
+    let scene = Scene::new();
+    let day = "plan --items 50M --absent-share 90% --lookup-cost 2ms --lookups-per-second 20k --plot none";
+    let screen = scene.run(day).code(0).out();
+    // 20,000 x 0.9 x 0.99 x 2 ms = 35.6 s each second, 855 hours each day.
+    assert!(screen.contains("17,820 lookups avoided and 180 false positives a second"), "{screen}");
+    assert!(screen.contains("35.6 s of work saved a second, 855 hours a day"), "{screen}");
+    let each = scene.run("plan --items 50M --absent-share 90% --lookup-cost 2ms --plot none").code(0).out();
+    assert!(each.contains("89.1 % of the lookups avoided") && each.contains("saved for each lookup"), "{each}");
+    let never = scene.run("plan --items 50M --absent-share 1% --lookup-cost 1us").code(0).out();
+    assert!(never.contains("Use no filter: it would cost more than it saves."), "{never}");
 }

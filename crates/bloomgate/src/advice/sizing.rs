@@ -250,6 +250,36 @@ pub fn sweep_memory(kind: Kind, items: u64, from: f64, to: f64, points: u32) -> 
         .collect()
 }
 
+/// The bits a key that any kind takes, for asked rates from `from` down to `to` in even steps of their logarithm; a
+/// kind whose fingerprints have whole bits gives a staircase.
+///
+/// # Errors
+/// A kind that is not sized by keys and rate, no keys, rates outside (0, 1) or in the wrong order, or a number of points
+/// that makes no curve.
+pub fn sweep_rate(kind: Kind, items: u64, from: f64, to: f64, points: u32) -> Result<Vec<Point>> {
+    let (items, points) = (check_items(items)?, check_points(points)?);
+    let (from, to) = (check_rate(from)?, check_rate(to)?);
+    if from <= to {
+        return Err(refuse(format!("rates from {from} down to {to} are no curve: give the higher one first")));
+    }
+    let mut curve: Vec<Point> = Vec::with_capacity(points as usize);
+    for logarithm in steps(-from.ln(), -to.ln(), points) {
+        let asked = (-logarithm).exp();
+        let Some(shape) = Shape::of(kind, items, asked) else {
+            return Err(refuse(format!("{kind} is not sized by keys and rate: ask for one of the kinds in `table`")));
+        };
+        let point = Point { x: shape.bits as f64 / items as f64, rate: shape.rate_at(items, asked).unwrap_or(asked) };
+        // What is no smaller and no better (a key begins to use a second line) is nobody's choice.
+        while curve.last().is_some_and(|last| last.x >= point.x && last.rate >= point.rate) {
+            curve.pop();
+        }
+        if curve.last().is_none_or(|last| last.x < point.x) {
+            curve.push(point);
+        }
+    }
+    Ok(curve)
+}
+
 /// The rate of a classic filter of `bits` bits with `items` keys against the number of hashes, and its minimum.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HashSweep {
@@ -351,6 +381,12 @@ mod tests {
             assert_eq!(curve.len(), 29);
             assert!(curve.windows(2).all(|pair| pair[1].rate < pair[0].rate), "{kind}");
         }
+        for kind in [Kind::Fuse, Kind::Cuckoo, Kind::Counting, Kind::Scalable, Kind::Rotating, Kind::Blocked] {
+            let curve = sweep_rate(kind, 100_000, 0.3, 1e-4, 40).unwrap();
+            assert!(curve.len() > 8 && curve.windows(2).all(|pair| pair[1].rate < pair[0].rate), "{kind}: {curve:?}");
+            assert!(curve.windows(2).all(|pair| pair[1].x > pair[0].x), "{kind}: {curve:?}");
+            assert!(curve[curve.len() - 1].rate <= 1.0001e-4, "{kind}");
+        }
         let hashes = sweep_hashes(9_593_000, 1_000_000, 20).unwrap();
         assert_eq!((hashes.best, hashes.points.len()), (7, 20));
         assert!((hashes.lowest - 0.01).abs() < 1e-5 && hashes.points.iter().all(|p| p.rate >= hashes.lowest));
@@ -368,6 +404,9 @@ mod tests {
         assert!(sweep_memory(Kind::Cuckoo, 10, 1.0, 2.0, 5).is_err());
         assert!(sweep_memory(Kind::Classic, 10, 2.0, 1.0, 5).is_err());
         assert!(sweep_memory(Kind::Classic, 10, 1.0, f64::NAN, 5).is_err());
+        assert!(
+            sweep_rate(Kind::Stable, 10, 0.1, 0.01, 5).is_err() && sweep_rate(Kind::Fuse, 10, 0.01, 0.1, 5).is_err()
+        );
         assert!(sweep_hashes(0, 10, 5).is_err() && sweep_hashes(10, 10, 65).is_err());
         assert!(sweep_overfill(Kind::Blocked, 10, 0.01, 5.0, 1).is_err());
         assert!(sweep_overfill(Kind::Stable, 10, 0.01, 5.0, 10).is_err());

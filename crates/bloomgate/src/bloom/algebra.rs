@@ -240,13 +240,16 @@ pub(super) fn believed<S: Store>(store: &S) -> bool {
     !S::CHECKED || store.admitted() || (0..store.words().count()).step_by(CHUNK_BYTES / 8).all(|word| store.admit(word))
 }
 
-/// How the larger of two shapes is folded to the smaller, if it can be.
-fn fold_between<L: Layout>(a: &L, b: &L) -> Option<(bool, u64)> {
-    let first_is_larger = a.spread() > b.spread();
-    let (large, small) = if first_is_larger { (a, b) } else { (b, a) };
-    let alike = large.with_spread(small.spread()).is_ok_and(|folded| folded == *small);
+/// By what a shape is folded to become a smaller one, if that can be.
+pub(crate) fn fold_onto<L: Layout>(large: &L, small: &L) -> Option<u64> {
     let factor = large.spread() / small.spread();
-    (alike && factor > 1 && large.spread().is_multiple_of(small.spread())).then_some((first_is_larger, factor))
+    let alike = large.with_spread(small.spread()).is_ok_and(|folded| folded == *small);
+    (alike && factor > 1 && large.spread().is_multiple_of(small.spread())).then_some(factor)
+}
+
+/// How the larger of two shapes is folded to the smaller, if it can be: whether that is the first, and by what.
+fn fold_between<L: Layout>(a: &L, b: &L) -> Option<(bool, u64)> {
+    fold_onto(a, b).map(|factor| (true, factor)).or_else(|| fold_onto(b, a).map(|factor| (false, factor)))
 }
 
 /// A shape with its numbers, and a contract.

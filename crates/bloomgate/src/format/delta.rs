@@ -229,6 +229,15 @@ impl Delta {
         Ok(self.result)
     }
 
+    /// Applies the delta to one file and writes what it makes to another, which is there whole or not at all; gives its
+    /// address.
+    pub fn apply_from_file(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Address> {
+        let (from, to) = (from.as_ref(), to.as_ref());
+        let new = in_file(from, self.apply(&read_file(from)?))?;
+        write_atomically(to, |out| out.write_all(&new).map_err(|e| Error::io("writing a filter", e)))?;
+        Ok(self.result)
+    }
+
     /// The new file of the right old one.
     fn make(&self, old: &[u8], limits: Limits) -> Result<Vec<u8>> {
         if self.result_len > limits.max_payload_bytes {

@@ -11,6 +11,28 @@ use crate::error::Result;
 use crate::key::Key;
 
 impl Contract {
+    /// Appends the digests of these keys, in their order: [`digest`](Contract::digest) for each, hashed side by side
+    /// where that is faster. On a refusal those before the refused chunk of 32 are there.
+    ///
+    /// For hashing on one thread what another inserts ([`insert_digests`](crate::AnyFilter::insert_digests)).
+    ///
+    /// ```
+    /// let contract = bloomgate::Contract::xxh3();
+    /// let mut digests = Vec::new();
+    /// contract.digest_batch(&["a", "b"], &mut digests)?;
+    /// assert_eq!(digests, [contract.digest("a")?, contract.digest("b")?]);
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn digest_batch<K: Key>(&self, keys: &[K], digests: &mut Vec<Digest>) -> Result<()> {
+        digests.reserve(keys.len());
+        let mut chunk = [Digest::default(); CHUNK];
+        for keys in keys.chunks(CHUNK) {
+            self.digest_chunk(keys, &mut chunk)?;
+            digests.extend_from_slice(&chunk[..keys.len()]);
+        }
+        Ok(())
+    }
+
     /// The digests of up to [`CHUNK`] keys; on a refusal what `out` holds is not to be used.
     #[inline(always)]
     pub(crate) fn digest_chunk<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {

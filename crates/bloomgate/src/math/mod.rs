@@ -16,6 +16,7 @@
 //! | [`stable`] | cells that decay |
 //! | [`split_block`] | one bit in each of 8 words of a 256-bit block: Parquet |
 //! | [`fuse`] | three cells that xor to a fingerprint |
+//! | [`tiers`] | levels of growing size that share memory |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
 //! | [`overlap`] | what two filters' bits say about the keys they share |
 //!
@@ -36,6 +37,7 @@ pub mod scalable;
 mod search;
 pub mod split_block;
 pub mod stable;
+pub mod tiers;
 
 /// How far above the asked rate an expected rate may lie, relatively: 1 % may be 1.0001 %.
 ///

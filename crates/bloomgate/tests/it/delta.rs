@@ -145,6 +145,10 @@ fn files_are_changed_whole_or_not_at_all() {
     Delta::between(&old, &filter.to_bytes().unwrap()).unwrap().save(&delta).unwrap();
     let delta = Delta::open(&delta).unwrap();
     assert_eq!(delta.base(), before);
+    let copy = folder.join("copy.bloom");
+    assert_eq!(delta.apply_from_file(&file, &copy).unwrap(), delta.result());
+    assert_eq!(std::fs::read(&copy).unwrap(), filter.to_bytes().unwrap());
+    assert!(std::fs::read(&file).unwrap() == old, "what was read is as it was");
     let after = delta.apply_to_file(&file).unwrap();
     assert_eq!((after, Address::of(&std::fs::read(&file).unwrap())), (delta.result(), delta.result()));
     assert_eq!(delta.apply_to_file(&file).unwrap(), after, "twice is harmless");
@@ -153,6 +157,7 @@ fn files_are_changed_whole_or_not_at_all() {
     std::fs::write(&other, &bytes).unwrap();
     let refusal = delta.apply_to_file(&other).unwrap_err();
     assert!(refusal.to_string().contains("other.bloom"), "{refusal}");
+    assert!(delta.apply_from_file(&other, folder.join("made")).is_err() && !folder.join("made").exists());
     assert!(std::fs::read(&other).unwrap() == bytes, "unchanged");
     assert_eq!(Delta::open(&other).unwrap_err().kind(), ErrorKind::NotAFilter);
     assert_eq!(Delta::open(folder.join("none")).unwrap_err().kind(), ErrorKind::Io);
