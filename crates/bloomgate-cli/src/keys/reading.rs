@@ -216,3 +216,49 @@ fn postgres(_: &str, _: &str, _: &str, _: bool) -> Result<Box<dyn KeyStream>, Fa
 fn built_without(feature: &str) -> Failure {
     Failure::Message(format!("this bloomgate was built without {feature}; install with --features {feature}"))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        reading: Reading,
+    }
+
+    fn reading(arguments: &[&str]) -> Reading {
+        Command::try_parse_from(["test"].iter().chain(arguments)).unwrap().reading
+    }
+
+    #[test]
+    fn options_are_written_as_they_are_read() {
+        for arguments in [
+            &["--null", "--crlf"][..],
+            &["--keep-empty", "--no-header", "--no-quotes", "--csv=\"a,b\",c", "--delimiter=\\t"],
+            &["--tsv=-id"],
+            &["--jsonl=user.id", "--decompress=zstd"],
+            &["--parquet=id"],
+            &["--query=SELECT 'a'", "--decompress=none"],
+        ] {
+            assert_eq!(reading(arguments).options(), arguments);
+        }
+    }
+
+    #[test]
+    fn only_plain_lines_are_sampled() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = |name: &str, bytes: &[u8]| {
+            std::fs::write(folder.path().join(name), bytes).unwrap();
+            Source::File(folder.path().join(name))
+        };
+        let (plain, gzip) = (source("plain", b"a\nb\n"), source("gzip", b"\x1f\x8b\x08rest"));
+        assert!(reading(&[]).takes_lines_of(&plain) && !reading(&[]).takes_lines_of(&gzip));
+        assert!(reading(&["--decompress=none"]).takes_lines_of(&gzip));
+        for arguments in ["--csv=a", "--tsv=a", "--jsonl=a", "--parquet=a", "--query=a", "--decompress=gzip"] {
+            assert!(!reading(&[arguments]).takes_lines_of(&plain), "{arguments}");
+        }
+    }
+}
