@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod bench;
 mod build;
 mod chart;
 mod check;
@@ -13,12 +14,16 @@ mod digest;
 mod failure;
 mod file;
 mod fold;
+mod help;
 mod hyperloglog;
+#[cfg(feature = "redis")]
+mod import;
 mod info;
 mod intersect;
 mod json;
 mod keys;
 mod lines_about;
+mod manual;
 mod merge;
 mod number;
 mod patch;
@@ -33,11 +38,12 @@ mod shell;
 mod spill;
 mod standing;
 mod svg;
+mod version;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::{DONE, ERROR, Failure};
 
@@ -49,6 +55,7 @@ use failure::{DONE, ERROR, Failure};
 #[command(
     name = "bloomgate",
     version,
+    long_version = version::long(),
     max_term_width = 100,
     after_help = "\
 Exit codes: 0 done (check: some key may be there), 1 check: no key is there, 2 error.",
@@ -59,6 +66,7 @@ Examples:
   bloomgate check urls.bloom < keys.txt     prints the keys that may be there
   bloomgate info urls.bloom                 what is in it, and a picture
   bloomgate merge -o all.bloom a.bloom b.bloom    one filter of the keys of both
+  bloomgate bench                           how fast each kind is on this machine
 
 Exit codes:
   0  done; for check: at least one key may be there
@@ -76,6 +84,8 @@ struct Command {
 enum Verb {
     Plan(plan::Args),
     Build(build::Args),
+    #[cfg(feature = "redis")]
+    Import(import::Args),
     Check(check::Args),
     Add(add::Args),
     Remove(remove::Args),
@@ -88,6 +98,9 @@ enum Verb {
     Convert(convert::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
+    Bench(bench::Args),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
 }
 
 /// The arguments, with `-0` of check written out: its keys may be negative numbers, and `-0` would be taken for one.
@@ -104,9 +117,13 @@ fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
 fn main() -> ExitCode {
     // Filters are asked where they lie: one that is made shorter meanwhile is an error with a message, not a core dump.
     bloomgate::bits::report_lost_mapping();
-    let outcome = match Command::parse_from(arguments(std::env::args_os())).verb {
+    let given = help::grouped(Command::command()).get_matches_from(arguments(std::env::args_os()));
+    let command = Command::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
+    let outcome = match command.verb {
         Verb::Plan(args) => plan::run(&args),
         Verb::Build(args) => build::run(&args),
+        #[cfg(feature = "redis")]
+        Verb::Import(args) => import::run(&args),
         Verb::Check(args) => check::run(&args),
         Verb::Add(args) => add::run(&args),
         Verb::Remove(args) => remove::run(&args),
@@ -118,6 +135,9 @@ fn main() -> ExitCode {
         Verb::Patch(args) => patch::run(&args),
         Verb::Convert(args) => convert::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
+        Verb::Bench(args) => bench::run(&args),
+        Verb::Completions(args) => manual::completions::<Command>(&args),
+        Verb::Man(args) => manual::man::<Command>(&args),
     };
     ExitCode::from(match outcome {
         Ok(code) => code,

@@ -58,17 +58,24 @@ impl Progress {
         Self { bar: Some(bar), lines: None }
     }
 
-    /// A bar over so many steps.
+    /// A bar over so many steps, which may be named as they begin.
     pub fn steps(doing: &'static str, steps: u64, quiet: bool) -> Self {
         if quiet || !std::io::stderr().is_terminal() {
             return Self { bar: None, lines: None };
         }
         let bar = ProgressBar::new(steps);
-        if let Ok(style) = ProgressStyle::with_template("{msg} [{wide_bar:.cyan/dim}] {pos} of {len}") {
+        if let Ok(style) = ProgressStyle::with_template("{prefix} [{wide_bar:.cyan/dim}] {pos}/{len} {msg:<14}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        bar.set_message(doing);
+        bar.set_prefix(doing);
         Self { bar: Some(bar), lines: None }
+    }
+
+    /// The step that begins now.
+    pub fn at(&self, step: &'static str) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(step);
+        }
     }
 
     /// So many bytes more were read, or steps done.

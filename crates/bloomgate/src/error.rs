@@ -64,9 +64,11 @@ impl Error {
         Self(Box::new(Inner { kind, message: message.into(), source: None }))
     }
 
-    /// A refusal by the system, with what was being done.
+    /// A refusal by the system, with what was being done: what a writer given to
+    /// [`write_atomically`](crate::format::write_atomically) hands back.
     #[cold]
-    pub(crate) fn io(doing: impl fmt::Display, source: std::io::Error) -> Self {
+    #[must_use]
+    pub fn io(doing: impl fmt::Display, source: std::io::Error) -> Self {
         Self(Box::new(Inner { kind: ErrorKind::Io, message: format!("{doing}: {source}"), source: Some(source) }))
     }
 

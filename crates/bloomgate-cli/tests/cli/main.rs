@@ -1,17 +1,23 @@
 //! The command as its users meet it: every verb, every exit code, good input and bad.
 
+mod bench;
 mod build;
 mod change;
 mod check;
+mod completions;
 mod convert;
 mod delta;
 mod fold;
 mod foreign;
+#[cfg(feature = "redis")]
+mod import;
 mod info;
 mod merge;
 mod plan;
 #[cfg(all(unix, feature = "postgres"))]
 mod postgres;
+#[cfg(feature = "redis")]
+mod replay;
 mod scene;
 mod secret;
 mod sources;

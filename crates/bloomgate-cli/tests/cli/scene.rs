@@ -126,6 +126,24 @@ pub fn json_object(text: &str) -> Vec<(String, String)> {
     fields.into_iter().map(|(key, (from, to))| (key.trim_matches('"').into(), text[from..to].into())).collect()
 }
 
+/// The items of a JSON list, each as it is written. Panics at anything that is not JSON.
+pub fn json_list(text: &str) -> Vec<String> {
+    let mut reader = Json(text.as_bytes(), 0);
+    let mut items = Vec::new();
+    reader.take(b'[');
+    while reader.peek() != b']' {
+        if !items.is_empty() {
+            reader.take(b',');
+        }
+        let from = reader.1;
+        reader.value();
+        items.push(text[from..reader.1].to_string());
+    }
+    reader.take(b']');
+    assert_eq!(reader.1, text.len(), "something follows the list: {text}");
+    items
+}
+
 /// A strict reader of JSON without spaces, which is what the command writes.
 struct Json<'a>(&'a [u8], usize);
 

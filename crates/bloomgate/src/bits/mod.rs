@@ -2,6 +2,7 @@
 //! is queried in place ([`Mapped`]) or written in place too ([`MappedMut`]). The words are the same in all of them.
 
 pub(crate) mod counter;
+mod floor;
 mod lost_mapping;
 pub(crate) mod mapped;
 #[cfg(not(loom))]
@@ -10,6 +11,7 @@ mod owned;
 mod shared;
 pub(crate) mod version;
 
+pub use floor::Floor;
 pub use lost_mapping::report_lost_mapping;
 pub use mapped::{Damage, Mapped};
 #[cfg(not(loom))]
