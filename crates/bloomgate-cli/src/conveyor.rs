@@ -4,7 +4,7 @@
 //! caller gets the digests in the order of the sources, whatever order the workers finish in, so a filter built from them
 //! is the same file every time. A few blocks are on their way at once, and no more: memory is bounded.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ pub struct Batch {
 /// The sources, read one after another.
 struct Streams {
     reading: Reading,
-    waiting: std::vec::IntoIter<Source>,
+    waiting: VecDeque<Source>,
     now: Option<Box<dyn KeyStream>>,
     /// What was left out by those that were read to their end.
     skipped: Vec<String>,
@@ -65,7 +65,7 @@ impl Streams {
                 return Ok(false);
             }
             if self.now.is_none() {
-                let Some(source) = self.waiting.next() else { return Ok(false) };
+                let Some(source) = self.waiting.pop_front() else { return Ok(false) };
                 self.now = Some(self.reading.open(&source)?);
                 self.begins = true;
             }
@@ -100,7 +100,7 @@ impl Conveyor {
     pub fn start(sources: &[Source], reading: &Reading, contract: &Contract) -> Self {
         let streams = Arc::new(Mutex::new(Streams {
             reading: reading.clone(),
-            waiting: sources.to_vec().into_iter(),
+            waiting: sources.iter().cloned().collect(),
             now: None,
             skipped: Vec::new(),
             next: 0,

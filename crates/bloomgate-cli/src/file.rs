@@ -220,7 +220,7 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
         ));
     }
     for source in sources {
-        if let Source::File(from) = source
+        if let Some(from) = source.path()
             && are_one(from, path)
         {
             return Err(Failure::at(path, "is read and would be replaced by the filter: write to another file"));

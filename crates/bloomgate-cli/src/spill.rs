@@ -105,7 +105,12 @@ mod tests {
             digests.chunks(1000).for_each(|some| spill.push(some).unwrap());
             assert_eq!(spill.len(), count as u64);
             let mut back = Vec::new();
-            spill.drain(|some| Ok(back.extend_from_slice(some))).unwrap();
+            spill
+                .drain(|some| {
+                    back.extend_from_slice(some);
+                    Ok(())
+                })
+                .unwrap();
             assert!(back == digests, "{count}");
             assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         }

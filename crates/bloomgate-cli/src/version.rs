@@ -3,7 +3,12 @@
 use bloomgate::format::FORMAT_VERSION;
 
 /// What the binary was compiled with, and whether it was: the cargo features of the command.
-const FEATURES: &[(&str, bool)] = &[("redis", cfg!(feature = "redis"))];
+const FEATURES: &[(&str, bool)] = &[
+    ("parquet", cfg!(feature = "parquet")),
+    ("postgres", cfg!(feature = "postgres")),
+    ("redis", cfg!(feature = "redis")),
+    ("sqlite", cfg!(feature = "sqlite")),
+];
 
 /// All of it.
 pub fn long() -> String {

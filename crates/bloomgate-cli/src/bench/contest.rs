@@ -285,7 +285,7 @@ mod tests {
         let mut laps = Laps::default();
         for _ in 0..3 {
             let asked = laps.run(&keys, |slice| Ok(slice.iter().sum())).unwrap();
-            assert_eq!(asked, keys.iter().sum());
+            assert_eq!(asked, keys.iter().sum::<u64>());
         }
         assert_eq!(laps.0.len(), 3);
         laps.0 = vec![2.0, 3.0, f64::MAX];

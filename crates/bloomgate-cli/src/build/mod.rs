@@ -12,22 +12,26 @@ use bloomgate::{Contract, Encoding, Kind, Secret, WhenFull};
 
 use crate::failure::{Failure, Outcome};
 use crate::file;
-use crate::keys::{Reading, Source};
+use crate::keys::{Reading, SOURCES, Source};
 use crate::number;
 
 /// The rate that is promised when none is asked for.
 const RATE: f64 = 0.01;
 
-/// Build a filter from the lines of files or standard input
+/// Build a filter from the keys in files, on standard input or in a database
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "\
+#[command(after_long_help = ["\
 Examples:
   bloomgate build -o urls.bloom --rate 0.01 urls.txt
-  zcat urls.gz | bloomgate build -o urls.bloom --items 50M
+  bloomgate build -o urls.bloom urls-*.gz
+  bloomgate build -o users.bloom --csv email users.csv
+  bloomgate build -o users.bloom --query 'SELECT email FROM users' sqlite:app.db
   find / -print0 | bloomgate build -o files.bloom --null
   bloomgate build -o ids.bloom --keys u64 --rate 0.1% ids-*.txt
   bloomgate build -o users.bloom --secret-file users.secret users.txt
   bloomgate build -o words.bf --as guava:utf8 words.txt      for a Java program
+
+", SOURCES, "
 
 Without --items one pass is enough: a file of lines is sized by samples of it, and the filter is folded down at the end \
 if many lines were the same; from a pipe the digests wait on disk beside the output, 16 bytes a key, until it ends. \
@@ -40,12 +44,12 @@ A key is a line without its line feed, any bytes but that; the last line needs n
 The output is written beside and renamed when it is complete: a build that fails leaves the old file as it was. \
 The same keys in the same order, read in the same way with the same options, give the same file, byte for byte.
 
-Exit codes: 0 done, 2 error.")]
+Exit codes: 0 done, 2 error."].concat())]
 pub struct Args {
     /// The file to write
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
-    /// Files of keys, one a line; - or none is standard input
+    /// Files of keys, one a line; - or none is standard input; with --query, sqlite:FILE or postgres://...
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// False positives to promise: the share of absent keys that get a "maybe"

@@ -41,7 +41,8 @@ Examples:
   bloomgate check urls.bloom -f keys.txt --confirm urls.sorted     for certain
 
 Keys come from the arguments, from files (-f), or else from standard input. A key may be a negative number; any other \
-key that begins with a dash is written after --.
+key that begins with a dash is written after --. Files may be compressed, tables or databases as for build: see \
+Sources in `bloomgate build --help`.
 
 A key that is printed as absent is certainly absent. A key that cannot be read in the filter's encoding (a word asked \
 of a filter of numbers) is reported with its line, is printed nowhere, and makes the exit code 2.
@@ -233,6 +234,9 @@ impl Check<'_> {
                     if args.quiet && self.tally.maybe > 0 {
                         return Ok(());
                     }
+                }
+                if let Some(skipped) = stream.skipped() {
+                    note(&skipped);
                 }
             }
         } else {

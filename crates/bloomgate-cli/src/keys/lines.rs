@@ -6,6 +6,7 @@
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use super::input::{Input, Meter};
 use super::{Block, Cut, Form, KeyStream, MOST_KEY, count};
 use crate::failure::Failure;
 
@@ -22,12 +23,22 @@ pub struct Lines<R> {
     /// Separators handed out so far.
     lines: u64,
     ended: bool,
+    /// Counts what is read of the source itself, which may be compressed.
+    meter: Option<Meter>,
+}
+
+impl Lines<Input> {
+    /// The lines of an open source, decompressed where it is compressed.
+    pub fn of(from: Input, name: &str, cut: Cut) -> Self {
+        let meter = Some(from.meter());
+        Self { meter, ..Self::new(from, name, cut) }
+    }
 }
 
 impl<R: Read + Send> Lines<R> {
     /// The lines of this reader; `name` is for messages.
     pub fn new(from: R, name: &str, cut: Cut) -> Self {
-        Self { from, name: name.into(), cut, rest: Vec::new(), lines: 0, ended: false }
+        Self { from, name: name.into(), cut, rest: Vec::new(), lines: 0, ended: false, meter: None }
     }
 
     /// Reads until there is a whole key, and gives the place behind the last one.
@@ -79,7 +90,7 @@ impl<R: Read + Send> KeyStream for Lines<R> {
         let before = self.lines;
         self.lines += count(self.cut.separator(), &bytes);
         *block = Block {
-            consumed: bytes.len() as u64,
+            consumed: self.meter.as_mut().map_or(bytes.len() as u64, Meter::since),
             bytes,
             form: Form::Lines { cut: self.cut, before },
             name: self.name.clone(),

@@ -3,17 +3,29 @@
 //! A [`KeyStream`] fills blocks; a [`Block`] owns its bytes, so it can be cut, hashed or asked on another thread than the
 //! one that reads. Lines stay as they were read until somebody asks for the keys: cutting is as dear as hashing.
 
+mod columns;
+mod csv;
+#[cfg(any(feature = "parquet", feature = "postgres", feature = "sqlite"))]
+mod feed;
 pub mod hibp;
+mod input;
+mod jsonl;
 mod lines;
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod reading;
 mod source;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 use std::cell::Cell;
 use std::sync::Arc;
 
 use crate::failure::Failure;
 
-pub use reading::Reading;
+pub use reading::{Reading, SOURCES};
 pub use source::{Source, bytes_of};
 
 /// The longest key, in bytes. A longer one is more likely a file without line ends than a key.
@@ -23,12 +35,12 @@ pub const MOST_KEY: usize = 16 << 20;
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub struct Cut {
     /// Keys end with a NUL byte instead of a line feed (as from find -print0)
-    #[arg(short = '0', long = "null", help_heading = "Reading keys")]
+    #[arg(short = '0', long = "null", conflicts_with = "rows", help_heading = "Reading keys")]
     pub null: bool,
     /// Lines end with CR LF: drop the CR (otherwise it is part of the key)
-    #[arg(long, help_heading = "Reading keys")]
+    #[arg(long, conflicts_with = "rows", help_heading = "Reading keys")]
     pub crlf: bool,
-    /// An empty line is a key (otherwise empty lines are skipped)
+    /// An empty line or field is a key (otherwise they are skipped)
     #[arg(long, help_heading = "Reading keys")]
     pub keep_empty: bool,
 }
@@ -46,7 +58,8 @@ pub trait KeyStream: Send {
     /// end. What was in the block is gone, its memory is used again.
     fn next(&mut self, block: &mut Block) -> Result<bool, Failure>;
 
-    /// What was left out and why, in words, when all was read.
+    /// What was passed over because it is no key, as a note to the user when all was read: `users.csv: 12 nulls
+    /// skipped`.
     fn skipped(&self) -> Option<String> {
         None
     }
@@ -84,6 +97,21 @@ impl Default for Form {
 }
 
 impl Block {
+    /// Empties it for keys that are written one by one; its memory is used again.
+    fn start(&mut self, name: &Arc<str>) -> Writer<'_> {
+        self.bytes.clear();
+        self.consumed = 0;
+        if !Arc::ptr_eq(&self.name, name) {
+            self.name = name.clone();
+        }
+        match &mut self.form {
+            Form::Spans(spans) => spans.clear(),
+            lines => *lines = Form::default(),
+        }
+        let Form::Spans(spans) = &mut self.form else { unreachable!("it was made so above") };
+        Writer { bytes: &mut self.bytes, spans, consumed: &mut self.consumed }
+    }
+
     /// Bytes of the source that were read for it.
     pub fn consumed(&self) -> u64 {
         self.consumed
@@ -107,6 +135,44 @@ impl Block {
             }
         }
         Keys { keys, block: self, counted }
+    }
+}
+
+/// What is handed out at once of keys that are written one by one.
+const FULL: usize = 256 << 10;
+
+/// Keys on their way into a block: the bytes of one are appended, then it is ended or taken back.
+struct Writer<'b> {
+    bytes: &'b mut Vec<u8>,
+    spans: &'b mut Vec<Span>,
+    /// Bytes of the source that were read for it.
+    consumed: &'b mut u64,
+}
+
+impl Writer<'_> {
+    /// Ends the key that was appended; it came from this line or row.
+    fn end(&mut self, row: u64) {
+        self.spans.push(Span { end: self.bytes.len(), row });
+    }
+
+    /// Where the key begins that is being appended.
+    fn begin(&self) -> usize {
+        self.spans.last().map_or(0, |span| span.end)
+    }
+
+    /// Forgets what was appended since the last key ended.
+    fn take_back(&mut self) {
+        let begin = self.begin();
+        self.bytes.truncate(begin);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Whether it is time to hand the block out. Keys may be empty, so they are counted too.
+    fn is_full(&self) -> bool {
+        self.bytes.len() >= FULL || self.spans.len() >= FULL / 8
     }
 }
 
@@ -174,6 +240,12 @@ fn cut_into<'b>(bytes: &'b [u8], cut: Cut, keys: &mut Vec<&'b [u8]>) {
             keys.push(key);
         }
     }
+}
+
+/// A UUID as it is written, and as `--keys uuid` reads it.
+#[cfg(any(feature = "parquet", feature = "postgres"))]
+fn uuid_text(bytes: [u8; 16]) -> String {
+    bloomgate::Uuid(bytes).to_string()
 }
 
 fn count(byte: u8, bytes: &[u8]) -> u64 {

@@ -1,5 +1,6 @@
-//! Where keys come from: files and standard input, and whether they can be read twice.
+//! Where keys come from: files, standard input and databases, and whether they can be read twice.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
@@ -13,12 +14,28 @@ pub enum Source {
     File(PathBuf),
     /// Standard input.
     Stdin,
+    /// A SQLite file, written `sqlite:PATH`.
+    Sqlite(PathBuf),
+    /// A PostgreSQL server by its address, which may hold a password.
+    Postgres(String),
 }
 
 impl Source {
-    /// `-` is standard input.
+    /// `-` is standard input, `sqlite:PATH`, `postgres://...` and `postgresql://...` are databases, all else are files; a
+    /// file whose name begins so is written `./sqlite:PATH`.
     pub fn of(path: &Path) -> Self {
-        if path.as_os_str() == "-" { Self::Stdin } else { Self::File(path.to_path_buf()) }
+        if path.as_os_str() == "-" {
+            return Self::Stdin;
+        }
+        if let Some(file) = sqlite_file(path.as_os_str()) {
+            return Self::Sqlite(file);
+        }
+        match path.to_str() {
+            Some(text) if text.starts_with("postgres://") || text.starts_with("postgresql://") => {
+                Self::Postgres(text.into())
+            }
+            _ => Self::File(path.to_path_buf()),
+        }
     }
 
     /// All of them; none is standard input.
@@ -26,11 +43,21 @@ impl Source {
         if paths.is_empty() { vec![Self::Stdin] } else { paths.iter().map(|path| Self::of(path)).collect() }
     }
 
-    /// Its name in messages.
+    /// Its name in messages. A password is left out.
     pub fn name(&self) -> String {
         match self {
             Self::File(path) => path.display().to_string(),
             Self::Stdin => "standard input".into(),
+            Self::Sqlite(path) => format!("sqlite:{}", path.display()),
+            Self::Postgres(address) => without_password(address),
+        }
+    }
+
+    /// The file that is read, if it is one by its path.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) | Self::Sqlite(path) => Some(path),
+            Self::Stdin | Self::Postgres(_) => None,
         }
     }
 
@@ -41,6 +68,12 @@ impl Source {
         let file = match self {
             Self::File(path) => File::open(path).map_err(refuse)?,
             Self::Stdin => stdin().map_err(refuse)?,
+            Self::Sqlite(_) | Self::Postgres(_) => {
+                return Err(Failure::Message(format!(
+                    "{} is a database: say which keys with --query 'SELECT ...'",
+                    self.name()
+                )));
+            }
         };
         if file.metadata().map_err(refuse)?.is_dir() {
             return Err(Failure::Message(format!("{} is a directory: give files of keys", self.name())));
@@ -48,7 +81,7 @@ impl Source {
         Ok(file)
     }
 
-    /// The bytes left to read if this can be read twice; nothing for pipes and terminals.
+    /// The bytes left to read if this can be read twice; nothing for pipes, terminals and databases.
     pub fn rereadable(&self) -> Result<Option<u64>, Failure> {
         match self {
             // Asked of the path: a named pipe that is opened and closed again has lost its writer.
@@ -61,6 +94,8 @@ impl Source {
                 let (Ok(metadata), Ok(at)) = (file.metadata(), file.stream_position()) else { return Ok(None) };
                 Ok(metadata.is_file().then(|| metadata.len().saturating_sub(at)))
             }
+            // A query is dear, and may give other rows the second time.
+            Self::Sqlite(_) | Self::Postgres(_) => Ok(None),
         }
     }
 
@@ -68,7 +103,7 @@ impl Source {
     /// back to it before it is read again; a file that is opened anew starts at 0 by itself.
     pub fn position(&self) -> Result<u64, Failure> {
         match self {
-            Self::File(_) => Ok(0),
+            Self::File(_) | Self::Sqlite(_) | Self::Postgres(_) => Ok(0),
             Self::Stdin => self.open()?.stream_position().map_err(|error| self.refuse(error)),
         }
     }
@@ -105,4 +140,68 @@ pub fn bytes_of(sources: &[Source]) -> Result<Option<u64>, Failure> {
         bytes = bytes.zip(source.rereadable()?).map(|(sum, more)| sum.saturating_add(more));
     }
     Ok(bytes)
+}
+
+/// The path behind `sqlite:`, whatever bytes it has.
+#[cfg(unix)]
+fn sqlite_file(name: &OsStr) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStrExt;
+    name.as_bytes().strip_prefix(b"sqlite:").map(|path| OsStr::from_bytes(path).into())
+}
+
+#[cfg(not(unix))]
+fn sqlite_file(name: &OsStr) -> Option<PathBuf> {
+    name.to_str()?.strip_prefix("sqlite:").map(PathBuf::from)
+}
+
+/// An address without its password. Where a sign of it was not escaped, too much is left out rather than too little.
+fn without_password(address: &str) -> String {
+    let mut address = address.to_string();
+    while let Some(at) = address.find("password=") {
+        let end = address[at..].find('&').map_or(address.len(), |len| at + len + 1);
+        address.replace_range(at..end, "");
+    }
+    let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", &address));
+    // A password may hold @, / and ? unescaped by mistake: all up to the last @ belongs to it.
+    let (login, place) = rest.rsplit_once('@').map_or(("", rest), |(login, place)| (login, place));
+    let user = login.split_once(':').map_or(login, |(user, _)| user);
+    let at = if user.is_empty() { "" } else { "@" };
+    format!("{scheme}://{user}{at}{}", place.trim_end_matches(['?', '&']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_are_known_by_their_names() {
+        let of = |text: &str| Source::of(Path::new(text));
+        assert_eq!(of("-"), Source::Stdin);
+        assert_eq!(of("sqlite:a/b.db"), Source::Sqlite("a/b.db".into()));
+        assert_eq!(of("./sqlite:a"), Source::File("./sqlite:a".into()));
+        assert!(matches!(of("postgres://u@h/d"), Source::Postgres(_)));
+        assert!(matches!(of("postgresql:///d"), Source::Postgres(_)));
+        assert_eq!(of("postgres"), Source::File("postgres".into()));
+        assert_eq!(of("sqlite:a").path(), Some(Path::new("a")));
+    }
+
+    #[test]
+    fn no_password_is_shown() {
+        for (address, shown) in [
+            ("postgres://me:hidden@host:5432/db", "postgres://me@host:5432/db"),
+            ("postgres://me@host/db", "postgres://me@host/db"),
+            ("postgres:///db?host=/tmp&user=me", "postgres:///db?host=/tmp&user=me"),
+            (
+                "postgres://host/db?user=me&password=hidden&sslmode=require",
+                "postgres://host/db?user=me&sslmode=require",
+            ),
+            ("postgres://me:hid@den@host/db", "postgres://me@host/db"),
+            ("postgres://me:hid/d?e&n@host/db", "postgres://me@host/db"),
+            ("postgres://host/db?password=hid@den", "postgres://host/db"),
+            ("postgres://host/db?user=me&password=hid", "postgres://host/db?user=me"),
+        ] {
+            assert_eq!(without_password(address), shown);
+            assert!(!shown.contains("hid"));
+        }
+    }
 }

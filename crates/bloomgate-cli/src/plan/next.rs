@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use bloomgate::Kind;
 use bloomgate::advice::{Need, Plan};
 
-use crate::keys::Reading;
+use crate::keys::{Reading, Source};
 use crate::shell;
 
 /// A rate that is written short and is no lower than `rate`, so that what was planned to fit still does.
@@ -43,7 +43,14 @@ pub fn commands(need: &Need, plan: &Plan, from: &[PathBuf], reading: &Reading) -
     if from.is_empty() {
         build.push_str(" keys.txt");
     }
-    from.iter().for_each(|path| build.push_str(&format!(" {}", shell::path(path))));
+    for source in from.iter().map(|path| Source::of(path)) {
+        build.push_str(&match &source {
+            Source::File(path) => format!(" {}", shell::path(path)),
+            Source::Stdin => " -".into(),
+            // Without its password.
+            Source::Sqlite(_) | Source::Postgres(_) => format!(" {}", shell::word(source.name())),
+        });
+    }
     commands.push(build);
     commands
 }

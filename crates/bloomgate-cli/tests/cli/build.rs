@@ -328,3 +328,104 @@ fn a_byte_order_mark_is_told() {
     let plain = scene.run_with("build -o f.bloom", "first\nsecond\n").code(0);
     assert!(!plain.err().contains("byte order"), "{}", plain.err());
 }
+
+/// One pass over a pipe: the digests wait on disk, and the filter is folded down when many lines were the same.
+#[test]
+fn a_long_pipe_is_built_in_one_pass_and_folded_to_what_was_different() {
+    let scene = Scene::new();
+    // 300,000 lines, more than wait in memory; every one of 60,000 keys five times.
+    let keys = lines("key-", 60_000);
+    let ran = scene.run_with("build -o a.bloom --json", keys.repeat(5)).code(0);
+    assert_eq!((ran.number("keys_read"), ran.field("distinct_is_exact")), (300_000.0, "false".into()));
+    let distinct = ran.number("distinct");
+    assert!((59_400.0..=60_600.0).contains(&distinct), "{distinct}");
+    // Folded by a whole number: at most a third more than the keys need, and never less.
+    let bits = ran.number("bits_per_key");
+    assert!((10.0..=13.6).contains(&bits) && ran.number("expected_rate") <= 0.0101, "{}", ran.out());
+    assert_eq!(scene.run_with("check --count -v a.bloom", keys).out().trim(), "0");
+    assert_eq!(scene.files(), ["a.bloom"], "nothing is left of what waited");
+}
+
+/// Samples that mislead: long lines where they are taken, short ones between. Too small a filter is noticed, and the
+/// file read again.
+#[test]
+fn a_file_that_misleads_the_samples_still_keeps_its_rate() {
+    let scene = Scene::new();
+    let (part, sample) = (256 << 10, 64 << 10);
+    let mut text = Vec::new();
+    let mut short = 0u32;
+    for _ in 0..64 {
+        let end = text.len() + part;
+        let middle = end - part / 2 - sample / 2..end - part / 2 + sample / 2;
+        while text.len() < end {
+            if middle.contains(&text.len()) {
+                text.extend_from_slice(format!("{short:_>2000}\n").as_bytes());
+            } else {
+                text.extend_from_slice(format!("{short:014}\n").as_bytes());
+            }
+            short += 1;
+        }
+    }
+    scene.write("keys.txt", &text);
+    let ran = scene.run("build -o a.bloom --json keys.txt").code(0);
+    assert_eq!(ran.number("keys_read"), f64::from(short));
+    assert!(ran.number("capacity") >= f64::from(short) * 0.99, "{}", ran.out());
+    assert!((0.005..=0.0101).contains(&ran.number("expected_rate")), "{}", ran.out());
+    assert_eq!(scene.run_with("check --count -v a.bloom", text).out().trim(), "0");
+}
+
+#[test]
+fn keys_are_counted_as_was_asked() {
+    let scene = Scene::new();
+    let keys = lines("k", 20_000);
+    scene.write("keys.txt", keys.repeat(2));
+    let of = |how: &str| scene.run(&format!("build -o a.bloom --json {how} keys.txt")).code(0);
+    assert_eq!(of("--count twice").number("capacity"), 40_000.0, "every line has room");
+    let exact = of("--count digests");
+    assert_eq!((exact.number("capacity"), exact.field("distinct_is_exact")), (20_000.0, "true".into()));
+    let folded = of("");
+    assert!(folded.number("bits_per_key") < 10.5, "{}", folded.out());
+    for options in ["--count twice", "--count digests", "--count fold", ""] {
+        of(options);
+        assert_eq!(scene.run_with("check --count -v a.bloom", keys.as_str()).out().trim(), "0", "{options}");
+    }
+    scene.run("build -o b.bloom --kind cuckoo --count fold keys.txt").refused(&["cuckoo", "--count"]);
+    scene.run_with("build -o b.bloom --count twice", "a\n").refused(&["pipe", "--items"]);
+    scene.run("build -o b.bloom --count fold --items 5 keys.txt").refused(&["--items"]);
+}
+
+/// Killed at any moment, a build leaves the old file, and nothing beside it.
+#[test]
+#[cfg(unix)]
+fn a_killed_build_leaves_the_old_file() {
+    use std::io::Write;
+    let scene = Scene::new();
+    scene.run_with("build -q -o a.bloom", "old\n").code(0);
+    let old = scene.read("a.bloom");
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
+        .args(["build", "-q", "-o"])
+        .arg(scene.path("a.bloom"))
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Enough to have digests on disk, and no end.
+    let mut pipe = child.stdin.take().unwrap();
+    pipe.write_all(lines("new", 400_000).as_bytes()).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(scene.read("a.bloom") == old);
+    assert_eq!(scene.files(), ["a.bloom"]);
+    scene.run("check -q a.bloom old").code(0);
+}
+
+#[test]
+fn a_log_gets_a_line_now_and_then() {
+    let scene = Scene::new();
+    scene.write("keys.txt", lines("some-longer-key-", 100_000));
+    let ran = scene.command("build -o a.bloom keys.txt").env("BLOOMGATE_PROGRESS_SECONDS", "0").output().unwrap();
+    let said = String::from_utf8(ran.stderr).unwrap();
+    let line = said.lines().find(|line| line.starts_with("building: ")).unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("% of 2.1") && line.contains("/s, ") && line.ends_with(" left"), "{said}");
+    let quiet = scene.command("build -q -o a.bloom keys.txt").env("BLOOMGATE_PROGRESS_SECONDS", "0").output().unwrap();
+    assert!(quiet.stderr.is_empty());
+}

@@ -101,7 +101,17 @@ fn the_version_is_one_line_or_what_a_bug_report_needs() {
     for words in ["features: ", "cpu path: ", "file format: version 1\n", "target: ", std::env::consts::ARCH] {
         assert!(long.contains(words), "{words:?} is not in {long}");
     }
-    assert_eq!(long.contains("features: redis"), cfg!(feature = "redis"), "{long}");
+    let features = long.lines().find(|line| line.starts_with("features: ")).unwrap();
+    let with = features.split(" (without ").next().unwrap();
+    for (feature, on) in [
+        ("parquet", cfg!(feature = "parquet")),
+        ("postgres", cfg!(feature = "postgres")),
+        ("redis", cfg!(feature = "redis")),
+        ("sqlite", cfg!(feature = "sqlite")),
+    ] {
+        assert_eq!(with.contains(feature), on, "{long}");
+        assert!(features.contains(feature), "{long}");
+    }
     let portable = scene.command("--version").env("BLOOMGATE_SIMD", "off").output().unwrap();
     let portable = String::from_utf8(portable.stdout).unwrap();
     assert!(portable.contains("cpu path: portable (BLOOMGATE_SIMD=off)"), "{portable}");

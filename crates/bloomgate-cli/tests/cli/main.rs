@@ -16,8 +16,11 @@ mod import;
 mod info;
 mod merge;
 mod plan;
+#[cfg(all(unix, feature = "postgres"))]
+mod postgres;
 #[cfg(feature = "redis")]
 mod replay;
 mod scene;
 mod secret;
+mod sources;
 mod verify;

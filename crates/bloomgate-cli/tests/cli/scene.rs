@@ -58,6 +58,13 @@ impl Scene {
         Ran(arguments.into(), self.command(arguments).write_stdin(input).output().unwrap())
     }
 
+    /// Runs the command with one argument that has spaces in it between the others.
+    pub fn run_spaced(&self, before: &str, spaced: &str, after: &str) -> Ran {
+        let mut command = self.command(before);
+        let output = command.arg(spaced).args(after.split_whitespace()).write_stdin("").output().unwrap();
+        Ran(format!("{before} {spaced:?} {after}"), output)
+    }
+
     /// Files in the folder, sorted: nothing may be left behind.
     pub fn files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.0.path()).unwrap();

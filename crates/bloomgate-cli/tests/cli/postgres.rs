@@ -1,0 +1,180 @@
+//! Keys from a PostgreSQL server: a real one, started here in an empty folder behind a socket file, and stopped.
+
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+
+use crate::scene::{Ran, Scene};
+
+/// Who runs the server when we are root, which it refuses to be run by: `nobody`, on every Unix.
+const NOBODY: u32 = 65534;
+
+/// A server with its folder.
+struct Server {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+impl Server {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        if is_root() {
+            chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let made = tool("initdb", folder.path())
+            .args(["--no-sync", "--auth=trust", "--username=tester", "--encoding=UTF8", "--no-locale", "-D"])
+            .arg(&data)
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        // One user needs a password.
+        std::fs::write(data.join("pg_hba.conf"), "local all locked scram-sha-256\nlocal all all trust\n").unwrap();
+        let child = tool("postgres", folder.path())
+            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=10", "-k"])
+            .arg(folder.path())
+            .arg("-D")
+            .arg(&data)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut server = Self { folder, child };
+        let begin = Instant::now();
+        while server.connect().is_none() {
+            assert!(server.child.try_wait().unwrap().is_none(), "the server ended");
+            assert!(begin.elapsed() < Duration::from_secs(60), "the server does not answer");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        server
+    }
+
+    fn connect(&self) -> Option<Client> {
+        Client::connect(&self.address("tester"), NoTls).ok()
+    }
+
+    /// The address for this user (and perhaps a password, after a colon).
+    fn address(&self, user: &str) -> String {
+        let host = self.folder.path().to_str().unwrap().replace('/', "%2F");
+        format!("postgres://{user}@{host}/postgres")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let data = self.folder.path().join("data");
+        // At once: there is nothing to keep.
+        _ = tool("pg_ctl", self.folder.path()).args(["stop", "-s", "-m", "immediate", "-D"]).arg(data).status();
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
+}
+
+/// A program of PostgreSQL, from the path or from where Debian keeps them.
+fn tool(name: &str, folder: &Path) -> Command {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let found: Option<PathBuf> = versions
+        .map(|version| version.path().join("bin"))
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|program| program.is_file());
+    let mut command = Command::new(found.unwrap_or_else(|| panic!("{name} is missing: install PostgreSQL")));
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+fn run(scene: &Scene, verb: &str, query: &str, address: &str) -> Ran {
+    scene.run_spaced(&format!("{verb} --query"), query, address)
+}
+
+#[test]
+fn queries_to_a_server_give_keys_and_its_errors_are_told() {
+    let server = Server::start();
+    let mut client = server.connect().unwrap();
+    client
+        .batch_execute(
+            "CREATE TYPE mood AS ENUM ('glad', 'sad');
+             CREATE DOMAIN short AS text CHECK (length(value) < 40);
+             CREATE TABLE users (id bigint, small smallint, email text, name short, photo bytea, uid uuid, mood mood,
+                                 height double precision);
+             INSERT INTO users SELECT i - 10, i % 100, CASE WHEN i % 5 <> 0 THEN 'user' || i || '@example.org' END,
+                 'näme' || i, '\\xff00'::bytea, '00000000-0000-0000-0000-00000000002a', 'glad', 1.5
+                 FROM generate_series(1, 50000) AS i;
+             CREATE ROLE locked LOGIN PASSWORD 'sesame'; GRANT SELECT ON users TO locked;",
+        )
+        .unwrap();
+    let scene = Scene::new();
+    let address = server.address("tester");
+
+    // Every key is found, by lines and by the query itself.
+    let built = run(&scene, "build -o f.bloom --json", "SELECT email FROM users", &address).code(0);
+    assert_eq!((built.number("keys_read"), built.number("distinct")), (40_000.0, 40_000.0));
+    assert!(built.err().contains("10,000 nulls skipped"), "{}", built.err());
+    let keys: String = (1..=50_000).filter(|i| i % 5 != 0).map(|i| format!("user{i}@example.org\n")).collect();
+    assert!(scene.run_with("check f.bloom", keys.clone()).code(0).out() == keys, "a key is missing");
+    let asked = run(&scene, "check f.bloom", "SELECT email FROM users ORDER BY id", &format!("-f {address}")).code(0);
+    assert!(asked.out() == keys);
+
+    // Types, and several columns.
+    for (keys, query, asked) in [
+        ("i64", "SELECT id FROM users", "-9"),
+        ("u64", "SELECT small FROM users", "99"),
+        ("text", "SELECT name FROM users", "näme17"),
+        ("uuid", "SELECT uid FROM users", "0000000000000000000000000000002A"),
+        ("text", "SELECT uid FROM users", "00000000-0000-0000-0000-00000000002a"),
+        ("text", "SELECT mood FROM users", "glad"),
+        ("text", "SELECT height::text FROM users", "1.5"),
+        ("tuple(i64,text)", "SELECT id, name FROM users", "7\tnäme17"),
+    ] {
+        run(&scene, &format!("build -q -o f.bloom --keys {keys}"), query, &address).code(0);
+        assert_eq!(scene.run_with("check f.bloom", asked).code(0).out().trim_end(), asked, "{query}");
+    }
+    run(&scene, "build -q -o f.bloom", "SELECT photo FROM users", &address).code(0);
+    scene.run_with("check f.bloom", b"\xff\0").code(0);
+
+    // What the server says is passed on; nothing can be written.
+    let refused = |query: &str, address: &str, said: &[&str]| {
+        run(&scene, "build -q -o g.bloom", query, address).refused(said);
+    };
+    refused("SELECT id FROM user_s", &address, &["ERROR: relation \"user_s\" does not exist"]);
+    refused("SELECT 1 / (id - 100) FROM users ORDER BY id", &address, &["ERROR: division by zero"]);
+    refused("SELECT height FROM users", &address, &["height", "float8", "CAST(height AS text)"]);
+    refused("DELETE FROM users RETURNING id", &address, &["read-only transaction"]);
+    refused("SELECT id FROM users WHERE id = $1", &address, &["parameters"]);
+    refused("SET x.y = 1", &address, &["SELECT"]);
+    scene.run(&format!("build -q -o g.bloom {address}")).refused(&["--query"]);
+
+    // Passwords: from the address or the environment, and in no message.
+    let locked = server.address("locked");
+    refused("SELECT id FROM users", &locked, &["PGPASSWORD"]);
+    run(&scene, "build -q -o g.bloom", "SELECT id FROM users", &server.address("locked:sesame")).code(0);
+    let query = ["build", "-q", "-o", "g.bloom", "--query", "SELECT id FROM users", &locked];
+    scene.command("").env("PGPASSWORD", "sesame").args(query).assert().success();
+    let wrong = run(&scene, "build -q -o h.bloom", "SELECT id FROM users", &server.address("locked:wr0ng")).code(2);
+    assert!(
+        wrong.err().contains("password authentication failed") && !wrong.err().contains("wr0ng"),
+        "{}",
+        wrong.err()
+    );
+    let tls = server.address("locked:sesame") + "?sslmode=verify-full";
+    let tls = run(&scene, "build -q -o h.bloom", "SELECT 'a'", &tls).code(2);
+    assert!(tls.err().contains("psql -Atc 'SELECT '\\''a'\\'''") && !tls.err().contains("sesame"), "{}", tls.err());
+    refused("SELECT 1", "postgres://tester@localhost:1/x", &["postgres://tester@localhost:1/x: "]);
+    refused(
+        "SELECT 1",
+        "postgres://tester:s3@me@localhost:99999/x",
+        &["postgres://tester@localhost:99999/x: ", "port"],
+    );
+    assert_eq!(scene.files(), ["f.bloom", "g.bloom"]);
+}
