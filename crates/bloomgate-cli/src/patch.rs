@@ -110,7 +110,7 @@ fn damage(path: &Path) -> Option<String> {
             let damage = description.sections.into_iter().find_map(|section| section.damage);
             damage.map(|damage| format!("{}: {damage}", path.display()))
         }
-        Err(error) => Some(format!("{error}; fetch the whole file")),
+        Err(error) => Some(error.to_string()),
     }
 }
 
