@@ -11,7 +11,7 @@ use crate::digest;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::file::{self, Update};
 use crate::json::Object;
-use crate::keys::{Reading, Source, bytes_of};
+use crate::keys::{Reading, Source, Strange, bytes_of};
 use crate::number;
 use crate::progress::Progress;
 use crate::screen::{self, WARN, paint};
@@ -93,7 +93,11 @@ pub fn run(args: &Args) -> Outcome {
         ),
         _ => error.into(),
     };
+    let mut strange = Strange::default();
     while let Some(batch) = conveyor.next()? {
+        if batch.begins {
+            strange.look(&args.reading.cut, &batch.block.keys());
+        }
         read += batch.digests.len() as u64;
         progress.advance(batch.block.consumed());
         match &mut once {
@@ -135,6 +139,7 @@ pub fn run(args: &Args) -> Outcome {
         for text in conveyor.skipped() {
             screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
         }
+        strange.tell();
         screen::tell(format_args!(
             "{}: {} read, {} {}; {} of {} in it; expected rate {} ({} promised)",
             written.display(),

@@ -18,7 +18,10 @@ const MOST_TIMES: u32 = 31;
 
 /// Make a filter smaller, exactly as if it had been built so
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = "\
+#[command(
+    override_usage = "bloomgate fold [OPTIONS] --fit <FILTER>\n       \
+                      bloomgate fold [OPTIONS] --times <N>|--by <FACTOR>|--to-rate <P> <FILTER>",
+    after_long_help = "\
 Examples:
   bloomgate fold --fit urls.bloom                  as small as its keys and its promise allow
   bloomgate fold --to-rate 5% -o small.bloom urls.bloom
@@ -32,7 +35,8 @@ nothing can be folded at that rate, the file stays as it is.
 
 The file is replaced once the new one is whole, unless -o names another.
 
-Exit codes: 0 done, 2 error, and then nothing was changed.")]
+Exit codes: 0 done, 2 error, and then nothing was changed."
+)]
 pub struct Args {
     /// The filter
     #[arg(value_name = "FILTER")]
@@ -166,8 +170,9 @@ fn report(args: &Args, output: &Path, folded: &Folded) -> Outcome {
                 times => format!("it can be halved {} more", counted(u64::from(*times), "time")),
             };
             screen::tell(format_args!(
-                "{}: folded by {factor}, {} to {}; {more}",
+                "{}: folded by {}, {} to {}; {more}",
                 output.display(),
+                number::grouped(*factor),
                 bytes(*file_before),
                 bytes(file_after)
             ));

@@ -271,7 +271,8 @@ fn verdict(path: &Path, description: &Description) -> String {
         )
     } else {
         let damaged = description.sections.iter().filter(|section| section.damage.is_some()).count();
-        format!("{}: {damaged} of {} sections are DAMAGED\n", path.display(), description.sections.len())
+        let are = if damaged == 1 { "is" } else { "are" };
+        format!("{}: {damaged} of {} sections {are} DAMAGED\n", path.display(), description.sections.len())
     }
 }
 

@@ -87,24 +87,29 @@ fn check_base(args: &Args, delta: &Delta, found: Address) -> Result<(), Failure>
             format!("{} was applied already: this is the file {found} that it makes; nothing was changed", name(args)),
         ));
     }
-    let damage = damage(&args.filter).map(|damage| format!("; the filter is damaged: {damage}"));
+    // A damaged file is like no other, and which deltas it missed does not matter any more.
+    if let Some(damage) = damage(&args.filter) {
+        return Err(Failure::Message(format!("{damage}; nothing was changed")));
+    }
     Err(Failure::at(
         &args.filter,
         format!(
-            "{} is for another file: it makes {} of {}, and this is {found}{}; apply the deltas in their order, each to the \
+            "{} is for another file: it makes {} of {}, and this is {found}; apply the deltas in their order, each to the \
              file that the one before made, or fetch the whole file; nothing was changed",
             name(args),
             delta.result(),
             delta.base(),
-            damage.unwrap_or_default()
         ),
     ))
 }
 
-/// What is broken in a file, if it is not merely another one.
+/// What is broken in a file, with its name, if it is not merely another one.
 fn damage(path: &Path) -> Option<String> {
     match inspect(path) {
-        Ok(description) => description.sections.into_iter().find_map(|section| section.damage),
+        Ok(description) => {
+            let damage = description.sections.into_iter().find_map(|section| section.damage);
+            damage.map(|damage| format!("{}: {damage}", path.display()))
+        }
         Err(error) => Some(error.to_string()),
     }
 }

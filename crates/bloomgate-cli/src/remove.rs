@@ -11,10 +11,10 @@ use crate::digest;
 use crate::failure::{DONE, Failure, NONE, Outcome};
 use crate::file::{self, Update};
 use crate::json::Object;
-use crate::keys::{Reading, Source, bytes_of};
+use crate::keys::{Reading, Source, Strange, bytes_of};
 use crate::number;
 use crate::progress::Progress;
-use crate::screen;
+use crate::screen::{self, WARN, paint};
 
 /// Absent keys that are named before the rest is only counted.
 const MOST_NAMED: u64 = 10;
@@ -86,7 +86,11 @@ pub fn run(args: &Args) -> Outcome {
     let mut conveyor = Conveyor::start(&sources, &args.reading, filter.contract());
     let mut gone = std::collections::HashSet::new();
     let (mut read, mut removed, mut absent) = (0u64, 0u64, 0u64);
+    let mut strange = Strange::default();
     while let Some(batch) = conveyor.next()? {
+        if batch.begins {
+            strange.look(&args.reading.cut, &batch.block.keys());
+        }
         read += batch.digests.len() as u64;
         progress.advance(batch.block.consumed());
         let keys = batch.block.keys();
@@ -106,6 +110,12 @@ pub fn run(args: &Args) -> Outcome {
         }
     }
     drop(progress);
+    if !args.quiet {
+        for text in conveyor.skipped() {
+            screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
+        }
+        strange.tell();
+    }
     if args.strict && absent > 0 {
         return Err(Failure::at(
             &args.filter,

@@ -8,11 +8,10 @@
 use bloomgate::{AnyFilter, Contract, Digest, ErrorKind, Fuse, Kind, Ribbon, WhenFull};
 
 use super::empty::empty;
-use super::report::Strange;
 use super::{Args, Counting};
 use crate::conveyor::{Batch, Conveyor};
 use crate::failure::Failure;
-use crate::keys::{Block, Source, bytes_of};
+use crate::keys::{Block, Source, Strange, bytes_of};
 use crate::lines_about::lines_about;
 use crate::number;
 use crate::progress::Progress;

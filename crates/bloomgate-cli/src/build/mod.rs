@@ -136,8 +136,9 @@ fn kind(text: &str) -> Result<Kind, String> {
         Ok(kind) if BUILT.contains(&kind) => Ok(kind),
         Ok(kind) if kind.is_foreign() => Err(format!("the form of another system is written with --as {kind}")),
         Ok(kind) => Err(format!(
-            "a {kind} filter lives with a stream, and a file of keys has no time: keep one in a program, with the library, \
-             which saves it at any moment; `check` and `info` read its file"
+            "a {kind} filter lives with a stream, and a file of keys has no time: keep one with `bloomgate dedup {} \
+             --filter FILE`, or in a program, with the library; `check` and `info` read its file",
+            if kind == Kind::Rotating { "--window 1h" } else { "--memory 64MB" }
         )),
         Err(_) => Err(format!("there is no kind of filter called {text:?}; choose one of {}", names.join(", "))),
     }

@@ -3,6 +3,7 @@
 //! Keys are read, asked and answered by the block: memory is bounded, and in a pipe each answer leaves as soon as its
 //! question has come.
 
+mod password;
 mod print;
 
 use std::ffi::OsString;
@@ -11,13 +12,12 @@ use std::path::PathBuf;
 
 use bloomgate::foreign::Form;
 use bloomgate::kind::Guarantee;
-use sha1::{Digest as _, Sha1};
 
 use crate::asking::{Answers, Panel};
 use crate::confirm::{Spelling, Truth};
 use crate::failure::{DONE, ERROR, Failure, NONE, Outcome};
 use crate::file;
-use crate::keys::{Block, Keys, Reading, Source, hibp};
+use crate::keys::{Block, Keys, Reading, Source, Strange, hibp};
 use crate::number;
 use crate::screen::{self, WARN, paint};
 
@@ -37,10 +37,11 @@ Examples:
   bloomgate check --label urls.bloom -f keys.txt     both, after a label
   tail -f access.log | bloomgate check urls.bloom    streams
   bloomgate check --label -F may.bloom -F june.bloom -f keys.txt   in which
-  bloomgate check --password pwned.bloom < passwords.txt
+  bloomgate check --hibp --password pwned.bloom < passwords.txt
   bloomgate check urls.bloom -f keys.txt --confirm urls.sorted     for certain
+  bloomgate check users.bloom -f keys.txt --confirm 'sqlite:app.db?users.email'
 
-Keys come from the arguments, from files (-f), or else from standard input. A key may be a negative number; any other \
+Keys come from the arguments, from files (-f), or else from standard input (-). A key may be a negative number; any other \
 key that begins with a dash is written after --. Files may be compressed, tables or databases as for build: see \
 Sources in `bloomgate build --help`.
 
@@ -53,11 +54,13 @@ label and key, with commas between and tabs around; --json gives them as a list.
 
 --confirm looks every maybe up where the keys really are, so that what is printed is certain: the labels are then \
 present and absent, and the share of maybes that were false is told. A sorted file (LC_ALL=C sort) is searched where \
-it lies, some twenty reads a key; sqlite:FILE?table.column asks a database, read only.
+it lies, some twenty reads a key; 'sqlite:FILE?table.column' asks a database, read only (in quotes, or the shell takes \
+the ? for itself).
 
 Breached passwords: build a filter of the Have I Been Pwned list with build --hibp (lines HASH:COUNT). --hibp asks it \
-for hashes, --password for passwords, which are hashed here (SHA-1). Passwords are not taken from the arguments, where \
-others could see them, and are not printed: lines are.
+for hashes, --hibp --password for passwords, which are hashed here (SHA-1). Any other filter would answer \"absent\" to \
+every password, so --hibp has to be said, and a note warns of a filter that has not even the commonest ones. Passwords \
+are not taken from the arguments, where others could see them, and are not printed: lines are.
 
 Files of other systems are recognised where they can be (BFv1; RedisBloom dumps, chunks after one another, each behind \
 its iterator and its length as 8 bytes). Guava's and Parquet's forms say neither what they are nor what their keys are: \
@@ -74,7 +77,7 @@ pub struct Args {
     /// The filter; with -F all of these are keys
     #[arg(value_name = "FILTER", required_unless_present = "filters", allow_negative_numbers = true)]
     filter: Option<OsString>,
-    /// Keys to ask for
+    /// Keys to ask for; - or none is standard input
     #[arg(value_name = "KEY", allow_negative_numbers = true)]
     keys: Vec<OsString>,
     /// Ask this filter; may be given several times
@@ -101,11 +104,13 @@ pub struct Args {
     /// Print JSON objects, one a line
     #[arg(long)]
     json: bool,
-    /// Look every maybe up where the keys really are: a file sorted by LC_ALL=C sort, or sqlite:FILE?table.column
+    /// Look every maybe up where the keys really are: a file sorted by LC_ALL=C sort, or
+    /// 'sqlite:FILE?table.column'
     #[arg(long, value_name = "WHERE")]
     confirm: Option<OsString>,
-    /// Lines are passwords: ask for their SHA-1 (of a filter that was built with --hibp), print their line numbers
-    #[arg(long, conflicts_with = "hibp")]
+    /// With --hibp: lines are passwords; ask for their SHA-1 of a filter that was built with --hibp, print their line
+    /// numbers
+    #[arg(long)]
     password: bool,
     /// Print the passwords too
     #[arg(long, requires = "password")]
@@ -158,6 +163,8 @@ struct Check<'a> {
     answers: Answers,
     tally: Tally,
     scratch: Vec<u8>,
+    /// Marks on the keys that another spelling in the filter has not.
+    strange: Strange,
     /// Several sources: a line number alone does not say which.
     several_sources: bool,
 }
@@ -178,15 +185,24 @@ pub fn run(args: &Args) -> Outcome {
             )),
         }
     }
+    if args.password {
+        for name in password::strangers(&panel)? {
+            note(format_args!(
+                "{name}: not even the commonest passwords are in it (password, qwerty): if it was not built with \
+                 --hibp, or not from SHA-1 hashes, \"absent\" means nothing here"
+            ));
+        }
+    }
     let truth = match &args.confirm {
         Some(place) => {
             let spelling = Spelling::of(panel.encodings())?;
-            Some((Truth::open(place, args.reading.cut, args.reading.hibp || args.password)?, spelling))
+            Some((Truth::open(place, args.reading.cut, args.reading.hibp)?, spelling))
         }
         None => None,
     };
-    let (answers, tally, scratch) = Default::default();
-    let mut check = Check { args, panel, truth, answers, tally, scratch, several_sources: args.file.len() > 1 };
+    let (answers, tally, scratch, strange) = Default::default();
+    let several_sources = args.file.len() > 1;
+    let mut check = Check { args, panel, truth, answers, tally, scratch, strange, several_sources };
     match check.all(&keys) {
         // Nobody reads on: what was found until then is the answer.
         Ok(()) | Err(Failure::Gone) => {}
@@ -199,7 +215,7 @@ pub fn run(args: &Args) -> Outcome {
 
 /// The filters and the keys among the arguments.
 fn named(args: &Args) -> Result<(Vec<PathBuf>, Vec<OsString>), Failure> {
-    let (filters, keys) = match &args.filter {
+    let (filters, mut keys) = match &args.filter {
         Some(filter) if args.filters.is_empty() => (vec![filter.into()], args.keys.clone()),
         first => (args.filters.clone(), first.iter().chain(&args.keys).cloned().collect()),
     };
@@ -207,6 +223,19 @@ fn named(args: &Args) -> Result<(Vec<PathBuf>, Vec<OsString>), Failure> {
         return Err(Failure::Message(
             "with -F the arguments are keys, and keys come from the arguments or from files (-f), not from both".into(),
         ));
+    }
+    // As everywhere; asked for as a key it would be "absent", and nobody would notice.
+    if keys == ["-"] {
+        keys.clear();
+    } else if keys.iter().any(|key| key == "-") {
+        return Err(Failure::Message(
+            "- is standard input and stands alone: keys come from there or from the arguments; a key that is a dash is \
+             asked for in a file (-f) or on standard input"
+                .into(),
+        ));
+    }
+    if args.password && !args.reading.hibp {
+        return Err(Failure::Message(password::NOT_SAID.into()));
     }
     if !keys.is_empty() && args.password {
         return Err(Failure::Message(
@@ -227,10 +256,18 @@ impl Check<'_> {
         let args = self.args;
         if arguments.is_empty() {
             let mut block = Block::default();
+            // The filter is of hashes, the lines are passwords.
+            let mut reading = args.reading.clone();
+            reading.hibp &= !args.password;
             for source in Source::all(&args.file) {
-                let mut stream = args.reading.open(&source)?;
+                let mut stream = reading.open(&source)?;
+                let mut begins = true;
                 while stream.next(&mut block)? {
-                    self.block(&block.keys())?;
+                    let keys = block.keys();
+                    if std::mem::take(&mut begins) {
+                        self.strange.look(&args.reading.cut, &keys);
+                    }
+                    self.block(&keys)?;
                     if args.quiet && self.tally.maybe > 0 {
                         return Ok(());
                     }
@@ -266,7 +303,7 @@ impl Check<'_> {
         if !self.args.password {
             return self.batch(&Batch { keys: &keys.keys, shown: &keys.keys, place, line });
         }
-        let hashes: Vec<Vec<u8>> = keys.keys.iter().map(|password| hash_of_password(password)).collect();
+        let hashes: Vec<Vec<u8>> = keys.keys.iter().map(|password| password::hash(password)).collect();
         let hashes: Vec<&[u8]> = hashes.iter().map(Vec::as_slice).collect();
         self.batch(&Batch { keys: &hashes, shown: &keys.keys, place, line })
     }
@@ -314,29 +351,25 @@ impl Check<'_> {
             let whose = if self.panel.filters().len() > 1 { "a filter's" } else { "the filter's" };
             screen::complain(format_args!("{more} not in {whose} encoding"));
         }
-        if self.truth.is_some() && !self.args.quiet {
-            let share = if absent == 0 { 0.0 } else { false_maybes as f64 / absent as f64 };
+        if !self.args.quiet {
+            self.strange.tell();
+        }
+        // Without a maybe there was nothing to look up.
+        if self.truth.is_some() && !self.args.quiet && maybe + false_maybes > 0 {
+            let share = match absent {
+                0 => String::new(),
+                _ => format!(
+                    " ({} of {})",
+                    number::percent(false_maybes as f64 / absent as f64),
+                    number::counted(absent, "absent key")
+                ),
+            };
             screen::tell(format_args!(
-                "{} confirmed: {} present, {} false ({} of {})",
+                "{} confirmed: {} present, {} false{share}",
                 number::counted(maybe + false_maybes, "maybe"),
                 number::grouped(maybe),
                 number::grouped(false_maybes),
-                number::percent(share),
-                number::counted(absent, "absent key"),
             ));
         }
-    }
-}
-
-/// The SHA-1 of a password as lists of breached ones write it.
-fn hash_of_password(password: &[u8]) -> Vec<u8> {
-    Sha1::digest(password).iter().flat_map(|byte| format!("{byte:02X}").into_bytes()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn passwords_are_hashed_as_the_lists_do() {
-        assert_eq!(super::hash_of_password(b"password"), b"5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8");
     }
 }

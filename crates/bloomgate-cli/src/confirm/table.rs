@@ -24,14 +24,20 @@ impl Table {
             parts.filter(|(file, (table, column))| ![*file, *table, *column].contains(&""))
         else {
             return Err(Failure::Message(format!(
-                "sqlite:{place} names no column: write sqlite:FILE?table.column, such as sqlite:users.db?users.email"
+                "sqlite:{place} names no column: write 'sqlite:FILE?table.column', such as 'sqlite:users.db?users.email'"
             )));
         };
         file::check_filter(Path::new(path))?;
         if !Path::new(path).exists() {
             return Err(Failure::at(Path::new(path), "there is no such database"));
         }
-        let refuse = |error: rusqlite::Error| Failure::Message(format!("{path}: {error}"));
+        let refuse = |error: rusqlite::Error| match error {
+            // The question is ours: what is wrong in it is the name.
+            rusqlite::Error::SqlInputError { msg, .. } => {
+                Failure::Message(format!("{path}: {msg}: name the column as 'sqlite:FILE?table.column'"))
+            }
+            error => Failure::Message(format!("{path}: {error}")),
+        };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(path, flags).map_err(refuse)?;
         // Named with its table, a column that is not there is an error; alone SQLite would take it for a text.

@@ -326,11 +326,32 @@ fn empty(args: &Args, there: u64, contract: Contract) -> Result<AnyFilter, Failu
     })
 }
 
+/// Fewer lines than this are none to speak of, and lower chances are told in words.
+const NEARLY_NONE: f64 = 1e-3;
+const SLIGHT: f64 = 1e-5;
+
+/// Above this rate so few lines are certainly new that those which were lost cannot be worked out from them any more.
+const SATURATED: f64 = 0.9;
+
+/// A chance in percent, or how slight it is.
+fn chance_in_words(chance: f64) -> String {
+    match chance {
+        SLIGHT.. => number::percent(chance),
+        1e-6.. => "below one in 100,000".into(),
+        1e-9.. => "below one in a million".into(),
+        _ => "below one in a billion".into(),
+    }
+}
+
 fn report(args: &Args, tally: &Tally, seen: &mut Seen) -> Result<(), Failure> {
     if args.quiet && !(args.json && args.count) {
         return Ok(());
     }
-    let lost = if seen.store.is_some() { 0.0 } else { seen.expected_lost()? };
+    let mut lost = if seen.store.is_some() { 0.0 } else { seen.expected_lost()? };
+    // A full filter drops nearly every line, and nobody knows how many of them wrongly: no more than were dropped.
+    if seen.highest_rate() > SATURATED {
+        lost = lost.min(tally.repeats as f64);
+    }
     let chance = -f64::exp_m1(-lost);
     let (filter, new) = (&seen.filter, tally.read - tally.repeats);
     // A twentieth more is the noise of the count that the rate is worked out from.
@@ -349,6 +370,7 @@ fn report(args: &Args, tally: &Tally, seen: &mut Seen) -> Result<(), Failure> {
             .flag("rate_is_kept", !above)
             .flag("exact", seen.store.is_some())
             .number("expected_lost", lost)
+            .flag("expected_lost_is_lower_bound", highest > SATURATED)
             .number("chance_of_any_lost", chance);
         if let Some(store) = &seen.store {
             object = object.whole("looked_up", store.looked_up).whole("false_maybes", store.saved);
@@ -380,9 +402,13 @@ fn report(args: &Args, tally: &Tally, seen: &mut Seen) -> Result<(), Failure> {
             number::grouped(store.saved),
         )),
         None => screen::tell(format_args!(
-            "new lines lost: {} expected, {} chance of any ({}, {})",
-            number::short(lost),
-            number::percent(chance),
+            "new lines lost: {} expected, chance of any {} ({}, {})",
+            match lost {
+                ..NEARLY_NONE => "none".into(),
+                _ if highest > SATURATED => format!("at least {}", number::many(lost)),
+                _ => number::many(lost),
+            },
+            chance_in_words(chance),
             filter.kind(),
             number::bytes(filter.size_in_bytes()),
         )),

@@ -18,7 +18,7 @@ pub fn hash_of(line: &[u8]) -> Option<impl Iterator<Item = u8>> {
 
 /// What is said of a line that has no hash.
 pub const NO_HASH: &str = "--hibp reads HASH or HASH:COUNT, with 40 hexadecimal digits (SHA-1) or 32 (NTLM), and this is \
-                           none; plain passwords are asked for with check --password";
+                           none; plain passwords are asked for with check --hibp --password";
 
 /// The hashes of a list.
 pub struct Hashes {

@@ -34,13 +34,14 @@ const GZIP: &[u8] = b"\x1f\x8b\x08";
 const ZSTD: &[u8] = b"\x28\xb5\x2f\xfd";
 
 /// Files that hold keys but not as lines, and what to do with them.
-const OTHERS: [(&[u8], &str); 6] = [
+const OTHERS: [(&[u8], &str); 7] = [
     (b"\xfd7zXZ\0", "this is compressed with xz: give it as `xzcat FILE | bloomgate ...`"),
     (b"BZh91AY&SY", "this is compressed with bzip2: give it as `bzcat FILE | bloomgate ...`"),
     (b"\x04\x22\x4d\x18", "this is compressed with lz4: give it as `lz4cat FILE | bloomgate ...`"),
     (b"PK\x03\x04", "this is a zip archive: give a file of it as `unzip -p ARCHIVE FILE | bloomgate ...`"),
     (b"PAR1", "this is a Parquet file: name the column of the keys with --parquet COLUMN"),
     (b"SQLite format 3\0", "this is a SQLite database: give it as sqlite:FILE with --query 'SELECT ...'"),
+    (&bloomgate::format::MAGIC, "this is a filter (or a delta), and here keys are read: give the files of its keys"),
 ];
 
 /// Counts the bytes that were read of the source.
@@ -234,6 +235,7 @@ mod tests {
         assert_eq!(recognise(b"\x5f\x2a\x4d\x18").unwrap(), Decompress::Zstd);
         assert_eq!(recognise(b"\x1f\x8b").unwrap(), Decompress::None);
         assert_eq!(recognise(b"").unwrap(), Decompress::None);
+        assert!(recognise(b"\x89BGF\r\n\x1a\n").unwrap_err().to_string().contains("this is a filter"));
         assert!(recognise(b"PAR1").unwrap_err().to_string().contains("--parquet"));
     }
 

@@ -19,6 +19,7 @@ mod reading;
 mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod strange;
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::failure::Failure;
 
 pub use reading::{Reading, SOURCES};
 pub use source::{Source, bytes_of};
+pub use strange::Strange;
 
 /// The longest key, in bytes. A longer one is more likely a file without line ends than a key.
 pub const MOST_KEY: usize = 16 << 20;

@@ -14,6 +14,7 @@ use crate::json::Object;
 use crate::keys::{Block, Reading, Source, bytes_of};
 use crate::number;
 use crate::progress::Progress;
+use crate::screen::{self, WARN, paint};
 
 /// The most hashes that are kept: 72 MB.
 const MOST_EXACT: usize = 4_000_000;
@@ -133,13 +134,19 @@ pub fn count(sources: &[Source], reading: &Reading, quiet: bool) -> Result<Count
 /// Every key of all sources, in order.
 fn each_key(sources: &[Source], reading: &Reading, quiet: bool, mut on: impl FnMut(&[u8])) -> Result<(), Failure> {
     let progress = Progress::new("counting", bytes_of(sources)?, quiet);
-    let mut block = Block::default();
+    let (mut block, mut skipped) = (Block::default(), Vec::new());
     for source in sources {
         let mut stream = reading.open(source)?;
         while stream.next(&mut block)? {
             block.keys().keys.iter().for_each(|key| on(key));
             progress.advance(block.consumed());
         }
+        skipped.extend(stream.skipped());
+    }
+    // When the bar is gone.
+    drop(progress);
+    if !quiet {
+        skipped.iter().for_each(|text| screen::tell(format_args!("{} {text}", paint(WARN, "note:"))));
     }
     Ok(())
 }

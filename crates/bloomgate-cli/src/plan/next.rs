@@ -16,19 +16,20 @@ pub fn written_rate(rate: f64) -> f64 {
     format!("{up:.3e}").parse().unwrap_or(rate)
 }
 
-/// The commands; none for a ring, which lives in a program: a file of keys has no time.
+/// The commands. A ring is made by what reads a stream: as planned when its window is a number of lines.
 pub fn commands(need: &Need, plan: &Plan, from: &[PathBuf], reading: &Reading) -> Vec<String> {
-    if plan.shape.kind == Kind::Rotating {
-        return Vec::new();
-    }
     let rate = if need.rate == Some(plan.rate) { plan.rate } else { written_rate(plan.rate) };
-    let mut build = format!("bloomgate build -o keys.bloom --rate {rate}");
-    if plan.shape.kind != Kind::Blocked {
+    let ring = plan.shape.kind == Kind::Rotating;
+    let mut build = match ring {
+        false => format!("bloomgate build -o keys.bloom --rate {rate}"),
+        true => format!("bloomgate dedup --filter keys.bloom --rate {rate} --window-lines {}", plan.items),
+    };
+    if plan.shape.kind != Kind::Blocked && !ring {
         build.push_str(&format!(" --kind {}", plan.shape.kind));
     }
     match need.items {
         // Built once, of the keys that there are.
-        _ if !plan.shape.kind.takes_inserts() => {}
+        _ if ring || !plan.shape.kind.takes_inserts() => {}
         Some(items) if plan.headroom > 1.0 => build.push_str(&format!(" --items {items} --headroom {}", plan.headroom)),
         _ => build.push_str(&format!(" --items {}", plan.items)),
     }

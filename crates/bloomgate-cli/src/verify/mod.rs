@@ -55,7 +55,7 @@ against what is expected of their bits, or against --rate.
 The filter may hold more keys than the source has: those keys look like false positives if --absent names them.
 
 Exit codes: 0 no key is missing and the rate is kept, 1 a key is missing or the rate is above the promise, 2 error \
-(a damaged file is one: file, chunk and offset are told).")]
+(a damaged file is one: file, chunk and offset are told; a source without keys is another).")]
 pub struct Args {
     /// The filter
     #[arg(value_name = "FILTER")]
@@ -157,6 +157,12 @@ pub fn run(args: &Args) -> Outcome {
     if found.refused > MOST_SHOWN as u64 {
         let more = number::counted(found.refused - MOST_SHOWN as u64, "more key");
         screen::complain(format_args!("{more} cannot be read in the filter's encoding"));
+    }
+    // "None missing" of none is no proof, and a list that is empty by mistake must not pass for one.
+    if found.keys + found.refused == 0 {
+        return Err(Failure::Message(
+            "the source has no keys: nothing is proven by it; give the keys of the filter".into(),
+        ));
     }
     let report = Report::new(args, &filter, &absent, &found)?;
     report.print()?;

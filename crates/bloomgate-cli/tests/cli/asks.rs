@@ -97,17 +97,59 @@ fn breached_passwords_are_found_by_hash_and_by_password() {
             String::from_utf8(scene.read("pwned.txt")).unwrap().lines().map(Into::into).collect();
         sorted.sort();
         scene.write("pwned.sorted", sorted.join("\r\n"));
-        let ran = scene.run_with(&format!("check --password pwned.bloom {options}"), passwords).code(code);
+        let ran = scene.run_with(&format!("check --hibp --password pwned.bloom {options}"), passwords).code(code);
         assert_eq!(ran.out(), printed, "{options}");
         if options != "--show" {
             assert!(!(ran.out() + &ran.err()).contains("123456"), "{options}");
         }
     }
-    let several = scene.run("check --password pwned.bloom -f passwords.txt -f passwords.txt").code(0);
+    let several = scene.run("check --hibp --password pwned.bloom -f passwords.txt -f passwords.txt").code(0);
     assert_eq!(several.out(), "passwords.txt:2\npasswords.txt:4\n".repeat(2));
-    let ran = scene.run("check --password pwned.bloom 123456").code(2);
+    let ran = scene.run("check --hibp --password pwned.bloom 123456").code(2);
     assert!(ran.err().contains("can be seen") && !ran.err().contains("123456"), "{}", ran.err());
-    scene.run_with("check --password pwned.bloom", "correct horse battery staple\n").code(1);
+    let ran = scene.run_with("check --hibp --password pwned.bloom", "correct horse battery staple\n").code(1);
+    assert_eq!(ran.err(), "");
+}
+
+/// A filter that holds no such hashes says "absent" to every password, the worst of them included.
+#[test]
+fn a_filter_of_other_keys_is_not_asked_for_passwords_in_silence() {
+    let scene = Scene::new();
+    scene.write("words.txt", "password\n123456\nqwerty\n");
+    scene.run("build -q -o words.bloom --rate 1e-9 words.txt").code(0);
+    let ran = scene.run_with("check --password words.bloom", "password\n");
+    ran.refused(&["only a filter that was built with `build --hibp`", "say so with --hibp as well"]);
+    // Said, and not true; or the hashes are NTLM and not SHA-1.
+    scene.run_with("build -q -o ntlm.bloom --rate 1e-9 --hibp", "8846F7EAEE8FB117AD06BDD830B7586C:9\n").code(0);
+    for name in ["words.bloom", "ntlm.bloom"] {
+        let ran = scene.run_with(&format!("check --hibp --password {name}"), "password\n").code(1);
+        assert!(ran.err().starts_with(&format!("note: {name}: not even the commonest passwords")), "{}", ran.err());
+    }
+}
+
+#[test]
+fn a_dash_is_standard_input() {
+    let scene = two();
+    for arguments in ["check a.bloom -", "check -F a.bloom -", "check a.bloom -f -"] {
+        assert_eq!(scene.run_with(arguments, "fig\npear\n").code(0).out(), "pear\n", "{arguments}");
+    }
+    scene.run("check a.bloom pear -").refused(&["- is standard input and stands alone"]);
+    scene.run_with("build -q -o dash.bloom", "-\n").code(0);
+    assert_eq!(scene.run_with("check dash.bloom", "-\n").code(0).out(), "-\n");
+}
+
+/// Lines of Windows are other keys than the same without their carriage returns, and are then all absent: a note says so.
+#[test]
+fn keys_with_a_carriage_return_are_told_of() {
+    let scene = two();
+    for (keys, told) in [("fig\r\npear\r\n", "--crlf"), ("\u{feff}fig\n", "byte order mark"), ("fig\n", "")] {
+        for verb in ["check", "add -o x.bloom"] {
+            let ran = scene.run_with(&format!("{verb} a.bloom"), keys);
+            assert_eq!(ran.err().contains("note: standard input: "), !told.is_empty(), "{verb}: {}", ran.err());
+            assert!(ran.err().contains(told), "{verb}: {}", ran.err());
+        }
+    }
+    assert_eq!(scene.run_with("check --crlf a.bloom", "pear\r\n").code(0).err(), "");
 }
 
 /// With a filter that is wrong half of the time, what is printed is the truth all the same.
@@ -140,6 +182,13 @@ fn confirmed_answers_are_certain() {
         assert_eq!(ran.number("false_maybes"), (unsure - 2_000) as f64);
         let labels = scene.run_with(&format!("check f.bloom --label --confirm {place}"), "key 1\nkey 2000\n").code(0);
         assert_eq!(labels.out(), "present\tkey 1\nabsent\tkey 2000\n");
+        // Nothing to share out, nothing said of shares.
+        let ran = scene.run(&format!("check f.bloom --confirm {place} -c -f keys.txt")).code(0);
+        assert!(ran.err().ends_with("2,000 maybes confirmed: 2,000 present, 0 false\n"), "{}", ran.err());
+        let certain = (2_000..2_100).map(|i| format!("key {i}\n")).collect::<String>();
+        let certain = scene.run_with("check -v f.bloom", certain).code(0).out();
+        let ran = scene.run_with(&format!("check f.bloom --confirm {place}"), certain).code(1);
+        assert!(!ran.err().contains("confirmed"), "{}", ran.err());
         let none = (2_000..3_000).map(|i| format!("key {i}\n")).collect::<String>();
         scene.run_with(&format!("check f.bloom --confirm {place}"), none).code(1);
     }

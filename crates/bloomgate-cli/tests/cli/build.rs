@@ -109,6 +109,7 @@ fn an_empty_input_is_an_empty_set() {
     scene.write("empty.txt", "").write("blank.txt", "\n\n\n");
     for way in ["empty.txt", "blank.txt", "", "empty.txt blank.txt", "--kind scalable", "--items 0 empty.txt"] {
         let ran = scene.run(&format!("build -o f.bloom --json {way}")).code(0);
+        assert!(ran.err().contains("note: there was no key"), "{way}: {}", ran.err());
         assert_eq!((ran.number("keys_read"), ran.number("expected_rate")), (0.0, 0.0), "{way}");
         scene.run("check f.bloom anything").code(1);
         assert_eq!(scene.run_with("check f.bloom", lines("k", 100)).code(1).out(), "");

@@ -113,6 +113,12 @@ fn damage_is_named_with_its_file_and_place() {
     scene.run("diff old.bad new.bloom -o x").refused(&["old.bad", "PAYLOAD", "chunk 0", "offset"]);
     scene.run("diff new.bloom old.bad -o x").refused(&["old.bad", "PAYLOAD", "chunk 0", "offset"]);
     scene.run("patch old.bad d.delta -o x").refused(&["old.bad", "damaged", "PAYLOAD", "chunk 0", "offset"]);
+    let said = scene.run("patch old.bad d.delta -o x").err();
+    assert!(!said.contains("another file") && said.contains("nothing was changed"), "{said}");
+    let half = scene.read("old.bad");
+    scene.write("old.bad", &half[..half.len() / 2]);
+    let said = scene.run("patch old.bad d.delta -o x").err();
+    assert!(said.contains("ends too early") && said.matches("old.bad").count() == 1, "{said}");
     scene.run("patch old.bloom d.bad -o x").refused(&["d.bad", "PAYLOAD", "chunk 0", "offset"]);
     scene.run("info d.bad").refused(&["d.bad", "PAYLOAD", "chunk 0", "offset"]);
     assert!(!scene.files().contains(&"x".into()));

@@ -97,6 +97,7 @@ fn damage_is_told_with_its_place() {
     for arguments in ["info f.bloom", "info --verify f.bloom", "info --json f.bloom"] {
         let ran = scene.run(arguments).code(2);
         assert!(ran.err().contains("f.bloom") && ran.err().contains("chunk"), "{arguments}: {}", ran.err());
+        assert_eq!(ran.out().contains(" sections is DAMAGED"), arguments.contains("--verify"), "{}", ran.out());
         assert!(ran.out().contains("DAMAGED") || ran.field("intact") == "false", "{arguments}: {}", ran.out());
     }
 }

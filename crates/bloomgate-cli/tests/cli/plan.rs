@@ -67,22 +67,35 @@ fn something_else_may_be_better() {
         assert_eq!(json.field("choice"), format!("\"{choice}\""), "{options}");
         let screen = scene.run(&format!("plan {options}")).code(0).out();
         assert!(screen.contains(words), "{options}\n{screen}");
-        assert_eq!(screen.contains("bloomgate build"), json.field("next") != "[]");
+        assert_eq!(screen.contains("\nNext\n"), json.field("next") != "[]");
     }
 }
 
 #[test]
-fn a_window_is_for_a_program_and_not_for_a_file() {
+fn a_window_is_for_a_stream_and_not_for_a_file() {
     let scene = Scene::new();
+    scene.write("keys.txt", "a\n");
     for options in ["--items 1M --window", "--items 1M --window --must-be-right"] {
         let screen = scene.run(&format!("plan {options}")).code(0).out();
         assert!(screen.contains("Use a rotating filter") && !screen.contains("bloomgate build"), "{screen}");
-        assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+        let told = screen.lines().filter(|line| !line.starts_with("  bloomgate "));
+        assert!(told.clone().count() > 10 && told.clone().all(|line| line.chars().count() <= 80), "{screen}");
+        // The next command makes what was planned, to the byte.
+        let planned = scene.run(&format!("plan --json {options}")).code(0);
+        let next = planned.field("next");
+        let next = next.trim_matches(['[', ']', '"']).strip_prefix("bloomgate ").unwrap();
+        let ran = scene.run(&format!("{next} -c --json")).code(0);
+        assert!(planned.out().contains(&format!("\"bytes\":{},", ran.field("filter_bytes"))), "{next}: {}", ran.out());
+        scene.run("info keys.bloom").code(0);
+        std::fs::remove_file(scene.path("keys.bloom")).unwrap();
         assert_eq!(screen.contains("confirm every"), options.contains("right"), "{screen}");
     }
-    scene.write("keys.txt", "a\n");
     let refusal = scene.run("build -o f.bloom --kind rotating keys.txt").code(2);
-    assert!(refusal.err().contains("a file of keys has no time"), "{}", refusal.err());
+    assert!(
+        refusal.err().contains("a file of keys has no time") && refusal.err().contains("dedup --window 1h"),
+        "{}",
+        refusal.err()
+    );
 }
 
 #[test]
@@ -208,7 +221,7 @@ fn only_kinds_that_fit_have_a_row() {
         for row in rows {
             assert!(is_row(row), "{options}: {row} is no row in\n{screen}");
         }
-        assert!(screen.lines().all(|line| line.chars().count() <= 80 || line.contains("bloomgate build")), "{screen}");
+        assert!(screen.lines().all(|line| line.chars().count() <= 80 || line.starts_with("  bloomgate ")), "{screen}");
         let json = scene.run(&format!("plan --json --plot none --items 1M {options}")).code(0).field("table");
         // In JSON every kind is there, and says whether it fits.
         assert_eq!(json.matches("\"fits\":").count(), 11, "{json}");

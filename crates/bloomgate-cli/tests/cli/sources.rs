@@ -179,9 +179,14 @@ fn fields_of_json_lines_are_keys() {
     holds(&scene, "--jsonl user.id,user.name t.jsonl", &["17\tJürgen\n".as_bytes()]);
     let told = notes(&scene, "--jsonl user.id t.jsonl");
     assert!(told.contains("note: t.jsonl: 1 line without the field and 1 line where it is null skipped"), "{told}");
+    let planned = scene.run("plan --jsonl user.id --from t.jsonl").code(0);
+    assert!(planned.err().contains("note: t.jsonl: 1 line without the field and 1 line"), "{}", planned.err());
     let asked = scene.run("check f.bloom --jsonl user.id -f t.jsonl").code(0);
     assert_eq!((asked.out(), asked.err().contains("skipped")), ("17\nx\n".into(), true));
     scene.run("build -q -o f.bloom --jsonl user.idd t.jsonl").refused(&["none of 4 lines", "user.id,"]);
+    // What was meant is another file: the lines of a filter are nobody's keys.
+    scene.run("build -q -o g.bloom f.bloom").refused(&["f.bloom: this is a filter", "give the files of its keys"]);
+    scene.run("check f.bloom -f f.bloom").refused(&["f.bloom: this is a filter"]);
     scene.run("build -q -o f.bloom --jsonl user t.jsonl").refused(&["t.jsonl:1: ", "an object"]);
     scene.write("bad.jsonl", "{\"a\":1}\n{\"a\":1,}\n");
     scene.run("build -q -o f.bloom --jsonl a bad.jsonl").refused(&["bad.jsonl:2:8: "]);

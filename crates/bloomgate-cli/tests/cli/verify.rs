@@ -103,6 +103,7 @@ fn absent_keys_may_be_given() {
     let ran = scene.run("verify f.bloom half.txt --absent other.txt").code(1);
     assert!(ran.out().contains("above the promise"), "{}", ran.out());
     scene.run("verify f.bloom keys.txt --absent empty.txt").refused(&["no keys"]);
+    scene.run("verify f.bloom empty.txt").refused(&["the source has no keys", "nothing is proven"]);
     scene.run("verify f.bloom keys.txt --absent other.txt --probes 10").refused(&["--probes"]);
     scene.run_with("verify f.bloom - --absent -", "a\n").refused(&["more than once"]);
 }

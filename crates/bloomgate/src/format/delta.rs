@@ -373,8 +373,9 @@ pub(super) fn refuse_as_filter(head: &Head) -> Result<()> {
         return Ok(());
     }
     let (_, base, result, ..) = read_fields(head)?;
-    let message =
-        format!("the file is a delta, not a filter: apply it to the file {base}, which makes the file {result}");
+    let message = format!(
+        "the file is a delta, not a filter: apply it to the file {base} (bloomgate patch), which makes the file {result}"
+    );
     Err(Error::new(ErrorKind::NotAFilter, message))
 }
 

@@ -229,7 +229,8 @@ impl Frame {
         let header = Header::parse(head)?;
         if header.total_len > file_len {
             let message = format!(
-                "the file ends too early: {file_len} bytes found, {} expected by the header (offset 16)",
+                "the file ends too early: {file_len} bytes found, {} expected by the header (offset 16); fetch or build it \
+                 again",
                 header.total_len
             );
             return Err(Error::new(ErrorKind::Truncated, message));

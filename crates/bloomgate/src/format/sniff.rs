@@ -56,8 +56,8 @@ fn guess(first: &[u8]) -> Option<&'static str> {
     }
     if is_guava(first) {
         return Some(
-            "a Guava BloomFilter stream, which does not say what its keys are: name it (--as guava:utf8, guava:long or \
-             guava:bytes; AnyFilter::from_foreign)",
+            "a Guava BloomFilter stream, which does not say what its keys are: name it: guava:utf8, guava:long or \
+             guava:bytes, with --as (convert: --from; in a program: AnyFilter::from_foreign)",
         );
     }
     if first.iter().all(|&b| matches!(b, b'\t' | b'\n' | b'\r' | 0x20..=0x7e | 0x80..)) && utf8_prefix(first) {

@@ -38,9 +38,8 @@ impl StableBuilder {
             return Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!(
-                    "{} bytes remember nothing at a rate of {rate:e}, for which a key has {per_key} lines of 64 bytes; \
-                     give more memory or a higher rate",
-                    lines * 64
+                    "room for {lines} lines of 64 bytes remembers nothing at a rate of {rate:e}, for which a key has \
+                     {per_key}; give more memory or a higher rate"
                 ),
             ));
         }
