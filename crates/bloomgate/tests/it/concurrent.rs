@@ -271,7 +271,10 @@ fn counters_lose_no_key_that_stays_while_others_go() {
         together(|at| {
             if at < 2 {
                 let own = scattered(10 + at as u64, 0, items / 4);
-                for round in 0..rounds {
+                let mut round = 0;
+                // On a busy machine the asking thread may start late: they go on until it has asked.
+                while round < rounds || asked.load(Ordering::Relaxed) == 0 {
+                    round += 1;
                     if round % 2 == 0 {
                         for key in &own {
                             shared.insert(key).unwrap();
@@ -295,7 +298,6 @@ fn counters_lose_no_key_that_stays_while_others_go() {
                 asked.fetch_add(1, Ordering::Relaxed);
             }
         });
-        assert!(asked.into_inner() > 0);
         let mut alone = build().build().unwrap();
         alone.insert_batch(&stay).unwrap();
         assert_eq!(alone, shared, "something of what was removed is left, or of what stays is not");
