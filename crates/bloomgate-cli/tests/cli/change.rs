@@ -117,6 +117,8 @@ fn no_output_replaces_the_secret_that_opens_it() {
         scene.run_with(&format!("{command} --secret-file s"), "a\n").refused(&["s: is read"]);
     }
     assert!(scene.read("s") == secret);
+    scene.write("p", "sesame\n");
+    scene.run("import redis://127.0.0.1:1 key -o p --password-file p").refused(&["p: is read"]);
 }
 
 /// More blocks of keys than are on their way at once.

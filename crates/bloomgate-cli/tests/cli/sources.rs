@@ -201,6 +201,14 @@ fn what_was_built_without_a_feature_says_so() {
     }
 }
 
+/// A file that strangers wrote must not command the terminal that shows why it is refused.
+#[test]
+fn no_control_character_of_a_refused_value_is_shown() {
+    let scene = Scene::new();
+    let ran = scene.run_with("build -o f.bloom --jsonl id", "{\"id\":[\"\u{9b}31mred\"]}\n").code(2);
+    assert!(ran.err().contains("31mred") && !ran.err().contains('\u{9b}'), "{:?}", ran.err());
+}
+
 #[cfg(feature = "parquet")]
 mod parquet {
     use std::fs::File;
