@@ -64,8 +64,8 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
     let sources = Source::all(&args.files);
-    check_output(args.output.as_ref(), &sources)?;
-    let mut update = Update::begin(&args.filter, args.form, args.secret_file.as_deref())?;
+    check_output(args.output.as_ref(), &sources, args.secret_file.as_ref())?;
+    let mut update = Update::begin(&args.filter, args.output.as_deref(), args.form, args.secret_file.as_deref())?;
     let filter = &mut update.filter;
     if !filter.kind().takes_inserts() {
         return Err(Failure::at(
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> Outcome {
         }
     }
     drop(progress);
-    let saved = update.save(args.output.as_deref(), args.compress)?;
+    let saved = update.save(args.compress)?;
     let filter = &update.filter;
     let written = args.output.as_ref().unwrap_or(&args.filter);
     if args.json {
@@ -163,7 +163,14 @@ pub fn run(args: &Args) -> Outcome {
     Ok(DONE)
 }
 
-/// Refuses an output that cannot or must not be written to.
-pub fn check_output(output: Option<&PathBuf>, sources: &[Source]) -> Result<(), Failure> {
-    output.map_or(Ok(()), |output| file::check_target(output, sources))
+/// Refuses an output that cannot or must not be written to: what is read is not replaced, neither the keys nor the secret,
+/// without which no keyed filter can be opened any more.
+pub fn check_output(
+    output: Option<&PathBuf>,
+    sources: &[Source],
+    secret_file: Option<&PathBuf>,
+) -> Result<(), Failure> {
+    let Some(output) = output else { return Ok(()) };
+    let secret_file = secret_file.into_iter().cloned().map(Source::File);
+    file::check_target(output, &sources.iter().cloned().chain(secret_file).collect::<Vec<_>>())
 }

@@ -36,34 +36,37 @@ struct Streams {
     next: u64,
     /// After the end or an error nothing is read.
     ended: bool,
+    /// Whether a worker is reading: one that finds it so has taken over from one that died.
+    busy: bool,
     begins: bool,
 }
 
 impl Streams {
     /// Fills the block; its number, or nothing at the end.
     fn next(&mut self, batch: &mut Batch) -> Option<(u64, Result<(), Failure>)> {
-        let filled = self.fill(batch);
-        let number = self.next;
-        self.next += 1;
-        match filled {
-            _ if self.ended => None,
-            Ok(true) => Some((number, Ok(()))),
+        if self.ended {
+            return None;
+        }
+        let filled = if std::mem::replace(&mut self.busy, true) { Err(died()) } else { self.fill(batch) };
+        self.busy = false;
+        let read = match filled {
+            Ok(true) => Ok(()),
             Ok(false) => {
                 self.ended = true;
-                None
+                return None;
             }
             Err(error) => {
                 self.ended = true;
-                Some((number, Err(error)))
+                Err(error)
             }
-        }
+        };
+        let number = self.next;
+        self.next += 1;
+        Some((number, read))
     }
 
     fn fill(&mut self, batch: &mut Batch) -> Result<bool, Failure> {
         loop {
-            if self.ended {
-                return Ok(false);
-            }
             if self.now.is_none() {
                 let Some(source) = self.waiting.pop_front() else { return Ok(false) };
                 self.now = Some(self.reading.open(&source)?);
@@ -79,6 +82,11 @@ impl Streams {
             }
         }
     }
+}
+
+/// Keys that nobody hands over would be missing in the filter, which is a wrong "no": it is an error, never the end.
+fn died() -> Failure {
+    Failure::Message("a thread that reads keys has died; nothing was written".into())
 }
 
 /// What a worker hands over: the number of a batch, and what became of it.
@@ -98,15 +106,23 @@ impl Conveyor {
     /// Starts to read and hash. The threads are not waited for when the conveyor is dropped: one may be waiting for a
     /// pipe that nobody writes to.
     pub fn start(sources: &[Source], reading: &Reading, contract: &Contract) -> Self {
-        let streams = Arc::new(Mutex::new(Streams {
-            reading: reading.clone(),
-            waiting: sources.iter().cloned().collect(),
-            now: None,
-            skipped: Vec::new(),
-            next: 0,
-            ended: false,
-            begins: false,
-        }));
+        Self::run(
+            Streams {
+                reading: reading.clone(),
+                waiting: sources.iter().cloned().collect(),
+                now: None,
+                skipped: Vec::new(),
+                next: 0,
+                ended: false,
+                busy: false,
+                begins: false,
+            },
+            contract,
+        )
+    }
+
+    fn run(streams: Streams, contract: &Contract) -> Self {
+        let streams = Arc::new(Mutex::new(streams));
         // One core inserts; where there are no others it hashes too.
         let workers =
             std::thread::available_parallelism().map_or(1, |cores| cores.get().saturating_sub(1)).clamp(1, 64);
@@ -133,10 +149,10 @@ impl Conveyor {
             }
             match self.done.recv() {
                 Ok((number, batch)) => _ = self.early.insert(number, batch),
-                // All workers are gone, and everything that they did was taken.
-                Err(_) if self.early.is_empty() => return Ok(None),
+                // All workers are gone. Only if everything that they read was taken is this the end.
                 Err(_) => {
-                    return Err(Failure::Message("a thread that reads keys has died; nothing was written".into()));
+                    let streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+                    return if streams.ended && streams.next == self.next { Ok(None) } else { Err(died()) };
                 }
             }
         }
@@ -218,6 +234,42 @@ mod tests {
 
     fn contract_digest(key: &str) -> Digest {
         Contract::xxh3().digest(key).unwrap()
+    }
+
+    /// Hands out two blocks of keys, then panics, as a parser with a fault would; asked again it says that this is the end.
+    struct Faulty(u32);
+
+    impl KeyStream for Faulty {
+        fn next(&mut self, block: &mut Block) -> Result<bool, Failure> {
+            self.0 += 1;
+            assert!(self.0 != 3, "a fault");
+            *block = Block::default();
+            Ok(self.0 < 3)
+        }
+    }
+
+    #[test]
+    fn a_thread_that_dies_is_never_the_end() {
+        let streams = Streams {
+            reading: Reading::default(),
+            waiting: VecDeque::new(),
+            now: Some(Box::new(Faulty(0))),
+            skipped: Vec::new(),
+            next: 0,
+            ended: false,
+            busy: false,
+            begins: true,
+        };
+        let mut conveyor = Conveyor::run(streams, &Contract::xxh3());
+        for _ in 0..2 {
+            let batch = conveyor.next().unwrap().unwrap();
+            conveyor.recycle(batch);
+        }
+        match conveyor.next() {
+            Err(Failure::Message(error)) => assert!(error.contains("has died"), "{error}"),
+            Err(Failure::Gone) => panic!("nothing was written"),
+            Ok(_) => panic!("keys are missing, and nobody says so"),
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Filters in files: what the verbs need of the library's doors, with messages that name the file.
 
+use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
@@ -142,30 +143,34 @@ pub fn save_locked<S: Store>(filter: &AnyFilter<S>, path: &Path, compress: bool)
 pub struct Update {
     pub filter: AnyFilter,
     path: PathBuf,
-    _lock: Option<File>,
+    /// Where it is saved, if not in its place. Then it is only read, and nobody has to wait.
+    elsewhere: Option<PathBuf>,
+    _lock: Option<Lock>,
 }
 
 impl Update {
-    /// Waits for its turn and loads the filter.
-    pub fn begin(path: &Path, form: Option<Form>, secret_file: Option<&Path>) -> Result<Self, Failure> {
+    /// Waits for its turn and loads the filter, to be saved in its place or elsewhere.
+    pub fn begin(
+        path: &Path,
+        output: Option<&Path>,
+        form: Option<Form>,
+        secret_file: Option<&Path>,
+    ) -> Result<Self, Failure> {
         check_filter(path)?;
         // What a link names is changed, not the link.
         let path = path.canonicalize().map_err(|error| Failure::at(path, error))?;
-        let lock = lock(&path)?;
+        let elsewhere = output.filter(|output| !are_one(output, &path)).map(Path::to_path_buf);
+        let lock = if elsewhere.is_none() { lock(&path)? } else { None };
         let filter = match form {
             Some(form) => read_foreign(&path, form)?,
             None => load(&path, secret_file)?,
         };
-        Ok(Self { filter, path, _lock: lock })
+        Ok(Self { filter, path, elsewhere, _lock: lock })
     }
 
     /// Saves it, in its place or elsewhere.
-    pub fn save(&self, output: Option<&Path>, compress: bool) -> Result<Saved, Failure> {
-        match output {
-            // In the folder whose lock is held already.
-            Some(output) if folder_of(output).canonicalize().ok().as_deref() == self.path.parent() => {
-                save_locked(&self.filter, output, compress)
-            }
+    pub fn save(&self, compress: bool) -> Result<Saved, Failure> {
+        match &self.elsewhere {
             Some(output) => save(&self.filter, output, compress),
             None => save_locked(&self.filter, &self.path, compress),
         }
@@ -177,20 +182,69 @@ pub fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The lock that whoever changes a filter holds: that of the folder, since the file itself is replaced by another. It
-/// goes with the process. Nothing where folders cannot be locked.
-pub fn lock(path: &Path) -> Result<Option<File>, Failure> {
-    let folder = folder_of(path);
-    let Ok(folder_file) = File::open(folder) else { return Ok(None) };
-    match folder_file.try_lock() {
-        Ok(()) => Ok(Some(folder_file)),
-        Err(TryLockError::WouldBlock) => {
-            screen::tell(format_args!("{}: waiting for another bloomgate that changes a file here", folder.display()));
-            folder_file.lock().map_err(|error| Failure::at(folder, error))?;
-            Ok(Some(folder_file))
+/// The turn of one process to change a file. It goes with the process, and so does the lock file, unless that is killed:
+/// an empty file stays then, which is taken again and keeps nobody waiting.
+pub struct Lock {
+    _file: File,
+    place: PathBuf,
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Elsewhere a file that is open stays: it is taken again the next time.
+        if cfg!(unix) {
+            _ = std::fs::remove_file(&self.place);
         }
-        Err(TryLockError::Error(_)) => Ok(None),
     }
+}
+
+/// The lock that whoever changes a filter holds: a file of its own beside it, since the filter is replaced by another.
+/// A lock of the whole folder would let two wait for each other that change two files, one reading what the other
+/// prints. Nothing where files cannot be locked.
+pub fn lock(path: &Path) -> Result<Option<Lock>, Failure> {
+    // What a link names is replaced.
+    let real = path.canonicalize();
+    let real = real.as_deref().unwrap_or(path);
+    let mut name = OsString::from(".");
+    // File systems stop at 255 bytes.
+    name.push(real.file_name().filter(|name| name.len() <= 200).unwrap_or("bloomgate".as_ref()));
+    name.push(".lock");
+    let place = folder_of(real).join(name);
+    let mut told = false;
+    loop {
+        // One that somebody else left behind may be read only.
+        let opened = File::options().read(true).write(true).create(true).truncate(false).open(&place);
+        let Ok(file) = opened.or_else(|_| File::open(&place)) else { return Ok(None) };
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                if !std::mem::replace(&mut told, true) {
+                    screen::tell(format_args!("{}: waiting for another bloomgate that changes it", path.display()));
+                }
+                file.lock().map_err(|error| Failure::at(&place, error))?;
+            }
+            Err(TryLockError::Error(_)) => return Ok(None),
+        }
+        // Whoever had it before has removed it: the next one makes another, and both would hold a lock.
+        if is_at(&file, &place) {
+            return Ok(Some(Lock { _file: file, place }));
+        }
+    }
+}
+
+/// Whether a path still leads to this file.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(file), Ok(path)) => (file.dev(), file.ino()) == (path.dev(), path.ino()),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 /// Whether compression makes a file of this filter smaller.

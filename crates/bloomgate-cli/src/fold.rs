@@ -79,9 +79,10 @@ struct How {
 pub fn run(args: &Args) -> Outcome {
     let secret = args.secret_file.as_deref();
     let output = args.output.as_deref().unwrap_or(&args.filter);
+    file::check_filter(&args.filter)?;
+    file::check_target(output, &secret.map(|path| Source::File(path.into())).into_iter().collect::<Vec<_>>())?;
     let _lock = file::lock(output)?;
     let opened = file::open_whole(&args.filter, secret)?;
-    file::check_target(output, &secret.map(|path| Source::File(path.into())).into_iter().collect::<Vec<_>>())?;
     let compress = matches!(opened, Opened::Loaded(_));
     in_any_place!(&opened, filter => fold(args, filter, output, compress))
 }

@@ -15,6 +15,7 @@ use redis::Value;
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::file;
 use crate::json::{self, Object};
+use crate::keys::Source;
 use crate::number;
 use crate::progress::Progress;
 use crate::screen::{self, DIM, WARN, paint};
@@ -97,7 +98,7 @@ fn timeout(text: &str) -> Result<Duration, String> {
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
     if let Some(path) = &args.output {
-        file::check_target(path, &[])?;
+        file::check_target(path, &args.password_file.iter().cloned().map(Source::File).collect::<Vec<_>>())?;
     }
     let address = Address::read(&args.source, args.password_file.as_deref())?;
     let mut server = Server::connect(&address, args.timeout)?;

@@ -68,6 +68,8 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(output) = &args.output {
         file::check_target(output, &secret.map(|path| Source::File(path.into())).into_iter().collect::<Vec<_>>())?;
     }
+    // Before anything is read: the output may be one of the inputs.
+    let _lock = args.output.as_deref().map(file::lock).transpose()?;
     let (one, other) = (file::open_whole(&args.one, secret)?, file::open_whole(&args.other, secret)?);
     let (overlap, common) = in_any_place!(&one, a => in_any_place!(&other, b => {
         let refuse = |doing| move |error| refusal(&error, doing, (&args.one, a), (&args.other, b));
@@ -81,7 +83,7 @@ pub fn run(args: &Args) -> Outcome {
     let rates = [rate(&args.one, &one)?, rate(&args.other, &other)?];
     let made = match (&args.output, common) {
         (Some(path), Some(filter)) => {
-            let saved = file::save(&filter, path, matches!(one, Opened::Loaded(_)))?;
+            let saved = file::save_locked(&filter, path, matches!(one, Opened::Loaded(_)))?;
             Some((path.as_path(), Made { filter, saved }))
         }
         _ => None,

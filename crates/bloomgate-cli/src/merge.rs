@@ -62,6 +62,8 @@ pub fn run(args: &Args) -> Outcome {
     let [first, others @ ..] = &args.filters[..] else {
         return Err(Failure::Message("merge needs two filters or more".into()));
     };
+    // Before anything is read: the output may be one of the inputs, and nobody may change it meanwhile.
+    let _lock = file::lock(&args.output)?;
     let opened = file::open_whole(first, secret)?;
     let compress = matches!(opened, Opened::Loaded(_));
     let mut inputs = vec![in_any_place!(&opened, filter => Standing::of(first, filter))?];
@@ -84,7 +86,7 @@ pub fn run(args: &Args) -> Outcome {
             all.union_with(filter).map_err(|error| refusal(&error, "merged", (first, &all), (path, filter)))?;
         });
     }
-    let saved = file::save(&all, &args.output, compress)?;
+    let saved = file::save_locked(&all, &args.output, compress)?;
     report(args, &inputs, &Standing::of(&args.output, &all)?, &saved)
 }
 

@@ -68,8 +68,8 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
     let sources = Source::all(&args.files);
-    check_output(args.output.as_ref(), &sources)?;
-    let mut update = Update::begin(&args.filter, args.form, args.secret_file.as_deref())?;
+    check_output(args.output.as_ref(), &sources, args.secret_file.as_ref())?;
+    let mut update = Update::begin(&args.filter, args.output.as_deref(), args.form, args.secret_file.as_deref())?;
     let filter = &mut update.filter;
     if !filter.kind().takes_removals() {
         return Err(Failure::at(
@@ -108,6 +108,9 @@ pub fn run(args: &Args) -> Outcome {
                 screen::complain(format_args!("{}: {key:?} is not in the filter", keys.place(at)));
             }
         }
+        drop(keys);
+        // Without it the readers wait for ever for a batch to fill.
+        conveyor.recycle(batch);
     }
     drop(progress);
     if !args.quiet {
@@ -125,7 +128,7 @@ pub fn run(args: &Args) -> Outcome {
             ),
         ));
     }
-    let saved = update.save(args.output.as_deref(), false)?;
+    let saved = update.save(false)?;
     let written = args.output.as_ref().unwrap_or(&args.filter);
     if args.json {
         let object = Object::default()
@@ -142,6 +145,9 @@ pub fn run(args: &Args) -> Outcome {
         out.flush()?;
     }
     if !args.quiet {
+        for text in conveyor.skipped() {
+            screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
+        }
         screen::tell(format_args!(
             "{}: {} read, {} removed, {} certainly not there; {} left",
             written.display(),

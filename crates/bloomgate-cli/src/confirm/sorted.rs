@@ -51,8 +51,21 @@ impl Sorted {
         })
     }
 
-    /// Whether a line is this key.
+    /// Whether a line is this key. The file is in the order of the bytes as they stand there, so it is searched for those:
+    /// `a\r` stands behind `a\t`, and hashes in lower case behind all in upper case.
     pub fn has(&mut self, key: &[u8]) -> Result<bool, Failure> {
+        if self.search(key)? {
+            return Ok(true);
+        }
+        match (self.hashes, self.cut.crlf) {
+            (true, _) => self.search(&key.to_ascii_lowercase()),
+            (_, true) => self.search(&[key, b"\r"].concat()),
+            _ => Ok(false),
+        }
+    }
+
+    /// The same for a line as it stands in the file.
+    fn search(&mut self, key: &[u8]) -> Result<bool, Failure> {
         // Lines that start before `low` are less than the key, lines that start at `high` or later are greater.
         let (mut low, mut high) = (0, self.len);
         let (mut least, mut greatest): (Option<Vec<u8>>, Option<Vec<u8>>) = (None, None);
@@ -102,9 +115,9 @@ impl Sorted {
         Ok(None)
     }
 
-    /// The key of the line that starts here, and where the next one starts.
+    /// The line that starts here (of one with a hash only that), and where the next one starts.
     fn line(&mut self, start: u64) -> Result<(Vec<u8>, u64), Failure> {
-        let (separator, crlf, hashes) = (self.cut.separator(), self.cut.crlf, self.hashes);
+        let (separator, hashes) = (self.cut.separator(), self.hashes);
         let (mut line, mut at) = (Vec::new(), start);
         while at < self.len {
             let rest = self.bytes_from(at)?;
@@ -125,9 +138,6 @@ impl Sorted {
             let end = line.iter().position(|&byte| byte == b':').unwrap_or(line.len());
             line.truncate(end);
             line.truncate(line.trim_ascii_end().len());
-            line.make_ascii_uppercase();
-        } else if crlf && line.ends_with(b"\r") {
-            line.pop();
         }
         Ok((line, at))
     }
@@ -205,6 +215,22 @@ mod tests {
                 assert!(!sorted.has(b"0").unwrap() && !sorted.has(b"~").unwrap());
             }
         }
+    }
+
+    /// Two lists that were put together and sorted: all hashes in lower case stand behind those in upper case that begin
+    /// with the same letter.
+    #[test]
+    fn hashes_of_either_case_are_found() {
+        let hash = |i: u64| format!("{:040X}", u128::from(i.wrapping_mul(0x9E37_79B9_7F4A_7C15)) << 64);
+        let mut lines: Vec<Vec<u8>> = (0..2000)
+            .map(|i| if i % 2 == 0 { hash(i) } else { hash(i).to_lowercase() } + ":17")
+            .map(String::into_bytes)
+            .collect();
+        lines.sort();
+        let (file, cut) = file(&lines, true);
+        let mut sorted = Sorted::open(file.path(), cut, true).unwrap();
+        assert!((0..2000).all(|i| sorted.has(hash(i).as_bytes()).unwrap()));
+        assert!((2000..3000).all(|i| !sorted.has(hash(i).as_bytes()).unwrap()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::types::Null;
+use rusqlite::types::{Null, ToSqlOutput, Value, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::failure::Failure;
@@ -39,14 +39,14 @@ impl Table {
             error => Failure::Message(format!("{path}: {error}")),
         };
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let database = Connection::open_with_flags(path, flags).map_err(refuse)?;
+        let database = Connection::open_with_flags(Path::new(".").join(path), flags).map_err(refuse)?;
         // Named with its table, a column that is not there is an error; alone SQLite would take it for a text.
         let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
         let (table, column) = (quoted(table), format!("{}.{}", quoted(table), quoted(column)));
-        // Text is not equal to a blob of the same bytes, and 007 is equal to the number 7: all are asked for, which an
-        // index answers, and then only the same bytes count.
+        // A text, a blob and a number that are written alike are not equal where the column has no type: all are asked
+        // for, which an index answers. What comes is looked at, since 007 is equal to 7 and A to a somewhere.
         let question = format!(
-            "SELECT 1 FROM {table} WHERE ({column} = ?1 OR {column} = ?2) AND CAST({column} AS BLOB) = ?2 LIMIT 1"
+            "SELECT {column}, CAST({column} AS TEXT) FROM {table} WHERE {column} = ?1 OR {column} = ?2 OR {column} = ?3"
         );
         let this = Self { database, name: path.into(), question };
         if this.scans().map_err(refuse)? {
@@ -62,7 +62,7 @@ impl Table {
     /// Whether the question reads the whole table.
     fn scans(&self) -> rusqlite::Result<bool> {
         let mut plan = self.database.prepare(&format!("EXPLAIN QUERY PLAN {}", self.question))?;
-        let mut steps = plan.query((Null, Null))?;
+        let mut steps = plan.query((Null, Null, Null))?;
         while let Some(step) = steps.next()? {
             if step.get::<_, String>(3)?.starts_with("SCAN") {
                 return Ok(true);
@@ -71,10 +71,29 @@ impl Table {
         Ok(false)
     }
 
-    /// Whether a key is in the column.
+    /// Whether a key is in the column, written as `build --query` takes it from there.
     pub fn has(&mut self, key: &[u8]) -> Result<bool, Failure> {
         let refuse = |error: rusqlite::Error| Failure::Message(format!("{}: {error}", self.name));
+        let digits = std::str::from_utf8(key).ok();
+        let number = match digits.and_then(|text| text.parse().ok()) {
+            Some(integer) => Value::Integer(integer),
+            None => digits.and_then(|text| text.parse().ok()).map_or(Value::Null, Value::Real),
+        };
         let mut question = self.database.prepare_cached(&self.question).map_err(refuse)?;
-        question.exists((std::str::from_utf8(key).ok(), key)).map_err(refuse)
+        // A text may hold any bytes, whatever its encoding is said to be.
+        let text = ToSqlOutput::Borrowed(ValueRef::Text(key));
+        let mut rows = question.query((text, key, number)).map_err(refuse)?;
+        while let Some(row) = rows.next().map_err(refuse)? {
+            let same = match row.get_ref(0).map_err(refuse)? {
+                ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes == key,
+                ValueRef::Integer(integer) => integer.to_string().as_bytes() == key,
+                ValueRef::Real(_) => row.get_ref(1).map_err(refuse)? == ValueRef::Text(key),
+                ValueRef::Null => false,
+            };
+            if same {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 }

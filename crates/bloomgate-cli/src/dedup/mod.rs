@@ -55,8 +55,8 @@ come in one (1M unless said otherwise; when more come, the rate rises, and it is
 size that forgets: repeats from long ago are printed again, and how far back it remembers for certain is told.
 
 --filter goes on from a file and saves it at the end (atomically): what an earlier run printed is then a repeat. It \
-is made if it is not there, with the options given; later they may be given again. When a reader goes away (| head) \
-nothing is saved, since lines that nobody read must come again.
+is made if it is not there, with the options given; later they may be given again. Two runs that go on from one \
+filter take turns. When a reader goes away (| head) nothing is saved, since lines that nobody read must come again.
 
 Exit codes: 0 done, 2 error.")]
 pub struct Args {
@@ -144,6 +144,16 @@ pub fn run(args: &Args) -> Outcome {
     if sources.iter().filter(|&source| *source == Source::Stdin).count() > 1 {
         return Err(Failure::Message("standard input (-) is named more than once: it can be read once".into()));
     }
+    // From the first line to the last: another run that went on from the same filter would print the same lines, and one
+    // of the two would lose what it saw.
+    let _lock = match &args.filter {
+        Some(path) => {
+            let secret_file = args.secret_file.iter().cloned().map(Source::File);
+            file::check_target(path, &sources.iter().cloned().chain(secret_file).collect::<Vec<_>>())?;
+            file::lock(path)?
+        }
+        None => None,
+    };
     let mut seen = begin(args, &sources)?;
     let mut tally = Tally::default();
     stream(args, &sources, &mut seen, &mut tally)?;
@@ -158,7 +168,7 @@ pub fn run(args: &Args) -> Outcome {
         store.write(true)?;
     }
     if let Some(path) = &args.filter {
-        file::save(&seen.filter, path, false)?;
+        file::save_locked(&seen.filter, path, false)?;
     }
     report(args, &tally, &mut seen)?;
     Ok(DONE)
@@ -213,12 +223,8 @@ fn begin(args: &Args, sources: &[Source]) -> Result<Seen, Failure> {
         store.each(|line| Ok(filter.insert(line).map(|_| ())?))?;
         return Seen::new(filter, Some(store), clock);
     }
-    if let Some(path) = &args.filter {
-        let secret_file = args.secret_file.iter().cloned().map(Source::File);
-        file::check_target(path, &sources.iter().cloned().chain(secret_file).collect::<Vec<_>>())?;
-        if path.exists() {
-            return Seen::new(go_on(args, path, secret.as_ref())?, None, clock);
-        }
+    if let Some(path) = args.filter.as_deref().filter(|path| path.exists()) {
+        return Seen::new(go_on(args, path, secret.as_ref())?, None, clock);
     }
     let contract = secret.as_ref().map_or(Contract::xxh3(), Contract::keyed);
     Seen::new(empty(args, 0, contract)?, None, clock)

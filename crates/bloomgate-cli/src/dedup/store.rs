@@ -10,7 +10,7 @@ mod sqlite {
     use std::path::{Path, PathBuf};
     use std::time::Duration;
 
-    use rusqlite::{Connection, ErrorCode};
+    use rusqlite::{Connection, ErrorCode, OpenFlags};
 
     use crate::failure::Failure;
 
@@ -49,13 +49,19 @@ mod sqlite {
                 }
                 _ => Failure::at(path, error),
             };
-            let database = Connection::open(path).map_err(refuse)?;
+            // A path is a path: SQLite would keep the lines of `:memory:` and of `file:seen?mode=memory` nowhere.
+            let flags = OpenFlags::default().difference(OpenFlags::SQLITE_OPEN_URI);
+            let database = Connection::open_with_flags(Path::new(".").join(path), flags).map_err(refuse)?;
             database.busy_timeout(Duration::ZERO).map_err(refuse)?;
             // The file is ours while we run: without this every lookup would lock and unlock it, which took two thirds of
             // the time; and two runs that go on from one store would both print a new line.
             database.execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -32768").map_err(refuse)?;
             database
-                .execute_batch("CREATE TABLE IF NOT EXISTS seen (line BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID")
+                .execute_batch(
+                    // The transaction takes the lock, which reading alone would not, and the mode keeps it.
+                    "BEGIN EXCLUSIVE; CREATE TABLE IF NOT EXISTS seen (line BLOB PRIMARY KEY NOT NULL) WITHOUT ROWID; \
+                     COMMIT",
+                )
                 .map_err(refuse)?;
             let count: i64 = database.query_row("SELECT count(*) FROM seen", (), |row| row.get(0)).map_err(refuse)?;
             let (waiting, waiting_bytes, looked_up, saved) = Default::default();

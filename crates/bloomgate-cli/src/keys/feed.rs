@@ -3,9 +3,9 @@
 //! Their readers borrow from one another, so they live on the stack of one function, which pushes rows; whoever wants
 //! keys pulls blocks. At most three blocks are on their way: a slow reader slows the database, memory stays bounded.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Once};
 
 use super::{Block, FULL, Form, KeyStream, MOST_KEY, Span};
 use crate::failure::Failure;
@@ -13,6 +13,23 @@ use crate::number;
 
 /// Blocks that wait to be taken, besides the one that is being filled.
 const WAITING: usize = 2;
+
+/// The name of the thread.
+const THREAD: &str = "keys";
+
+/// Lets a thread that reads a file end without a word when the library that parses it stumbles over damage: whoever waits
+/// for keys tells of it, with the name of the file.
+fn quiet_about_faults() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |fault| {
+            if std::thread::current().name() != Some(THREAD) {
+                loud(fault);
+            }
+        }));
+    });
+}
 
 /// The keys that a thread pushes.
 pub struct Feed {
@@ -46,7 +63,8 @@ impl Feed {
             keep_empty,
             nulls: nulls.clone(),
         };
-        let thread = std::thread::Builder::new().name("keys".into()).spawn(move || {
+        quiet_about_faults();
+        let thread = std::thread::Builder::new().name(THREAD.into()).spawn(move || {
             let end = read(&mut rows).and_then(|()| rows.flush()).map(|()| None);
             // Nobody waits for it when the verb has ended already.
             _ = rows.sender.send(end);
@@ -67,7 +85,9 @@ impl KeyStream for Feed {
             }
             Ok(Ok(None)) => Ok(false),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(Failure::Message(format!("{}: reading it stopped before the end", self.name))),
+            Err(_) => {
+                Err(Failure::Message(format!("{}: reading it stopped before the end: is it damaged?", self.name)))
+            }
         }
     }
 

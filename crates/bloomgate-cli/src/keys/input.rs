@@ -179,7 +179,7 @@ impl Read for Input {
             Form::Plain(file) => return file.read(buffer),
             Form::Gzip(gzip) => gzip.read(buffer).map_err(|error| ("gzip", error)),
             Form::Zstd(zstd) => zstd.read(buffer).map_err(|error| ("zstd", error)),
-            Form::Unknown(_) | Form::Lost => return Ok(0),
+            Form::Unknown(_) | Form::Lost => return Err(io::Error::other("it could not be read before")),
         };
         let read = read.map_err(|(form, error)| self.explain(form, error))?;
         self.out += read as u64;

@@ -131,8 +131,10 @@ fn refusal(field: &str, text: &str) -> String {
         b'{' => "an object",
         _ => "a number with a fraction or an exponent",
     };
-    let told: String = text.chars().take(40).collect();
-    let dots = if told.len() < text.len() { "..." } else { "" };
+    // What a terminal would take for a command is not shown.
+    let shown = |sign: char| if sign.is_control() { char::REPLACEMENT_CHARACTER } else { sign };
+    let told: String = text.chars().take(40).map(shown).collect();
+    let dots = if text.chars().nth(40).is_some() { "..." } else { "" };
     format!(
         "the field {field} is {what}, {told}{dots}: a key is a text or an integer; name another field{}",
         if text.starts_with('{') { ", or one within it as outer.inner" } else { "" }

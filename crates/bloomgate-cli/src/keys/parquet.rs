@@ -220,8 +220,17 @@ fn read(
     let (mut done, mut told) = (0u64, 0u64);
     for group in 0..file.num_row_groups() {
         let group = file.get_row_group(group).map_err(refuse)?;
+        let (promised, mut found) = (group.metadata().num_rows(), 0);
         let mut readers = Vec::new();
         for &(at, _) in chosen {
+            let column = group.metadata().column(at);
+            let places = [column.compressed_size(), column.data_page_offset()];
+            // The library stops the program at these.
+            if places.into_iter().chain(column.dictionary_page_offset()).any(|place| place < 0) {
+                return Err(
+                    rows.refuse("a column begins before the file or has less than no bytes: the file is damaged")
+                );
+            }
             readers.push(group.get_column_reader(at).map_err(refuse)?);
         }
         let mut values: Vec<Values> = chosen.iter().map(|_| Values::default()).collect();
@@ -237,6 +246,7 @@ fn read(
             if count == 0 {
                 break;
             }
+            found += count as i64;
             for entry in 0..values[0].entries {
                 // In a list, entries that repeat belong to the row before.
                 if list && entry > 0 && values[0].repetitions[entry] == 0 {
@@ -261,6 +271,16 @@ fn read(
             rows.consumed(share - told);
             told = share;
         }
+        // Rows that are not there would be keys that are missing.
+        if found != promised {
+            return Err(rows.refuse(format_args!(
+                "a group of rows ends here after {found} of the {promised} that it says it has: the file is damaged"
+            )));
+        }
+    }
+    let said = file.metadata().file_metadata().num_rows();
+    if i64::try_from(done) != Ok(said) {
+        return Err(rows.refuse(format_args!("the file ends here and says it has {said} rows: it is damaged")));
     }
     Ok(())
 }

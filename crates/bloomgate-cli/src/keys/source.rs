@@ -161,6 +161,15 @@ fn without_password(address: &str) -> String {
         let end = address[at..].find('&').map_or(address.len(), |len| at + len + 1);
         address.replace_range(at..end, "");
     }
+    // Other spellings of it (PASSWORD=, pass%77ord=): only options with plain names are shown.
+    if let Some(at) = address.rfind('?').filter(|&at| !address[at..].contains('@')) {
+        let plain = |option: &&str| {
+            let name = option.split_once('=').map_or("", |(name, _)| name);
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        };
+        let options: Vec<&str> = address[at + 1..].split('&').filter(plain).collect();
+        address = format!("{}?{}", &address[..at], options.join("&"));
+    }
     let (scheme, rest) = address.split_once("://").unwrap_or(("postgres", &address));
     // A password may hold @, / and ? unescaped by mistake: all up to the last @ belongs to it.
     let (login, place) = rest.rsplit_once('@').map_or(("", rest), |(login, place)| (login, place));
@@ -199,6 +208,8 @@ mod tests {
             ("postgres://me:hid/d?e&n@host/db", "postgres://me@host/db"),
             ("postgres://host/db?password=hid@den", "postgres://host/db"),
             ("postgres://host/db?user=me&password=hid", "postgres://host/db?user=me"),
+            ("postgres://host/db?PASSWORD=hid&user=me", "postgres://host/db?user=me"),
+            ("postgres://host/db?pass%77ord=hid", "postgres://host/db"),
         ] {
             assert_eq!(without_password(address), shown);
             assert!(!shown.contains("hid"));

@@ -15,9 +15,9 @@ pub fn query(path: &Path, name: &str, sql: &str, keep_empty: bool) -> Result<Fee
     if metadata.is_dir() {
         return Err(refuse(&"is a directory: give the file of a database"));
     }
-    // Without SQLITE_OPEN_URI, so that the path is a path whatever it looks like.
+    // Without SQLITE_OPEN_URI and in a folder, so that the path is a path whatever it looks like (`:memory:`).
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags).map_err(|error| refuse(&error))?;
+    let connection = Connection::open_with_flags(Path::new(".").join(path), flags).map_err(|error| refuse(&error))?;
     let (name, sql) = (name.to_string(), sql.to_string());
     Feed::start(&name.clone(), "null", keep_empty, move |rows| read(&connection, &name, &sql, rows))
 }

@@ -267,3 +267,54 @@ fn a_truth_that_cannot_be_searched_is_an_error() {
     scene.run("build -q -o u.bloom --keys uuid uuid.txt").code(0);
     scene.run("check u.bloom 67e55044-10b1-426f-9247-bb680e5fe0c8 --confirm uuid.txt").refused(&["uuid"]);
 }
+
+/// A file with CR LF at its line ends is in the order of its bytes, in which `a` stands behind `a<TAB>`.
+#[test]
+fn every_line_with_a_carriage_return_is_confirmed() {
+    let scene = Scene::new();
+    let mut lines: Vec<String> = (0..3000).map(|i| format!("a\t{i:05}\r\n")).collect();
+    lines.extend(["a\r\n".into(), "a\x01\r\n".into(), "ab\n".into(), "b\r\n".into()]);
+    lines.sort();
+    scene.write("keys.txt", lines.concat()).run("build -q -o f.bloom --crlf keys.txt").code(0);
+    let ran = scene.run("check f.bloom --crlf -vc -f keys.txt --confirm keys.txt").code(0);
+    assert_eq!(ran.out(), "0\n", "{}", ran.err());
+    let ran = scene.run("check f.bloom --crlf --label --confirm keys.txt a ab ac").code(0);
+    assert_eq!(ran.out(), "present\ta\npresent\tab\nabsent\tac\n", "{}", ran.err());
+}
+
+/// Whatever type a value has and however the database writes its texts, a key that `build --query` takes is confirmed.
+#[cfg(feature = "sqlite")]
+#[test]
+fn every_value_of_a_database_is_confirmed() {
+    for encoding in ["UTF-8", "UTF-16le"] {
+        let scene = Scene::new();
+        let database = rusqlite::Connection::open(scene.path("k.db")).unwrap();
+        database.execute_batch(&format!("PRAGMA encoding = '{encoding}'")).unwrap();
+        for (table, kind) in
+            [("bare", ""), ("texts", "TEXT"), ("numbers", "NUMERIC"), ("folded", "TEXT COLLATE NOCASE")]
+        {
+            database
+                .execute_batch(&format!(
+                    "CREATE TABLE {table} (k {kind}); CREATE INDEX {table}_k ON {table} (k);
+                     INSERT INTO {table} VALUES (7), (-3), (9223372036854775807), ('abc'), ('ABC'), ('\u{e4}'), ('007'),
+                     (x'fffe'), (x'616264'), ('nul' || char(0) || 'x'), (CAST(x'ff41' AS TEXT)), ('1e3'), (NULL)"
+                ))
+                .unwrap();
+            let query = format!("SELECT k FROM {table}");
+            scene.command("build -q -o f.bloom sqlite:k.db --query").arg(&query).assert().success();
+            let place = format!("sqlite:k.db?{table}.k");
+            let asked = ["check", "f.bloom", "-vc", "-f", "sqlite:k.db", "--confirm", &place, "--query", &query];
+            let ran = scene.command("").args(asked).output().unwrap();
+            let said = String::from_utf8_lossy(&ran.stderr);
+            assert_eq!(String::from_utf8_lossy(&ran.stdout), "0\n", "{encoding} {table}: {said}");
+            assert!(said.contains("0 false"), "{encoding} {table}: {said}");
+            // What is equal and not the same is absent.
+            scene.run_with("build -q -o equal.bloom", "07\nAbc\n+7\n7.0\n").code(0);
+            scene.run(&format!("check equal.bloom 07 Abc +7 7.0 --confirm {place}")).code(1);
+        }
+        database.execute_batch("CREATE TABLE reals (k); INSERT INTO reals VALUES (2.5)").unwrap();
+        scene.run_with("build -q -o f.bloom", "2.5\n2.50\n").code(0);
+        let ran = scene.run("check f.bloom 2.5 2.50 --label --confirm sqlite:k.db?reals.k").code(0);
+        assert_eq!(ran.out(), "present\t2.5\nabsent\t2.50\n");
+    }
+}

@@ -105,3 +105,137 @@ fn additions_at_the_same_time_are_not_lost() {
         all_maybe(&scene, "a.bloom", &lines(&format!("p{part}-"), 2000));
     }
 }
+
+/// The secret is lost for ever when a filter takes its place.
+#[test]
+fn no_output_replaces_the_secret_that_opens_it() {
+    let scene = Scene::new();
+    scene.run("secret new -o s").code(0);
+    let secret = scene.read("s");
+    scene.run_with("build -q -o a.bloom --kind cuckoo --secret-file s", "a\n").code(0);
+    for command in ["add a.bloom -o s", "remove a.bloom -o s", "dedup --filter s"] {
+        scene.run_with(&format!("{command} --secret-file s"), "a\n").refused(&["s: is read"]);
+    }
+    assert!(scene.read("s") == secret);
+    scene.write("p", "sesame\n");
+    scene.run("import redis://127.0.0.1:1 key -o p --password-file p").refused(&["p: is read"]);
+}
+
+/// More blocks of keys than are on their way at once.
+#[test]
+fn many_keys_are_removed_in_one_run() {
+    let scene = Scene::new();
+    scene.write("keys", lines("a key that is long enough to fill blocks ", 60_000));
+    scene.run("build -q -o a.bloom --kind quotient keys").code(0);
+    let mut remove = scene.command("remove --json a.bloom keys");
+    let ran = remove.timeout(std::time::Duration::from_secs(60)).output().unwrap();
+    let out = String::from_utf8_lossy(&ran.stdout);
+    assert!(out.contains("\"removed\":60000,\"absent\":0"), "{out}{}", String::from_utf8_lossy(&ran.stderr));
+}
+
+/// The lock that another process holds on a file, taken as the command takes it.
+#[cfg(unix)]
+fn held(scene: &Scene, file: &str) -> std::fs::File {
+    let lock = std::fs::File::create(scene.path(&format!(".{file}.lock"))).unwrap();
+    lock.lock().unwrap();
+    lock
+}
+
+/// Starts a command that has to wait for its turn, and waits until it does.
+#[cfg(unix)]
+fn waiting(scene: &Scene, arguments: &str, input: &str) -> std::process::Child {
+    use std::io::{BufRead, Write};
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
+        .current_dir(scene.path(""))
+        .args(arguments.split_whitespace())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let mut said = String::new();
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut said).unwrap();
+    assert!(said.contains("waiting for another"), "{arguments}: {said}");
+    // The rest of what it says is not read, and must not stop it.
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    child
+}
+
+/// Whoever changes a file in place waits for its turn before it reads it, whatever name the file is called by.
+#[cfg(unix)]
+#[test]
+fn what_another_changes_meanwhile_is_not_lost() {
+    let scene = Scene::new();
+    std::fs::create_dir(scene.path("else")).unwrap();
+    std::os::unix::fs::symlink("../a.bloom", scene.path("else/link")).unwrap();
+    scene.run_with("build -q -o b.bloom --items 1000", "b\n").code(0);
+    scene.run_with("build -q -o new.bloom --items 1000", "old\nnew\n").code(0);
+    for change in [
+        "add a.bloom",
+        "add else/../a.bloom",
+        "add else/link",
+        "merge -o a.bloom a.bloom b.bloom",
+        "merge -o else/link else/link b.bloom",
+        "dedup --filter a.bloom",
+    ] {
+        scene.run_with("build -q -o a.bloom --items 1000", "old\n").code(0);
+        let lock = held(&scene, "a.bloom");
+        let mut child = waiting(&scene, change, "b\n");
+        std::fs::copy(scene.path("new.bloom"), scene.path("a.bloom")).unwrap();
+        std::fs::remove_file(scene.path(".a.bloom.lock")).unwrap();
+        drop(lock);
+        assert!(child.wait().unwrap().success(), "{change}");
+        all_maybe(&scene, "a.bloom", "old\nnew\nb\n");
+    }
+    assert_eq!(scene.files(), ["a.bloom", "b.bloom", "else", "new.bloom"], "no lock is left behind");
+}
+
+/// A filter that is only read keeps nobody waiting: two that wrote into each other's folder waited for ever.
+#[cfg(unix)]
+#[test]
+fn nobody_waits_for_a_file_that_is_only_read_or_for_another_one() {
+    let scene = Scene::new();
+    scene.run_with("build -q -o a.bloom", "a\n").code(0);
+    let _read = held(&scene, "a.bloom");
+    let _beside = held(&scene, "other.bloom");
+    for command in ["add a.bloom -o c.bloom", "merge -o d.bloom a.bloom c.bloom", "build -o e.bloom"] {
+        let mut command = scene.command(command);
+        command.timeout(std::time::Duration::from_secs(60)).write_stdin("b\n").assert().success();
+    }
+}
+
+/// One command reads what another prints, and each changes a filter in the same folder: at the end the first saves its
+/// own while the second has its lock and waits for the end of the lines.
+#[cfg(unix)]
+#[test]
+fn two_of_one_pipeline_do_not_wait_for_each_other() {
+    let scene = Scene::new();
+    scene.run_with("build -q -o all.bloom --items 1000", "1\n").code(0);
+    let bloomgate = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
+        command.current_dir(scene.path("")).args(arguments).stdin(std::process::Stdio::piped());
+        command
+    };
+    let mut add = bloomgate(&["add", "-q", "all.bloom"]).spawn().unwrap();
+    let lock = scene.path(".all.bloom.lock");
+    let began = std::time::Instant::now();
+    while !lock.exists() && began.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let lines = add.stdin.take().unwrap();
+    let mut dedup = bloomgate(&["dedup", "-q", "--filter", "seen.bloom"]).stdout(lines).spawn().unwrap();
+    std::io::Write::write_all(&mut dedup.stdin.take().unwrap(), b"2\n2\n3\n").unwrap();
+    while dedup.try_wait().unwrap().is_none() && began.elapsed().as_secs() < 60 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    if dedup.try_wait().unwrap().is_none() {
+        dedup.kill().unwrap();
+        add.kill().unwrap();
+        panic!("both wait for each other");
+    }
+    assert!(add.wait().unwrap().success());
+    all_maybe(&scene, "all.bloom", "1\n2\n3\n");
+    all_maybe(&scene, "seen.bloom", "2\n3\n");
+}

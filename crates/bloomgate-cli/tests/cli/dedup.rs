@@ -118,12 +118,34 @@ fn exact_is_exact_at_any_rate() {
     let other = rusqlite::Connection::open(scene.path("busy.db")).unwrap();
     other.execute_batch("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE").unwrap();
     scene.run_with("dedup --exact sqlite:busy.db", "a\n").refused(&["busy.db", "locked"]);
+    drop(other);
+    // One that is there and that another run has only read so far, too: that run holds it from its first line on.
+    scene.run_with("dedup -q --exact sqlite:busy.db", "a\n").code(0);
+    let mut first = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
+        .args(["dedup", "-q", "--exact"])
+        .arg(format!("sqlite:{}", scene.path("busy.db").display()))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = first.stdin.take().unwrap();
+    lines.write_all(b"b\n").unwrap();
+    let mut printed = [0; 2];
+    first.stdout.take().unwrap().read_exact(&mut printed).unwrap();
+    scene.run_with("dedup --exact sqlite:busy.db", "b\n").refused(&["busy.db", "locked by another run"]);
+    drop(lines);
+    assert!(first.wait().unwrap().success() && &printed == b"b\n");
     scene.run_with("dedup --exact seen.db", "a\n").refused(&["sqlite:FILE"]);
     scene
         .write("text.txt", "this is not a database at all, but it is long enough to be asked for its header".repeat(9));
     scene.run_with("dedup --exact sqlite:text.txt", "a\n").refused(&["text.txt", "not a database"]);
     scene.run("dedup --exact sqlite:text.txt text.txt").refused(&["text.txt", "is read"]);
     scene.run_with("dedup --exact sqlite:nowhere/seen.db", "a\n").refused(&["nowhere"]);
+    // Names that mean something to SQLite are names of files here: the lines are kept.
+    for name in [":memory:", "file:seen.db?mode=memory"] {
+        scene.run_with(&format!("dedup -q --exact sqlite:{name}"), "a\n").code(0);
+        assert_eq!(scene.run_with(&format!("dedup -q --exact sqlite:{name}"), "a\nb\n").code(0).out(), "b\n");
+    }
 }
 
 /// The lines that nobody read come again: neither the filter nor the store has them.

@@ -206,6 +206,14 @@ fn what_was_built_without_a_feature_says_so() {
     }
 }
 
+/// A file that strangers wrote must not command the terminal that shows why it is refused.
+#[test]
+fn no_control_character_of_a_refused_value_is_shown() {
+    let scene = Scene::new();
+    let ran = scene.run_with("build -o f.bloom --jsonl id", "{\"id\":[\"\u{9b}31mred\"]}\n").code(2);
+    assert!(ran.err().contains("31mred") && !ran.err().contains('\u{9b}'), "{:?}", ran.err());
+}
+
 #[cfg(feature = "parquet")]
 mod parquet {
     use std::fs::File;
@@ -290,6 +298,46 @@ mod parquet {
     #[track_caller]
     fn column_holds(scene: &Scene, options: &str, keys: Vec<Vec<u8>>) {
         holds(scene, options, &keys.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+
+    /// Rows that the file says it has and that are not there are keys that would be missing.
+    #[test]
+    fn a_group_with_fewer_rows_than_it_says_is_refused() {
+        let scene = Scene::new();
+        write(&scene, "t.parquet", Compression::UNCOMPRESSED);
+        let mut bytes = scene.read("t.parquet");
+        // 5,000 as the footer writes it, the last time: the rows of the second group. Now they are 5,001.
+        let at = bytes.windows(2).rposition(|two| two == [0x90, 0x4e]).unwrap();
+        bytes[at] = 0x92;
+        scene.write("t.parquet", bytes);
+        scene.run("build -o f.bloom --parquet id t.parquet").refused(&["5000 of the 5001", "damaged"]);
+        assert_eq!(scene.files(), ["t.parquet"]);
+    }
+
+    /// In the footer a change of the last bit turns a number negative.
+    #[test]
+    fn no_damage_of_the_footer_stops_the_program() {
+        let scene = Scene::new();
+        let schema = Arc::new(parse_message_type("message t { required int64 id; }").unwrap());
+        let file = File::create(scene.path("whole.parquet")).unwrap();
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        column.typed::<Int64Type>().write_batch(&[1, 2, 3], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        let whole = scene.read("whole.parquet");
+        let length = u32::from_le_bytes(whole[whole.len() - 8..whole.len() - 4].try_into().unwrap()) as usize;
+        let mut refused = 0;
+        for at in whole.len() - 8 - length..whole.len() - 8 {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            let ran = scene.write("t.parquet", bytes).run("build -q -o f.bloom --parquet id t.parquet");
+            assert!(!ran.err().contains("panicked"), "{at}: {}", ran.err());
+            refused += u32::from(ran.err().contains("t.parquet: "));
+        }
+        assert!(refused > 20, "{refused}");
     }
 
     #[test]
