@@ -1,6 +1,5 @@
 //! `bloomgate add`: more keys for a filter that is there.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use bloomgate::foreign::Form;
@@ -131,13 +130,11 @@ pub fn run(args: &Args) -> Outcome {
             .number("expected_rate", filter.expected_rate())
             .whole("file_bytes", saved.bytes)
             .text("address", &saved.address);
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if !args.quiet {
         for text in conveyor.skipped() {
-            screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
+            screen::note(text);
         }
         strange.tell();
         screen::tell(format_args!(

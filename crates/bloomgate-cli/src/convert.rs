@@ -6,7 +6,7 @@
 //! forms nothing matches: every system hashes in its own way.
 
 use std::fmt;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -286,9 +286,7 @@ fn report(args: &Args, from: Target, filter: &AnyFilter, saved: &Saved) -> Outco
             .number("estimated_rate", filter.estimated_rate()?)
             .whole("file_bytes", saved.bytes)
             .text("address", &saved.address);
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if !args.quiet {
         let now = match args.to {

@@ -108,9 +108,7 @@ fn report(args: &Args, delta: &Delta, length: u64) -> Outcome {
     let share = length as f64 / delta.result_len().max(1) as f64;
     if args.json {
         let object = crate::delta_info::json(&args.output, delta, length);
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if args.quiet {
         return Ok(DONE);

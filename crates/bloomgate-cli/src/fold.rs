@@ -1,6 +1,5 @@
 //! `bloomgate fold`: a filter made smaller after it was filled, exactly as if it had been built so.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bloomgate::bits::Store;
@@ -150,9 +149,7 @@ fn report(args: &Args, output: &Path, folded: &Folded) -> Outcome {
             Some(saved) => object.text("address", &saved.address),
             None => object.raw("address", "null"),
         };
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if args.quiet {
         return Ok(DONE);

@@ -2,7 +2,10 @@
 //!
 //! By hand because objects that are only written do not earn a dependency; the tests of the command read them back.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use crate::failure::Failure;
 
 /// A JSON object in the making.
 #[derive(Default)]
@@ -46,6 +49,14 @@ impl Object {
     /// True or false.
     pub fn flag(self, key: &str, value: bool) -> Self {
         self.raw(key, if value { "true" } else { "false" })
+    }
+
+    /// Prints the object, a line on standard output.
+    pub fn print(self) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", self.close())?;
+        out.flush()?;
+        Ok(())
     }
 
     /// The object, closed.

@@ -3,7 +3,6 @@
 //! The first filter is loaded and takes in the others one after the other, each verified whole before and asked in its
 //! file: memory is that of one filter. Nothing is written before all of it has worked.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bloomgate::bits::Store;
@@ -149,9 +148,7 @@ fn report(args: &Args, inputs: &[Standing], result: &Standing, saved: &Saved) ->
             .whole("file_bytes", saved.bytes)
             .text("address", &saved.address)
             .raw("inputs", &json::list(inputs.iter().map(|input| input.json().close())));
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if !args.quiet {
         inputs.iter().for_each(Standing::tell_keys);

@@ -1,7 +1,7 @@
 //! `bloomgate patch`: a filter file brought up to date by a delta, or left exactly as it was.
 
 use std::fmt::Display;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use bloomgate::Address;
@@ -121,9 +121,7 @@ fn report(args: &Args, output: &Path, delta: &Delta) -> Outcome {
             .text("from", delta.base().to_string())
             .text("address", delta.result().to_string())
             .whole("file_bytes", delta.result_len());
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if !args.quiet {
         screen::tell(format_args!(

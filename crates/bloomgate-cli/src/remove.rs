@@ -1,6 +1,5 @@
 //! `bloomgate remove`: keys that go again, where the kind can.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use bloomgate::foreign::Form;
@@ -14,7 +13,7 @@ use crate::json::Object;
 use crate::keys::{Reading, Source, Strange, bytes_of};
 use crate::number;
 use crate::progress::Progress;
-use crate::screen::{self, WARN, paint};
+use crate::screen::{self};
 
 /// Absent keys that are named before the rest is only counted.
 const MOST_NAMED: u64 = 10;
@@ -115,7 +114,7 @@ pub fn run(args: &Args) -> Outcome {
     drop(progress);
     if !args.quiet {
         for text in conveyor.skipped() {
-            screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
+            screen::note(text);
         }
         strange.tell();
     }
@@ -140,13 +139,11 @@ pub fn run(args: &Args) -> Outcome {
             .whole("keys", update.filter.len())
             .whole("file_bytes", saved.bytes)
             .text("address", &saved.address);
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if !args.quiet {
         for text in conveyor.skipped() {
-            screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
+            screen::note(text);
         }
         screen::tell(format_args!(
             "{}: {} read, {} removed, {} certainly not there; {} left",

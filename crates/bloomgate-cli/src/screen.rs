@@ -30,6 +30,11 @@ pub fn tell(message: impl Display) {
     _ = writeln!(anstream::stderr(), "{message}");
 }
 
+/// Something that the user should know, though nothing is wrong.
+pub fn note(message: impl Display) {
+    tell(format_args!("{} {message}", paint(WARN, "note:")));
+}
+
 /// An error that does not end the verb.
 pub fn complain(message: impl Display) {
     tell(format_args!("{} {message}", paint(ERROR, "error:")));

@@ -1,7 +1,5 @@
 //! What a build tells when it is done, and what the user should know before the filter is used.
 
-use std::io::Write;
-
 use bloomgate::{AnyFilter, Kind};
 
 use super::Args;
@@ -45,9 +43,7 @@ pub fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             .maybe_number("estimated_rate", by_the_bits)
             .text("contract", filter.contract().describe())
             .text("address", &saved.address);
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "{}", object.close())?;
-        out.flush()?;
+        object.print()?;
     }
     if !args.quiet {
         let rate = match by_the_bits {
@@ -70,7 +66,7 @@ pub fn report(args: &Args, built: &Built, saved: &file::Saved) -> Outcome {
             number::percent(filter.promised_rate()),
         ));
         for text in skipped {
-            screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
+            screen::note(text);
         }
         strange.tell();
         warn(args, filter);

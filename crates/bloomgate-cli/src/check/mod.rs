@@ -19,7 +19,7 @@ use crate::failure::{DONE, ERROR, Failure, NONE, Outcome};
 use crate::file;
 use crate::keys::{Block, Keys, Reading, Source, Strange, hibp};
 use crate::number;
-use crate::screen::{self, WARN, paint};
+use crate::screen::{self};
 
 /// Keys that are refused one by one before the rest is only counted: a wrong encoding refuses every line.
 const MOST_COMPLAINTS: u64 = 10;
@@ -177,17 +177,17 @@ pub fn run(args: &Args) -> Outcome {
         let name = if filters.len() > 1 { format!("{}: ", asked.path.display()) } else { String::new() };
         match asked.filter.guarantee() {
             Guarantee::Superset => {}
-            Guarantee::Window => note(format_args!(
+            Guarantee::Window => screen::note(format_args!(
                 "{name}a rotating filter: \"absent\" means that the key was not inserted within its window"
             )),
-            _ => note(format_args!(
+            _ => screen::note(format_args!(
                 "{name}a stable filter forgets: \"absent\" means not seen lately, and proves nothing"
             )),
         }
     }
     if args.password {
         for name in password::strangers(&panel)? {
-            note(format_args!(
+            screen::note(format_args!(
                 "{name}: not even the commonest passwords are in it (password, qwerty): if it was not built with \
                  --hibp, or not from SHA-1 hashes, \"absent\" means nothing here"
             ));
@@ -247,10 +247,6 @@ fn named(args: &Args) -> Result<(Vec<PathBuf>, Vec<OsString>), Failure> {
     Ok((filters, keys))
 }
 
-fn note(text: impl std::fmt::Display) {
-    screen::tell(format_args!("{} {text}", paint(WARN, "note:")));
-}
-
 impl Check<'_> {
     fn all(&mut self, arguments: &[OsString]) -> Result<(), Failure> {
         let args = self.args;
@@ -273,7 +269,7 @@ impl Check<'_> {
                     }
                 }
                 if let Some(skipped) = stream.skipped() {
-                    note(&skipped);
+                    screen::note(&skipped);
                 }
             }
         } else {

@@ -203,6 +203,9 @@ fn stream(args: &Args, sources: &[Source], seen: &mut Seen, tally: &mut Tally) -
                 store.write(false)?;
             }
         }
+        if let Some(skipped) = stream.skipped() {
+            screen::note(skipped);
+        }
     }
     Ok(())
 }

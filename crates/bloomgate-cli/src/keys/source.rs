@@ -30,12 +30,14 @@ impl Source {
         if let Some(file) = sqlite_file(path.as_os_str()) {
             return Self::Sqlite(file);
         }
-        match path.to_str() {
-            Some(text) if text.starts_with("postgres://") || text.starts_with("postgresql://") => {
-                Self::Postgres(text.into())
+        // However the scheme is spelled: taken for a file, the address would be shown with its password.
+        if let Some((scheme, rest)) = path.to_str().and_then(|text| text.split_once("://")) {
+            let scheme = scheme.to_ascii_lowercase();
+            if matches!(scheme.as_str(), "postgres" | "postgresql") {
+                return Self::Postgres(format!("{scheme}://{rest}"));
             }
-            _ => Self::File(path.to_path_buf()),
         }
+        Self::File(path.to_path_buf())
     }
 
     /// All of them; none is standard input.
@@ -190,6 +192,7 @@ mod tests {
         assert_eq!(of("./sqlite:a"), Source::File("./sqlite:a".into()));
         assert!(matches!(of("postgres://u@h/d"), Source::Postgres(_)));
         assert!(matches!(of("postgresql:///d"), Source::Postgres(_)));
+        assert_eq!(of("PostgreS://u:hidden@h/d").name(), "postgres://u@h/d");
         assert_eq!(of("postgres"), Source::File("postgres".into()));
         assert_eq!(of("sqlite:a").path(), Some(Path::new("a")));
     }

@@ -14,7 +14,7 @@ use crate::json::Object;
 use crate::keys::{Block, Reading, Source, bytes_of};
 use crate::number;
 use crate::progress::Progress;
-use crate::screen::{self, WARN, paint};
+use crate::screen::{self};
 
 /// The most hashes that are kept: 72 MB.
 const MOST_EXACT: usize = 4_000_000;
@@ -146,7 +146,7 @@ fn each_key(sources: &[Source], reading: &Reading, quiet: bool, mut on: impl FnM
     // When the bar is gone.
     drop(progress);
     if !quiet {
-        skipped.iter().for_each(|text| screen::tell(format_args!("{} {text}", paint(WARN, "note:"))));
+        skipped.iter().for_each(screen::note);
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::digest;
 use crate::failure::{DONE, ERROR, Failure, NONE, Outcome};
 use crate::file::{self, Opened};
 use crate::json::{Object, list};
-use crate::keys::{Block, Keys, Reading, Source};
+use crate::keys::{Block, Keys, Reading, Source, bytes_of};
 use crate::number;
 use crate::progress::Progress;
 use crate::screen::{self, STRONG, WARN, paint};
@@ -220,6 +220,9 @@ fn ask_given(
             digests_of(filter.contract(), &block.keys(), found, &mut digests, &mut places);
             absent.ask(filter, &digests)?;
         }
+        if let Some(skipped) = stream.skipped() {
+            screen::note(skipped);
+        }
     }
     if !sources.is_empty() && absent.all.is_empty() {
         return Err(Failure::Message("the files of --absent have no keys: the rate cannot be measured".into()));
@@ -267,14 +270,7 @@ fn ask_source(
     absent: &mut Absent,
     found: &mut Found,
 ) -> Result<(), Failure> {
-    let mut bytes = Some(0u64);
-    for source in sources {
-        bytes = match (bytes, source.rereadable()?) {
-            (Some(sum), Some(bytes)) => Some(sum.saturating_add(bytes)),
-            _ => None,
-        };
-    }
-    let progress = Progress::new("asking", bytes, args.quiet);
+    let progress = Progress::new("asking", bytes_of(sources)?, args.quiet);
     let mut generate = args.absent.is_empty();
     let (mut digests, mut places, mut answers) = (Vec::new(), Vec::new(), Vec::new());
     let mut block = Block::default();
@@ -303,6 +299,9 @@ fn ask_source(
                 }
             }
             progress.advance(block.consumed());
+        }
+        if let Some(skipped) = stream.skipped() {
+            screen::note(skipped);
         }
     }
     if generate {
