@@ -5,6 +5,7 @@ mod add;
 mod asking;
 mod bench;
 mod build;
+mod change;
 mod chart;
 mod check;
 mod confirm;

@@ -1,19 +1,12 @@
 //! `bloomgate remove`: keys that go again, where the kind can.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
 
-use bloomgate::foreign::Form;
-
-use crate::add::check_output;
-use crate::conveyor::Conveyor;
-use crate::digest;
+use crate::change::Change;
 use crate::failure::{DONE, Failure, NONE, Outcome};
-use crate::file::{self, Update};
 use crate::json::Object;
-use crate::keys::{Reading, Source, Strange, bytes_of};
 use crate::number;
-use crate::progress::Progress;
-use crate::screen::{self};
+use crate::screen;
 
 /// Absent keys that are named before the rest is only counted.
 const MOST_NAMED: u64 = 10;
@@ -33,46 +26,24 @@ The filter is written anew beside the old one, then renamed: whatever goes wrong
 
 Exit codes: 0 all were removed, 1 some were certainly not there, 2 error (then nothing has changed).")]
 pub struct Args {
-    /// The filter
-    #[arg(value_name = "FILTER")]
-    filter: PathBuf,
-    /// Files of keys, one a line; - or none is standard input
-    #[arg(value_name = "FILE")]
-    files: Vec<PathBuf>,
-    /// Write the result here, and leave the filter as it is
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[command(flatten)]
+    change: Change,
     /// Change nothing if one of the keys is certainly absent
     #[arg(long)]
     strict: bool,
     /// Remove a key as often as it comes
     #[arg(long)]
     every: bool,
-    /// Read the filter as the form of another system: rediscuckoo
-    #[arg(long = "as", value_name = "FORM", value_parser = file::form)]
-    form: Option<Form>,
-    /// The secret of a keyed filter
-    #[arg(long, value_name = "FILE")]
-    secret_file: Option<PathBuf>,
-    #[command(flatten)]
-    reading: Reading,
-    /// Print the summary as a JSON object on standard output
-    #[arg(long)]
-    json: bool,
-    /// No progress bar and no summary
-    #[arg(short, long)]
-    quiet: bool,
 }
 
 /// Runs the verb.
 pub fn run(args: &Args) -> Outcome {
-    let sources = Source::all(&args.files);
-    check_output(args.output.as_ref(), &sources, args.secret_file.as_ref())?;
-    let mut update = Update::begin(&args.filter, args.output.as_deref(), args.form, args.secret_file.as_deref())?;
+    let change = &args.change;
+    let mut update = change.begin()?;
     let filter = &mut update.filter;
     if !filter.kind().takes_removals() {
         return Err(Failure::at(
-            &args.filter,
+            &change.filter,
             format!(
                 "a {} filter cannot remove keys: build it again of the keys that stay, or with --kind cuckoo, quotient or \
                  counting",
@@ -80,18 +51,10 @@ pub fn run(args: &Args) -> Outcome {
             ),
         ));
     }
-    digest::refuse_given(filter.contract())?;
-    let progress = Progress::new("removing", bytes_of(&sources)?, args.quiet);
-    let mut conveyor = Conveyor::start(&sources, &args.reading, filter.contract());
-    let mut gone = std::collections::HashSet::new();
-    let (mut read, mut removed, mut absent) = (0u64, 0u64, 0u64);
-    let mut strange = Strange::default();
-    while let Some(batch) = conveyor.next()? {
-        if batch.begins {
-            strange.look(&args.reading.cut, &batch.block.keys());
-        }
-        read += batch.digests.len() as u64;
-        progress.advance(batch.block.consumed());
+    let mut gone = HashSet::new();
+    let (mut removed, mut absent) = (0, 0);
+    let contract = filter.contract().clone();
+    let read = change.each(&contract, "removing", |batch| {
         let keys = batch.block.keys();
         for (at, &digest) in batch.digests.iter().enumerate() {
             if !args.every && !gone.insert(digest) {
@@ -102,25 +65,16 @@ pub fn run(args: &Args) -> Outcome {
                 continue;
             }
             absent += 1;
-            if absent <= MOST_NAMED && !args.quiet {
+            if absent <= MOST_NAMED && !change.quiet {
                 let key = String::from_utf8_lossy(keys.keys[at]);
                 screen::complain(format_args!("{}: {key:?} is not in the filter", keys.place(at)));
             }
         }
-        drop(keys);
-        // Without it the readers wait for ever for a batch to fill.
-        conveyor.recycle(batch);
-    }
-    drop(progress);
-    if !args.quiet {
-        for text in conveyor.skipped() {
-            screen::note(text);
-        }
-        strange.tell();
-    }
+        Ok(())
+    })?;
     if args.strict && absent > 0 {
         return Err(Failure::at(
-            &args.filter,
+            &change.filter,
             format!(
                 "{} certainly not there, and --strict was given: nothing was removed",
                 if absent == 1 { "1 key is".into() } else { format!("{} keys are", number::grouped(absent)) }
@@ -128,8 +82,8 @@ pub fn run(args: &Args) -> Outcome {
         ));
     }
     let saved = update.save(false)?;
-    let written = args.output.as_ref().unwrap_or(&args.filter);
-    if args.json {
+    let written = change.written();
+    if change.json {
         let object = Object::default()
             .text("path", written.to_string_lossy())
             .text("kind", update.filter.kind().name())
@@ -141,10 +95,7 @@ pub fn run(args: &Args) -> Outcome {
             .text("address", &saved.address);
         object.print()?;
     }
-    if !args.quiet {
-        for text in conveyor.skipped() {
-            screen::note(text);
-        }
+    if !change.quiet {
         screen::tell(format_args!(
             "{}: {} read, {} removed, {} certainly not there; {} left",
             written.display(),
