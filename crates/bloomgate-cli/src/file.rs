@@ -2,12 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use bloomgate::bits::{Mapped, Store};
 use bloomgate::foreign::Form;
-use bloomgate::format::{Compression, OpenOptions, SaveOptions, gaps};
-use bloomgate::{AnyFilter, ErrorKind, Secret};
+use bloomgate::format::{Address, Compression, OpenOptions, SaveOptions, gaps};
+use bloomgate::{AnyFilter, Error, ErrorKind, Secret};
 
 use crate::failure::Failure;
 use crate::keys::Source;
@@ -132,10 +133,56 @@ pub fn save_locked<S: Store>(filter: &AnyFilter<S>, path: &Path, compress: bool)
     let address = if filter.kind().is_foreign() {
         filter.save_foreign(path)?
     } else {
-        let compression = if compress { Compression::WhereItPays } else { Compression::Never };
-        filter.save_with(path, &SaveOptions::new().compress(compression))?
+        filter.save_with(path, &save_options(compress))?
     };
     Ok(Saved { bytes: length(path)?, address: address.to_string() })
+}
+
+/// Writes a filter to standard output, for a pipe.
+pub fn print(filter: &AnyFilter, compress: bool) -> Result<Saved, Failure> {
+    let mut out = Counted { out: std::io::stdout().lock(), bytes: 0, gone: false };
+    let written = if filter.kind().is_foreign() {
+        filter.to_foreign().and_then(|bytes| {
+            let address = Address::of(&bytes);
+            out.write_all(&bytes).map(|()| address).map_err(|error| Error::io("writing to standard output", error))
+        })
+    } else {
+        filter.write_to_with(&mut out, &save_options(compress))
+    };
+    match written {
+        Ok(address) => {
+            out.flush()?;
+            Ok(Saved { bytes: out.bytes, address: address.to_string() })
+        }
+        Err(_) if out.gone => Err(Failure::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Counts the bytes that pass, and remembers whether the reader went away.
+struct Counted<W> {
+    out: W,
+    bytes: u64,
+    gone: bool,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let written = self.out.write(bytes);
+        match &written {
+            Ok(written) => self.bytes += *written as u64,
+            Err(error) => self.gone |= error.kind() == std::io::ErrorKind::BrokenPipe,
+        }
+        written
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
+fn save_options(compress: bool) -> SaveOptions {
+    SaveOptions::new().compress(if compress { Compression::WhereItPays } else { Compression::Never })
 }
 
 /// A filter that is loaded, changed and saved again, by one process at a time: two that did so at once would lose what
@@ -262,7 +309,7 @@ pub fn check_target(path: &Path, sources: &[Source]) -> Result<(), Failure> {
         return Err(Failure::at(path, "is no plain file and would be replaced: name the file to write"));
     }
     if path.as_os_str() == "-" {
-        return Err(Failure::Message("a filter is written to a file, not to standard output: name one with -o".into()));
+        return Err(Failure::Message("this verb writes to a file, not to standard output: name one with -o".into()));
     }
     if is_of_the_system(path) {
         return Err(Failure::at(path, "is a device or a stream and would be replaced: name the file to write"));

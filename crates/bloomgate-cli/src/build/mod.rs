@@ -4,6 +4,7 @@ mod empty;
 mod fill;
 mod report;
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use bloomgate::foreign::Form;
@@ -46,7 +47,7 @@ The same keys in the same order, read in the same way with the same options, giv
 
 Exit codes: 0 done, 2 error."].concat())]
 pub struct Args {
-    /// The file to write
+    /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILTER")]
     output: PathBuf,
     /// Files of keys, one a line; - or none is standard input; with --query, sqlite:FILE or postgres://...
@@ -189,12 +190,27 @@ pub fn run(args: &Args) -> Outcome {
     let sources = Source::all(&args.files);
     // What is read is not replaced: the keys, nor the secret that opens the filter.
     let secret_file = args.secret_file.iter().cloned().map(Source::File);
-    file::check_target(&args.output, &sources.iter().cloned().chain(secret_file).collect::<Vec<_>>())?;
+    let to_pipe = args.output.as_os_str() == "-";
+    if !to_pipe {
+        file::check_target(&args.output, &sources.iter().cloned().chain(secret_file).collect::<Vec<_>>())?;
+    } else if args.json {
+        return Err(Failure::Message(
+            "-o - writes the filter to standard output, and --json the summary: name a file".into(),
+        ));
+    } else if std::io::stdout().is_terminal() {
+        return Err(Failure::Message(
+            "-o - writes the filter to standard output, which is a terminal: name a file".into(),
+        ));
+    }
     if sources.iter().filter(|&source| *source == Source::Stdin).count() > 1 {
         return Err(Failure::Message("standard input (-) is named more than once: it can be read once".into()));
     }
     let built = fill::fill(args, &contract, &sources)?;
-    let saved = file::save(&built.filter, &args.output, args.compress)?;
+    let saved = if to_pipe {
+        file::print(&built.filter, args.compress)?
+    } else {
+        file::save(&built.filter, &args.output, args.compress)?
+    };
     report::report(args, &built, &saved)
 }
 

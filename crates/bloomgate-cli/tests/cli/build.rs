@@ -150,7 +150,6 @@ fn a_build_that_fails_leaves_the_old_file_and_nothing_else() {
     scene.run("build -o folder good.txt").refused(&["folder", "directory"]);
     scene.run("build -o good.txt bad.txt ./good.txt").refused(&["good.txt", "replaced"]);
     scene.run("build -o /dev/null good.txt").refused(&["/dev/null", "replaced"]);
-    scene.run("build -o - good.txt").refused(&["standard output"]);
     scene.run("build -o nowhere/f.bloom good.txt").refused(&["nowhere", "no such directory"]);
     scene.run_with("build -o f.bloom --keys text", &b"fine\nnot \xff text\n"[..]).refused(&[
         "standard input:2:",
@@ -429,4 +428,18 @@ fn a_log_gets_a_line_now_and_then() {
     assert!(line.contains("% of 2.1") && line.contains("/s, ") && line.ends_with(" left"), "{said}");
     let quiet = scene.command("build -q -o a.bloom keys.txt").env("BLOOMGATE_PROGRESS_SECONDS", "0").output().unwrap();
     assert!(quiet.stderr.is_empty());
+}
+
+#[test]
+fn a_filter_goes_through_a_pipe_as_it_goes_into_a_file() {
+    let scene = Scene::new();
+    let keys = lines("k", 5000);
+    for options in ["", "--kind fuse", "--as guava:utf8", "--compress --items 1M"] {
+        scene.run_with(&format!("build -q -o a.bloom {options}"), keys.as_str()).code(0);
+        let piped = scene.command(&format!("build -o - {options}")).write_stdin(keys.as_str()).output().unwrap();
+        assert!(piped.stdout == scene.read("a.bloom"), "{options}");
+        assert!(String::from_utf8_lossy(&piped.stderr).contains("5,000 keys read"), "{options}");
+    }
+    scene.run_with("build -o - --json", "a\n").refused(&["--json", "name a file"]);
+    assert_eq!(scene.files(), ["a.bloom"]);
 }
