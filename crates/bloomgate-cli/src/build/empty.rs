@@ -9,6 +9,7 @@ use crate::failure::Failure;
 
 /// An empty filter of the kind that was asked for; those that can be folded are rounded for so many halvings.
 pub fn empty(args: &Args, items: u64, fold_levels: u32, contract: Contract) -> Result<AnyFilter, Failure> {
+    let fold_levels = fold_levels.max(args.fold_levels);
     let usual = match args.kind() {
         Kind::Scalable | Kind::GrowingCuckoo | Kind::RedisBloom | Kind::RedisCuckoo => WhenFull::Grow,
         Kind::Cuckoo => WhenFull::Refuse,

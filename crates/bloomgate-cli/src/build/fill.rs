@@ -53,7 +53,8 @@ fn has_slots(kind: Kind) -> bool {
     matches!(kind, Kind::Cuckoo | Kind::GrowingCuckoo | Kind::Quotient | Kind::RedisCuckoo)
 }
 
-fn can_fold(kind: Kind) -> bool {
+/// Kinds that can be made smaller when they are full.
+pub fn can_fold(kind: Kind) -> bool {
     matches!(kind, Kind::Blocked | Kind::Classic | Kind::Partitioned)
 }
 

@@ -68,6 +68,9 @@ pub struct Args {
     /// Room for keys that are added later, as a factor on the number of keys
     #[arg(long, value_name = "FACTOR", value_parser = number::factor, default_value = "1", allow_negative_numbers = true)]
     headroom: f64,
+    /// Round the size up so that `bloomgate fold` can halve it so many times (0 to 20)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=20), default_value_t = 0, hide_default_value = true)]
+    fold_levels: u32,
     /// blocked (fastest), classic, partitioned; cuckoo, quotient or counting (keys can be removed);
     /// scalable or growing-cuckoo (grow); fuse or ribbon (smallest, built once, never changed)
     #[arg(long, value_parser = kind, default_value = "blocked", conflicts_with = "form")]
@@ -183,6 +186,12 @@ pub fn run(args: &Args) -> Outcome {
         return Err(Failure::Message(format!(
             "a {} filter is built once of the keys that there are: leave --items, --headroom and --when-full out, or \
              choose a kind that takes keys later",
+            args.kind()
+        )));
+    }
+    if args.fold_levels > 0 && !fill::can_fold(args.kind()) {
+        return Err(Failure::Message(format!(
+            "a {} filter cannot be folded: leave --fold-levels out, or use --kind blocked, classic or partitioned",
             args.kind()
         )));
     }

@@ -125,3 +125,20 @@ fn keyed_and_compressed_filters_fold_too() {
     let found = scene.run_with("check -c f.bloom --secret-file s.key", lines("k", 1_000));
     assert_eq!(found.out(), "1000\n");
 }
+
+/// Built with room for halvings, a filter can be folded so often whatever its size.
+#[test]
+fn a_filter_built_for_halvings_is_halved() {
+    let scene = Scene::new();
+    let keys = lines("k", 1000);
+    for kind in ["blocked", "classic", "partitioned"] {
+        let build = format!("build -q -o a.bloom --kind {kind} --items 99991 --rate 0.003 --fold-levels 5");
+        scene.run_with(&build, keys.as_str()).code(0);
+        scene.run("fold --times 5 -o b.bloom a.bloom").code(0);
+        // A thirty-second of the bits, and the same few kilobytes around them.
+        assert!(scene.read("b.bloom").len() * 12 < scene.read("a.bloom").len(), "{kind}");
+        assert_eq!(scene.run_with("check --count -v b.bloom", keys.as_str()).out().trim(), "0", "{kind}");
+    }
+    scene.run_with("build -o c.bloom --kind cuckoo --fold-levels 2", "a\n").refused(&["cuckoo", "--fold-levels"]);
+    scene.run_with("build -o c.bloom --fold-levels 21", "a\n").refused(&["0..=20"]);
+}
