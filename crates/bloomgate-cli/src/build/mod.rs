@@ -63,7 +63,7 @@ pub struct Args {
     /// How keys are counted without --items: fold (one pass, folded down at the end), twice (a pass over the files to
     /// count, another to build) or digests (16 bytes a key in memory, different keys counted exactly)
     /// [default: fold, or digests for kinds that cannot be folded]
-    #[arg(long, value_name = "HOW", conflicts_with = "items")]
+    #[arg(long, value_name = "HOW", hide_possible_values = true, conflicts_with = "items")]
     count: Option<Counting>,
     /// Room for keys that are added later, as a factor on the number of keys
     #[arg(long, value_name = "FACTOR", value_parser = number::factor, default_value = "1", allow_negative_numbers = true)]
