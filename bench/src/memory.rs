@@ -47,12 +47,7 @@ impl Pages {
         self.map[self.start..end].fill(0);
     }
 
-    /// The first byte, 64-byte-aligned.
-    pub fn start(&self) -> *const u8 {
-        self.map[self.start..].as_ptr()
-    }
-
-    /// The first byte, for writing.
+    /// The first byte, 64-byte-aligned, for writing.
     pub fn start_mut(&mut self) -> *mut u8 {
         self.map[self.start..].as_mut_ptr()
     }
@@ -72,7 +67,7 @@ mod tests {
     #[test]
     fn pages_are_aligned_and_clean() {
         let mut pages = Pages::of_lines(100_000).expect("6.4 MB of memory");
-        assert_eq!(pages.start().align_offset(64), 0);
+        assert_eq!(pages.start_mut().align_offset(64), 0);
         assert_eq!(pages.bytes(), 6_400_000);
         assert!(pages.map[pages.start..pages.start + 6_400_000].iter().all(|&byte| byte == 0));
         let start = pages.start;

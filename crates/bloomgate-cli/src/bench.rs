@@ -1,6 +1,6 @@
 //! `bloomgate bench`: the kinds side by side on this machine, beside a hash set, above the floor that memory sets.
 
-mod contest;
+pub mod contest;
 mod hash_set;
 
 use std::io::Write;

@@ -389,22 +389,26 @@ fn most_items(kind: Kind, rate: f64, memory: u64) -> Result<u64> {
 /// The lowest rate that fits the memory for so many keys.
 fn best_rate(kind: Kind, items: u64, memory: u64) -> Result<f64> {
     let fits = |rate| Shape::of(kind, items, rate).is_some_and(|shape| shape.bytes() <= memory);
-    let (mut low, mut high) = (1e-15f64.ln(), 0.99f64.ln());
-    if !fits(0.99) {
-        return Err(refuse(format!(
+    lowest(1e-15, 0.99, fits).ok_or_else(|| {
+        refuse(format!(
             "{memory} bytes are too few for {items} keys at any rate: give at least {} bytes (a rate of 0.1)",
             Shape::of(kind, items, 0.1).map_or(0, |shape| shape.bytes())
-        )));
+        ))
+    })
+}
+
+/// The lowest number from `low` to `high` that fits, by halving its logarithm, if larger ones always do; nothing if not
+/// even `high` does.
+fn lowest(low: f64, high: f64, fits: impl Fn(f64) -> bool) -> Option<f64> {
+    if !fits(high) {
+        return None;
     }
+    let (mut low, mut high) = (low.ln(), high.ln());
     for _ in 0..40 {
         let middle = (low + high) / 2.0;
-        if fits(middle.exp()) {
-            high = middle;
-        } else {
-            low = middle;
-        }
+        *(if fits(middle.exp()) { &mut high } else { &mut low }) = middle;
     }
-    Ok(high.exp())
+    Some(high.exp())
 }
 
 /// What a filter of this rate saves: each absent key that gets a "no" saves a lookup, each lookup pays for the filter.

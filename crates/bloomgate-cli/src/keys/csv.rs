@@ -393,19 +393,8 @@ pub fn delimiter(text: &str) -> Result<u8, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slow::Slow;
     use super::*;
-
-    /// Hands out a few bytes at a time, as pipes do.
-    struct Slow<'a>(&'a [u8], usize);
-
-    impl Read for Slow<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let len = self.1.min(self.0.len()).min(buffer.len());
-            buffer[..len].copy_from_slice(&self.0[..len]);
-            self.0 = &self.0[len..];
-            Ok(len)
-        }
-    }
 
     fn shape(columns: &str) -> Shape {
         Shape {

@@ -101,19 +101,8 @@ impl<R: Read + Send> KeyStream for Lines<R> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::slow::Slow;
     use super::*;
-
-    /// A reader that hands out a few bytes at a time, as pipes do.
-    struct Slow<'a>(&'a [u8], usize);
-
-    impl Read for Slow<'_> {
-        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-            let len = self.1.min(self.0.len()).min(buffer.len());
-            buffer[..len].copy_from_slice(&self.0[..len]);
-            self.0 = &self.0[len..];
-            Ok(len)
-        }
-    }
 
     fn read(bytes: &[u8], step: usize, cut: Cut) -> Vec<(u64, Vec<u8>)> {
         let mut lines = Lines::new(Slow(bytes, step), "test", cut);

@@ -16,6 +16,8 @@ mod parquet;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod reading;
+#[cfg(test)]
+mod slow;
 mod source;
 #[cfg(feature = "sqlite")]
 mod sqlite;

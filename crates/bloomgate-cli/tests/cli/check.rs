@@ -161,17 +161,8 @@ fn a_reader_that_leaves_is_no_error() {
     scene.run("build -q -o empty.bloom").code(0);
     // What was found until then is the answer: all maybes, or all absent.
     for (filter, option, code) in [("f.bloom", "--label", 0), ("empty.bloom", "-v", 1)] {
-        let mut child = Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
-            .args(["check", filter, option, "-f", "keys.txt"])
-            .current_dir(scene.path("."))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut first = [0; 16];
-        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(code), ""));
+        let ran = scene.run_and_leave(&format!("check {filter} {option} -f keys.txt")).code(code);
+        assert_eq!(ran.err(), "");
     }
     for arguments in [&["plan", "--items", "1M"][..], &["info", "f.bloom"], &["--help"]] {
         let (reader, writer) = std::io::pipe().unwrap();

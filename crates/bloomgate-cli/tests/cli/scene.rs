@@ -1,7 +1,8 @@
 //! A folder, files of keys, and the command run in it.
 
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 use assert_cmd::Command;
 
@@ -63,6 +64,20 @@ impl Scene {
         let mut command = self.command(before);
         let output = command.arg(spaced).args(after.split_whitespace()).write_stdin("").output().unwrap();
         Ran(format!("{before} {spaced:?} {after}"), output)
+    }
+
+    /// Runs the command, reads the first bytes that it prints, and goes away.
+    pub fn run_and_leave(&self, arguments: &str) -> Ran {
+        let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"))
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut first = [0; 16];
+        child.stdout.take().unwrap().read_exact(&mut first).unwrap();
+        Ran(arguments.into(), child.wait_with_output().unwrap())
     }
 
     /// Files in the folder, sorted: nothing may be left behind.

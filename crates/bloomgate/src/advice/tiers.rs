@@ -4,7 +4,7 @@
 //! are told are those of the filters as they are built, which may differ a little from the formula that the proportion
 //! comes from.
 
-use super::{Shape, check_items, check_rate, refuse};
+use super::{Shape, check_items, check_rate, lowest, refuse};
 use crate::error::Result;
 use crate::kind::Kind;
 use crate::math::tiers;
@@ -65,20 +65,8 @@ pub fn tiers_in_memory(kind: Kind, sizes: &[u64], memory: u64) -> Result<Tiers> 
     check(kind, sizes)?;
     // The lowest factor whose filters fit, or nothing.
     let fit = |low: f64, high: f64, rates: &dyn Fn(f64) -> Vec<f64>| {
-        let fits = |factor: f64| allocate(kind, sizes, &rates(factor)).bytes <= memory;
-        let (mut low, mut high) = (low.ln(), high.ln());
-        if !fits(high.exp()) {
-            return None;
-        }
-        for _ in 0..40 {
-            let middle = (low + high) / 2.0;
-            if fits(middle.exp()) {
-                high = middle;
-            } else {
-                low = middle;
-            }
-        }
-        Some(allocate(kind, sizes, &rates(high.exp())))
+        let found = lowest(low, high, |factor| allocate(kind, sizes, &rates(factor)).bytes <= memory)?;
+        Some(allocate(kind, sizes, &rates(found)))
     };
     let none = allocate(kind, sizes, &vec![1.0; sizes.len()]);
     let mut ascending: Vec<usize> = (0..sizes.len()).collect();
