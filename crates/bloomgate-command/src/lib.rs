@@ -1,0 +1,3 @@
+//! The commands of the Bloomgate server as data.
+
+#![forbid(unsafe_code)]

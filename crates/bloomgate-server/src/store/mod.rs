@@ -1,0 +1,1 @@
+//! What survives: the log, the snapshots, and the folder they live in.
