@@ -1,0 +1,433 @@
+//! Asking for keys, adding them and taking them out: what every command on items comes down to.
+//!
+//! Bits that are only ever set: the record goes to the log first, then the bits are set, so that whoever sees the bits
+//! can wait for the record ([`Core::add`]). Kinds whose order matters are written by one thread at a time, which changes
+//! the filter and logs what it changed before it lets go.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+
+use bloomgate::cuckoo::MAX_COPIES;
+use bloomgate::{AnyFilter, Digest, Insertion, Shared};
+use bloomgate_command::Refusal;
+
+use super::entry::{Body, Entry, Writer};
+use super::recipe::refused;
+use super::record::{put_add, put_remove};
+use super::{Engine, Permit, check_available};
+
+/// What became of an item that was to be added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Added {
+    /// It was certainly new, or another copy was taken.
+    New,
+    /// It may have been there before.
+    #[default]
+    Known,
+    /// The filter is full.
+    Full,
+    /// The filter would have to grow and there is no memory for it.
+    NoMemory,
+    /// The filter has as many copies of it as it can tell apart.
+    TooManyCopies,
+}
+
+/// How copies are treated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// A set: what is there stays as it is.
+    One,
+    /// Each add is one more (CF.ADD).
+    Many,
+}
+
+/// Why an operation was not done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotDone {
+    /// A refusal for the client.
+    Refused(Refusal),
+    /// Somebody else writes to this filter for longer than a reactor may wait: do it elsewhere.
+    Busy,
+}
+
+impl From<Refusal> for NotDone {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// Slots of the table that finds items which come twice in one batch.
+const STAMPS: usize = 4_096;
+
+/// Buffers of one thread.
+#[derive(Debug)]
+pub struct Scratch {
+    digests: Vec<Digest>,
+    found: Vec<bool>,
+    unknown: Vec<Digest>,
+    /// Where each unknown one stands in the batch.
+    places: Vec<u32>,
+    outcomes: Vec<Insertion>,
+    record: Vec<u8>,
+    /// For a few bits of a digest, the last unknown one with them.
+    stamps: Box<[u32; STAMPS]>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            digests: Vec::new(),
+            found: Vec::new(),
+            unknown: Vec::new(),
+            places: Vec::new(),
+            outcomes: Vec::new(),
+            record: Vec::new(),
+            stamps: Box::new([0; STAMPS]),
+        }
+    }
+}
+
+/// Whether each item may be in the filter.
+pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<(), Refusal> {
+    answers.clear();
+    answers.resize(items.len(), false);
+    let asked = match &entry.body {
+        Body::Shared(filter) => filter.contains_batch(items, answers),
+        Body::Guarded(filter) => {
+            filter.read().unwrap_or_else(PoisonError::into_inner).contains_batch(items, answers)
+        }
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+    };
+    asked.map_err(|error| refused(&error))?;
+    let positives = answers.iter().filter(|&&answer| answer).count() as u64;
+    entry.audit.lookups.fetch_add(items.len() as u64, Ordering::Relaxed);
+    entry.audit.positives.fetch_add(positives, Ordering::Relaxed);
+    Ok(())
+}
+
+/// How many copies of each item there are.
+pub fn count(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<(), Refusal> {
+    check_available(entry)?;
+    counts.clear();
+    let contract = entry.contract().ok_or_else(|| Refusal::new("ERR the filter cannot answer"))?;
+    for item in items {
+        let digest = contract.digest(*item).map_err(|error| refused(&error))?;
+        let copies = entry.with(|filter| filter.count_of(digest)).flatten();
+        counts.push(copies.ok_or_else(|| {
+            Refusal::new(format!("ERR a {} filter keeps no copies to count; ask whether it has the item", entry.kind()))
+        })?);
+    }
+    Ok(())
+}
+
+impl Scratch {
+    /// Hashes the items under the filter's contract.
+    fn hash(&mut self, entry: &Entry, items: &[&[u8]]) -> Result<(), Refusal> {
+        self.digests.clear();
+        let hashed = match &entry.body {
+            Body::Shared(filter) => filter.contract().digest_batch(items, &mut self.digests),
+            Body::Guarded(filter) => {
+                let filter = filter.read().unwrap_or_else(PoisonError::into_inner);
+                filter.contract().digest_batch(items, &mut self.digests)
+            }
+            Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+        };
+        hashed.map_err(|error| refused(&error))
+    }
+
+    /// Adds items; what became of each. The sequence that the reply depends on comes back.
+    pub fn add(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        items: &[&[u8]],
+        copies: Copies,
+        added: &mut Vec<Added>,
+    ) -> Result<u64, NotDone> {
+        added.clear();
+        added.resize(items.len(), Added::Known);
+        self.hash(entry, items)?;
+        let sequence = match &entry.body {
+            Body::Shared(filter) if !entry.is_ordered() => self.add_unordered(permit, entry, filter, added)?,
+            _ => {
+                let mut writer = match permit.is_alone() {
+                    true => entry.write(),
+                    false => entry.try_write().ok_or(NotDone::Busy)?,
+                };
+                self.add_ordered(permit, entry, &mut writer, copies, added)?
+            }
+        };
+        let count = |wanted: Added| added.iter().filter(|&&one| one == wanted).count() as u64;
+        let fresh = count(Added::New);
+        entry.audit.adds.fetch_add(items.len() as u64, Ordering::Relaxed);
+        if fresh > 0 {
+            entry.audit.fresh.fetch_add(fresh, Ordering::Relaxed);
+        }
+        let refused = items.len() as u64 - fresh - count(Added::Known);
+        if refused > 0 {
+            entry.audit.refused.fetch_add(refused, Ordering::Relaxed);
+        }
+        Ok(sequence)
+    }
+
+    /// Bits that are only ever set: ask, log what is new, set.
+    fn add_unordered(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        filter: &AnyFilter<Shared>,
+        added: &mut [Added],
+    ) -> Result<u64, Refusal> {
+        self.found.clear();
+        self.found.resize(self.digests.len(), false);
+        filter.contains_digests(&self.digests, &mut self.found).map_err(|error| refused(&error))?;
+        self.collect_unknown();
+        if self.unknown.is_empty() {
+            // The bits may be those of a write that is not durable yet: whoever is told "it was there" waits for it.
+            return Ok(permit.engine().journal.appended());
+        }
+        let room = make_room(permit.engine(), entry, filter, self.unknown.len());
+        let (allowed, beyond) = match room {
+            Room::Enough => (self.unknown.len(), Added::Full),
+            Room::Only(room) => (room, Added::Full),
+            Room::NoMemory(room) => (room, Added::NoMemory),
+        };
+        for &place in &self.places[allowed.min(self.places.len())..] {
+            added[place as usize] = beyond;
+        }
+        let unknown = &self.unknown[..allowed.min(self.unknown.len())];
+        if unknown.is_empty() {
+            return Ok(permit.engine().journal.appended());
+        }
+        self.record.clear();
+        put_add(&mut self.record, entry.id, unknown);
+        let sequence = permit.log(&self.record)?;
+        entry.touch(sequence);
+        self.outcomes.clear();
+        self.outcomes.resize(unknown.len(), Insertion::Known);
+        filter.insert_each(unknown, &mut self.outcomes).map_err(|error| refused(&error))?;
+        for (outcome, &place) in self.outcomes.iter().zip(&self.places) {
+            added[place as usize] = match outcome {
+                Insertion::New => Added::New,
+                Insertion::Known => Added::Known,
+                Insertion::Full => Added::Full,
+            };
+        }
+        Ok(sequence)
+    }
+
+    /// The digests that were not found, each once.
+    fn collect_unknown(&mut self) {
+        self.unknown.clear();
+        self.places.clear();
+        for (place, (&digest, _)) in self.digests.iter().zip(&self.found).enumerate().filter(|(_, (_, found))| !**found) {
+            // An item that comes twice in a batch is new once, and is counted once when the log is read again.
+            let stamp = &mut self.stamps[(digest.lo >> 20) as usize % STAMPS];
+            if self.unknown.get(*stamp as usize) == Some(&digest) {
+                continue;
+            }
+            *stamp = self.unknown.len() as u32;
+            self.unknown.push(digest);
+            self.places.push(place as u32);
+        }
+    }
+
+    /// Kinds whose order matters: change, then log what was changed, before anybody else changes it.
+    fn add_ordered(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        writer: &mut Writer,
+        copies: Copies,
+        added: &mut [Added],
+    ) -> Result<u64, Refusal> {
+        permit.engine().journal.check_writable()?;
+        self.unknown.clear();
+        for (&digest, added) in self.digests.iter().zip(added.iter_mut()) {
+            *added = insert_one(permit.engine(), entry, digest, copies)?;
+            if *added == Added::New || (*added == Added::Known && notes_repeats(entry)) {
+                self.unknown.push(digest);
+            }
+        }
+        if self.unknown.is_empty() {
+            return Ok(permit.engine().journal.appended());
+        }
+        self.record.clear();
+        put_add(&mut self.record, entry.id, &self.unknown);
+        match permit.log(&self.record) {
+            Ok(sequence) => {
+                entry.touch(sequence);
+                writer.applied = sequence;
+                Ok(sequence)
+            }
+            Err(refusal) => {
+                // The disk failed between the look and the record. What can be taken back is; what cannot only adds.
+                for &digest in self.unknown.iter().rev() {
+                    let _ = remove_one(entry, digest);
+                }
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Removes items; whether each was there. Under a request id that was answered before, nothing is done and the
+    /// answer is the same.
+    pub fn remove(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        items: &[&[u8]],
+        request: &[u8],
+        removed: &mut Vec<bool>,
+    ) -> Result<u64, NotDone> {
+        removed.clear();
+        self.hash(entry, items)?;
+        let mut writer = match permit.is_alone() {
+            true => entry.write(),
+            false => entry.try_write().ok_or(NotDone::Busy)?,
+        };
+        if let Some(answered) = Some(request).filter(|id| !id.is_empty()).and_then(|id| writer.retries.answered(id)) {
+            removed.extend_from_slice(answered);
+            if removed.len() != items.len() {
+                let got = items.len();
+                return Err(Refusal::new(format!(
+                    "ERR request '{}' was answered before for {} items, not {got}: give each request an id of its own",
+                    request.escape_ascii(),
+                    removed.len(),
+                ))
+                .into());
+            }
+            return Ok(permit.engine().journal.appended());
+        }
+        permit.engine().journal.check_writable()?;
+        self.unknown.clear();
+        for &digest in &self.digests {
+            let was_there = remove_one(entry, digest)?;
+            removed.push(was_there);
+            if was_there {
+                self.unknown.push(digest);
+            }
+        }
+        if self.unknown.is_empty() && request.is_empty() {
+            return Ok(permit.engine().journal.appended());
+        }
+        self.record.clear();
+        put_remove(&mut self.record, entry.id, request, removed, &self.unknown);
+        let sequence = match permit.log(&self.record) {
+            Ok(sequence) => sequence,
+            Err(refusal) => {
+                for &digest in &self.unknown {
+                    let _ = insert_one(permit.engine(), entry, digest, Copies::Many);
+                }
+                return Err(refusal.into());
+            }
+        };
+        entry.touch(sequence);
+        writer.applied = sequence;
+        if !request.is_empty() {
+            writer.retries.keep(request, removed);
+        }
+        let count = self.unknown.len() as u64;
+        entry.deleted.fetch_add(count, Ordering::Relaxed);
+        entry.audit.removed.fetch_add(count, Ordering::Relaxed);
+        Ok(sequence)
+    }
+}
+
+/// Whether a repeat changes the filter: counters count it, a window moves it to now, decaying cells freshen it.
+fn notes_repeats(entry: &Entry) -> bool {
+    use bloomgate::Kind;
+    matches!(entry.kind(), Kind::Counting | Kind::Quotient | Kind::Rotating | Kind::Stable)
+}
+
+/// One insert into an ordered kind, by its one writer.
+pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies: Copies) -> Result<Added, Refusal> {
+    if matches!(entry.family(), super::entry::Family::Cuckoo) {
+        let held = entry.with(|filter| filter.count_of(digest)).flatten().unwrap_or(0);
+        if copies == Copies::One && held > 0 {
+            return Ok(Added::Known);
+        }
+        if held >= MAX_COPIES {
+            return Ok(Added::TooManyCopies);
+        }
+    }
+    let outcome = match &entry.body {
+        Body::Shared(filter) => {
+            match make_room(engine, entry, filter, 1) {
+                Room::Enough => {}
+                Room::Only(_) => return Ok(Added::Full),
+                Room::NoMemory(_) => return Ok(Added::NoMemory),
+            }
+            let mut outcome = [Insertion::Known];
+            filter.insert_each(&[digest], &mut outcome).map(|()| outcome[0])
+        }
+        Body::Guarded(filter) => {
+            let mut filter = filter.write().unwrap_or_else(PoisonError::into_inner);
+            match filter.insert_digest(digest) {
+                Ok(true) => Ok(Insertion::New),
+                Ok(false) => Ok(Insertion::Known),
+                Err(error) if error.kind() == bloomgate::ErrorKind::Full => Ok(Insertion::Full),
+                Err(error) => Err(error),
+            }
+        }
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+    };
+    match outcome.map_err(|error| refused(&error))? {
+        Insertion::New => Ok(Added::New),
+        // A cuckoo filter was asked before: what it calls known is one more copy of the same fingerprint.
+        Insertion::Known if copies == Copies::Many => Ok(Added::New),
+        Insertion::Known => Ok(Added::Known),
+        Insertion::Full => Ok(Added::Full),
+    }
+}
+
+/// One removal from an ordered kind, by its one writer.
+pub(super) fn remove_one(entry: &Entry, digest: Digest) -> Result<bool, Refusal> {
+    let removed = match &entry.body {
+        Body::Shared(filter) => filter.remove_digest(digest),
+        Body::Guarded(filter) => filter.write().unwrap_or_else(PoisonError::into_inner).remove_digest(digest),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+    };
+    removed.map_err(|error| refused(&error))
+}
+
+/// What a filter has room for.
+enum Room {
+    Enough,
+    Only(usize),
+    NoMemory(usize),
+}
+
+/// Makes sure that so many new keys fit: growth is charged before it happens.
+fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, wanted: usize) -> Room {
+    let remaining = filter.remaining();
+    if remaining >= wanted as u64 {
+        return Room::Enough;
+    }
+    match filter.when_full() {
+        bloomgate::WhenFull::GoOn => Room::Enough,
+        bloomgate::WhenFull::Refuse => Room::Only(remaining as usize),
+        bloomgate::WhenFull::Grow => {
+            let next = match filter {
+                AnyFilter::Scalable(chain) => chain.next_stage_bytes(),
+                AnyFilter::GrowingCuckoo(chain) => chain.next_stage_bytes(),
+                _ => return Room::Enough,
+            };
+            let Ok(next) = next else { return Room::Only(remaining as usize) };
+            // Several threads may come here at once; the stage is charged once.
+            let _one_at_a_time = entry.growth.lock().unwrap_or_else(PoisonError::into_inner);
+            let charged = entry.charged.load(Ordering::Relaxed);
+            let after = filter.size_in_bytes().saturating_add(next);
+            if after <= charged {
+                return Room::Enough;
+            }
+            match engine.budget.charge(charged, after - charged) {
+                Ok(()) => {
+                    entry.charged.store(after, Ordering::Relaxed);
+                    Room::Enough
+                }
+                Err(_) => Room::NoMemory(remaining as usize),
+            }
+        }
+    }
+}

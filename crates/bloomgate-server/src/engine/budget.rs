@@ -1,0 +1,127 @@
+//! The memory that filters may take, charged before it is allocated.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A limit for all filters together and one for each.
+#[derive(Debug)]
+pub struct Budget {
+    most: u64,
+    most_each: u64,
+    used: AtomicU64,
+}
+
+/// Why memory was refused: said in the words of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    wanted: u64,
+    allowed: u64,
+    setting: &'static str,
+}
+
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "ERR Insufficient memory to create filter: it needs {} bytes and {} are left under {}; ask for less, or raise it",
+            self.wanted, self.allowed, self.setting
+        )
+    }
+}
+
+impl Budget {
+    /// A budget of so many bytes in all, and so many for one filter.
+    #[must_use]
+    pub fn new(most: u64, most_each: u64) -> Self {
+        Self { most, most_each: most_each.min(most), used: AtomicU64::new(0) }
+    }
+
+    /// Takes bytes for a filter that has `has` already.
+    pub fn charge(&self, has: u64, bytes: u64) -> Result<(), Refused> {
+        self.fits_one(has, bytes)?;
+        let mut used = self.used.load(Ordering::Relaxed);
+        loop {
+            let left = self.most.saturating_sub(used);
+            if bytes > left {
+                return Err(Refused { wanted: bytes, allowed: left, setting: "max-memory" });
+            }
+            match self.used.compare_exchange_weak(used, used + bytes, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Ok(()),
+                Err(now) => used = now,
+            }
+        }
+    }
+
+    /// Whether one filter may grow by so much, whatever the others have.
+    pub fn fits_one(&self, has: u64, bytes: u64) -> Result<(), Refused> {
+        match has.checked_add(bytes) {
+            Some(all) if all <= self.most_each => Ok(()),
+            _ => {
+                let allowed = self.most_each.saturating_sub(has);
+                Err(Refused { wanted: bytes, allowed, setting: "max-filter-memory" })
+            }
+        }
+    }
+
+    /// Takes bytes without asking: what was there before a restart is there after it.
+    pub fn charge_anyway(&self, bytes: u64) {
+        self.used.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Gives bytes back.
+    pub fn release(&self, bytes: u64) {
+        // Never below zero, so that a miscount cannot turn into a limit of exabytes.
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| Some(used.saturating_sub(bytes)));
+    }
+
+    /// Bytes taken now.
+    #[must_use]
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that may be taken.
+    #[must_use]
+    pub fn most(&self) -> u64 {
+        self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_costs_nothing() {
+        let budget = Budget::new(1_000, 600);
+        budget.charge(0, 600).unwrap();
+        assert_eq!(budget.charge(600, 1).unwrap_err().setting, "max-filter-memory");
+        let refused = budget.charge(0, 401).unwrap_err();
+        assert_eq!((refused.wanted, refused.allowed, refused.setting), (401, 400, "max-memory"));
+        budget.charge(0, 400).unwrap();
+        assert_eq!(budget.used(), 1_000);
+        budget.release(600);
+        assert_eq!(budget.used(), 400);
+        assert!(budget.charge(u64::MAX, u64::MAX).is_err());
+        budget.release(u64::MAX);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn threads_together_never_take_more() {
+        let budget = Budget::new(10_000, 10_000);
+        let taken = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1_000 {
+                        if budget.charge(0, 7).is_ok() {
+                            taken.fetch_add(7, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(taken.load(Ordering::Relaxed), budget.used());
+        assert_eq!(budget.used(), 9_996);
+    }
+}

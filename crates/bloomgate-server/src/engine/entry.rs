@@ -1,0 +1,368 @@
+//! A filter of the server: its bits, what it was made for, who may write when, and what is counted about it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+
+use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
+
+use super::recipe::Recipe;
+use super::retries::Retries;
+
+/// Whose commands made a filter, with the options that only their INFO tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maker {
+    /// BF.RESERVE and its relatives; the expansion, 0 for a filter that does not grow.
+    Bf {
+        /// The factor between sub-filters.
+        expansion: u32,
+    },
+    /// CF.RESERVE and its relatives.
+    Cf {
+        /// Slots of a bucket, as asked for; ours have four.
+        bucket_size: u16,
+        /// Moves of an insert, as asked for.
+        max_iterations: u16,
+        /// The factor between sub-filters, 0 for a filter that does not grow.
+        expansion: u16,
+    },
+    /// BG.CREATE, BG.BUILD and their relatives.
+    Bg,
+}
+
+/// Which commands a filter answers to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// BF.*: everything that is no cuckoo filter.
+    Bloom,
+    /// CF.*.
+    Cuckoo,
+}
+
+impl Family {
+    /// The family of a kind.
+    #[must_use]
+    pub fn of(kind: Kind) -> Self {
+        match kind {
+            Kind::Cuckoo | Kind::GrowingCuckoo | Kind::RedisCuckoo => Self::Cuckoo,
+            _ => Self::Bloom,
+        }
+    }
+}
+
+/// The bits.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // One per filter, behind an Arc.
+pub enum Body {
+    /// Lookups without a lock.
+    Shared(AnyFilter<Shared>),
+    /// Kinds without a form for many threads: stable, those of other systems, and those that are built once.
+    Guarded(RwLock<AnyFilter>),
+    /// It exists and cannot answer: why.
+    Unavailable {
+        /// The reason, as an error reply.
+        why: String,
+        /// The image as it lies in the folder, kept for whoever repairs it.
+        kind: Kind,
+    },
+}
+
+/// What is counted about a filter since the server started or since BG.AUDIT RESET.
+#[derive(Debug, Default)]
+pub struct Audit {
+    /// Keys asked for.
+    pub lookups: AtomicU64,
+    /// Answers of "maybe".
+    pub positives: AtomicU64,
+    /// Keys that were to be added.
+    pub adds: AtomicU64,
+    /// Of these, certainly new ones.
+    pub fresh: AtomicU64,
+    /// Keys removed.
+    pub removed: AtomicU64,
+    /// Keys refused because it was full.
+    pub refused: AtomicU64,
+}
+
+impl Audit {
+    /// The counters with their names, in the order they are told.
+    #[must_use]
+    pub fn rows(&self) -> [(&'static str, u64); 6] {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        [
+            ("lookups", read(&self.lookups)),
+            ("positives", read(&self.positives)),
+            ("adds", read(&self.adds)),
+            ("new", read(&self.fresh)),
+            ("removed", read(&self.removed)),
+            ("refused", read(&self.refused)),
+        ]
+    }
+
+    /// All counters back to zero.
+    pub fn reset(&self) {
+        for counter in [&self.lookups, &self.positives, &self.adds, &self.fresh, &self.removed, &self.refused] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What only the one writer of an ordered filter touches.
+#[derive(Debug, Default)]
+pub struct Writer {
+    /// The sequence of the last change that is in the bits: images of ordered filters carry it.
+    pub applied: u64,
+    /// Removals that were done under a request id, with their answers.
+    pub retries: Retries,
+}
+
+/// A filter with a name.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its number in the log: never given twice.
+    pub id: u64,
+    name: RwLock<Arc<[u8]>>,
+    /// How it was made.
+    pub recipe: Recipe,
+    /// Whose commands made it.
+    pub maker: Maker,
+    /// When, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// The bits.
+    pub body: Body,
+    /// When it goes, in milliseconds since 1970; 0 for never.
+    expires_ms: AtomicU64,
+    /// The sequence of its last change in the log.
+    touched: AtomicU64,
+    /// Bytes charged to the budget for it.
+    pub charged: AtomicU64,
+    /// Held over growth, so that the budget is charged once for a stage.
+    pub growth: Mutex<()>,
+    /// Keys removed since it was made: CF.INFO tells them.
+    pub deleted: AtomicU64,
+    /// What is counted about it.
+    pub audit: Audit,
+    writer: Mutex<Writer>,
+}
+
+impl Entry {
+    /// A filter of this name.
+    #[must_use]
+    pub fn new(id: u64, name: &[u8], recipe: Recipe, maker: Maker, created_ms: u64, body: Body) -> Self {
+        Self {
+            id,
+            name: RwLock::new(name.into()),
+            recipe,
+            maker,
+            created_ms,
+            body,
+            expires_ms: AtomicU64::new(0),
+            touched: AtomicU64::new(0),
+            charged: AtomicU64::new(0),
+            growth: Mutex::new(()),
+            deleted: AtomicU64::new(0),
+            audit: Audit::default(),
+            writer: Mutex::new(Writer::default()),
+        }
+    }
+
+    /// Its name now.
+    #[must_use]
+    pub fn name(&self) -> Arc<[u8]> {
+        self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives it another name; the keyspace does this, with nobody writing.
+    pub(super) fn rename(&self, name: &[u8]) {
+        *self.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
+    }
+
+    /// Its kind.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match &self.body {
+            Body::Shared(filter) => filter.kind(),
+            Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).kind(),
+            Body::Unavailable { kind, .. } => *kind,
+        }
+    }
+
+    /// Which commands it answers to.
+    #[must_use]
+    pub fn family(&self) -> Family {
+        match self.maker {
+            Maker::Bf { .. } => Family::Bloom,
+            Maker::Cf { .. } => Family::Cuckoo,
+            Maker::Bg => Family::of(self.kind()),
+        }
+    }
+
+    /// What TYPE says: RedisBloom's words for what its commands made.
+    #[must_use]
+    pub fn type_name(&self) -> &'static str {
+        match self.family() {
+            Family::Bloom => "MBbloom--",
+            Family::Cuckoo => "MBbloomCF",
+        }
+    }
+
+    /// Whether several threads may write at once: bits that are only ever set need no order.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        match &self.body {
+            Body::Shared(
+                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_),
+            ) => false,
+            _ => true,
+        }
+    }
+
+    /// How its keys become digests.
+    #[must_use]
+    pub fn contract(&self) -> Option<Contract> {
+        match &self.body {
+            Body::Shared(filter) => Some(filter.contract().clone()),
+            Body::Guarded(filter) => {
+                Some(filter.read().unwrap_or_else(PoisonError::into_inner).contract().clone())
+            }
+            Body::Unavailable { .. } => None,
+        }
+    }
+
+    /// Calls with the filter, whichever form it has.
+    pub fn with<T>(&self, ask: impl FnOnce(&dyn Facts) -> T) -> Option<T> {
+        match &self.body {
+            Body::Shared(filter) => Some(ask(filter)),
+            Body::Guarded(filter) => Some(ask(&*filter.read().unwrap_or_else(PoisonError::into_inner))),
+            Body::Unavailable { .. } => None,
+        }
+    }
+
+    /// When it goes; 0 for never.
+    #[must_use]
+    #[inline]
+    pub fn expires_ms(&self) -> u64 {
+        self.expires_ms.load(Ordering::Relaxed)
+    }
+
+    /// Whether its time is over.
+    #[must_use]
+    #[inline]
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        let expires = self.expires_ms();
+        expires != 0 && expires <= now_ms
+    }
+
+    /// Sets when it goes; 0 for never.
+    pub fn expire_at(&self, ms: u64) {
+        self.expires_ms.store(ms, Ordering::Relaxed);
+    }
+
+    /// The sequence of its last change.
+    #[must_use]
+    #[inline]
+    pub fn touched(&self) -> u64 {
+        self.touched.load(Ordering::Acquire)
+    }
+
+    /// Something of it changed at this sequence.
+    #[inline]
+    pub fn touch(&self, sequence: u64) {
+        self.touched.fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    /// The one writer of an ordered filter, if nobody else is it now.
+    pub fn try_write(&self) -> Option<MutexGuard<'_, Writer>> {
+        match self.writer.try_lock() {
+            Ok(writer) => Some(writer),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// The one writer of an ordered filter, after those before.
+    pub fn write(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What every filter can tell about itself, whatever holds its words.
+pub trait Facts {
+    /// The kind.
+    fn kind(&self) -> Kind;
+    /// Keys that were new.
+    fn len(&self) -> u64;
+    /// Whether no key is in.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Keys that keep the rate.
+    fn capacity(&self) -> u64;
+    /// Memory of the bits.
+    fn size_in_bytes(&self) -> u64;
+    /// Stages of a chain; 1 otherwise.
+    fn stages(&self) -> usize;
+    /// The rate asked for.
+    fn promised_rate(&self) -> f64;
+    /// The rate that the keys in it make.
+    fn expected_rate(&self) -> f64;
+    /// The rate that the bits make.
+    fn estimated_rate(&self) -> Option<f64>;
+    /// Share of bits or slots in use.
+    fn fill_ratio(&self) -> f64;
+    /// Keys, estimated from the bits: low, middle, high.
+    fn approximate_count(&self) -> (u64, u64, u64);
+    /// What its "no" means.
+    fn guarantee(&self) -> bloomgate::Guarantee;
+    /// The contract in words, without its secret.
+    fn contract_text(&self) -> String;
+    /// Copies of a key.
+    fn count_of(&self, digest: Digest) -> Option<u64>;
+}
+
+impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
+    fn kind(&self) -> Kind {
+        self.kind()
+    }
+    fn len(&self) -> u64 {
+        self.len()
+    }
+    fn capacity(&self) -> u64 {
+        self.capacity()
+    }
+    fn size_in_bytes(&self) -> u64 {
+        self.size_in_bytes()
+    }
+    fn stages(&self) -> usize {
+        match self {
+            AnyFilter::Scalable(chain) => chain.stages(),
+            AnyFilter::GrowingCuckoo(chain) => chain.stages(),
+            _ => 1,
+        }
+    }
+    fn promised_rate(&self) -> f64 {
+        self.promised_rate()
+    }
+    fn expected_rate(&self) -> f64 {
+        self.expected_rate()
+    }
+    fn estimated_rate(&self) -> Option<f64> {
+        self.estimated_rate().ok()
+    }
+    fn fill_ratio(&self) -> f64 {
+        self.fill_ratio()
+    }
+    fn approximate_count(&self) -> (u64, u64, u64) {
+        let estimate = self.approximate_count();
+        let high = estimate.high.unwrap_or(u64::MAX as f64);
+        (estimate.low as u64, estimate.value as u64, high as u64)
+    }
+    fn guarantee(&self) -> bloomgate::Guarantee {
+        self.guarantee()
+    }
+    fn contract_text(&self) -> String {
+        self.contract().to_string()
+    }
+    fn count_of(&self, digest: Digest) -> Option<u64> {
+        self.count_of_digest(digest).ok()
+    }
+}

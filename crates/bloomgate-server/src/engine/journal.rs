@@ -1,0 +1,77 @@
+//! Where changes are written down: a log on disk, or nowhere for a server that keeps nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bloomgate_command::Refusal;
+
+use crate::store::{Gate, Log};
+
+/// A log, or the pretence of one.
+#[derive(Debug)]
+pub enum Journal {
+    /// On disk.
+    Log(Log),
+    /// Only sequences are given out; everything is gone when the server ends, as was asked for.
+    Nowhere(AtomicU64),
+}
+
+impl Journal {
+    /// A server that keeps nothing.
+    #[must_use]
+    pub fn nowhere() -> Self {
+        Self::Nowhere(AtomicU64::new(0))
+    }
+
+    /// Puts a batch of records down; its sequence.
+    pub fn append(&self, records: &[u8]) -> Result<u64, Refusal> {
+        match self {
+            Self::Log(log) => log.append(records).map_err(|error| Refusal::new(error.to_string())),
+            Self::Nowhere(last) => Ok(last.fetch_add(1, Ordering::AcqRel) + 1),
+        }
+    }
+
+    /// The last sequence given out.
+    #[must_use]
+    #[inline]
+    pub fn appended(&self) -> u64 {
+        match self {
+            Self::Log(log) => log.appended(),
+            Self::Nowhere(last) => last.load(Ordering::Acquire),
+        }
+    }
+
+    /// Whether what was written up to a sequence may be acknowledged.
+    #[must_use]
+    #[inline]
+    pub fn gate(&self, sequence: u64) -> Gate {
+        match self {
+            Self::Log(log) => log.gate(sequence),
+            Self::Nowhere(_) => Gate::Open,
+        }
+    }
+
+    /// Hands what was appended to the operating system.
+    #[inline]
+    pub fn flush(&self) {
+        if let Self::Log(log) = self {
+            log.flush();
+        }
+    }
+
+    /// Refuses when the disk does.
+    pub fn check_writable(&self) -> Result<(), Refusal> {
+        match self {
+            Self::Log(log) => log.check_writable().map_err(|error| Refusal::new(error.to_string())),
+            Self::Nowhere(_) => Ok(()),
+        }
+    }
+
+    /// The log, if there is one.
+    #[must_use]
+    pub fn log(&self) -> Option<&Log> {
+        match self {
+            Self::Log(log) => Some(log),
+            Self::Nowhere(_) => None,
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The engine: filters by name, how they are written and asked, and what of it goes to the log.
+//!
+//! ```text
+//!  reactor ─ Core ──▶ Nearby ──▶ Entry ──▶ bits          lookups: no lock
+//!                └──▶ pass ──▶ hash ▶ ask ▶ log ▶ bits   writes: the thread's own gate
+//!  structure ───────▶ stop ──▶ log ▶ names               create, delete, rename, swap, transactions
+//! ```
+
+pub mod adding;
+pub mod budget;
+pub mod clock;
+pub mod contracts;
+pub mod entry;
+pub mod fields;
+pub mod journal;
+pub mod names;
+pub mod recipe;
+pub mod record;
+pub mod retries;
+pub mod structure;
+pub mod turnstile;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bloomgate_command::Refusal;
+
+use budget::Budget;
+use clock::Clock;
+use contracts::Contracts;
+use entry::{Body, Entry};
+use journal::Journal;
+use names::{Names, Nearby};
+use turnstile::{Passing, Standstill, Turnstile};
+
+/// What the engine is told at the start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Limits {
+    /// Memory for all filters together.
+    pub max_memory: u64,
+    /// Memory for one filter.
+    pub max_filter_memory: u64,
+    /// How many filters there may be.
+    pub max_filters: u64,
+}
+
+/// What filters are like when a command makes one and says nothing: the names and defaults of RedisBloom 8.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)] // Each is RedisBloom's setting of that name.
+pub struct Defaults {
+    pub bf_error_rate: f64,
+    pub bf_initial_size: u64,
+    pub bf_expansion_factor: u32,
+    pub cf_bucket_size: u16,
+    pub cf_initial_size: u64,
+    pub cf_max_iterations: u16,
+    pub cf_expansion_factor: u16,
+    pub cf_error_rate: f64,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            bf_error_rate: 0.01,
+            bf_initial_size: 100,
+            bf_expansion_factor: 2,
+            cf_bucket_size: 2,
+            cf_initial_size: 1024,
+            cf_max_iterations: 20,
+            cf_expansion_factor: 1,
+            cf_error_rate: 0.01,
+        }
+    }
+}
+
+/// All filters and everything they share.
+#[derive(Debug)]
+pub struct Engine {
+    /// Names and their filters.
+    pub names: Names,
+    /// Who may write when.
+    pub turnstile: Turnstile,
+    /// Where changes are written down.
+    pub journal: Journal,
+    /// The memory that filters may take.
+    pub budget: Budget,
+    /// The secrets.
+    pub contracts: Contracts,
+    /// The time.
+    pub clock: Clock,
+    /// The limits it was started with.
+    pub limits: Limits,
+    /// What filters are like when nobody says.
+    pub defaults: Defaults,
+    /// The id of the next filter.
+    pub(crate) next_id: AtomicU64,
+    /// Whether it is still reading what was there before.
+    loading: AtomicBool,
+}
+
+/// The right to write: through a thread's own gate, or alone.
+#[derive(Debug)]
+pub struct Permit<'a> {
+    engine: &'a Engine,
+    hold: Hold<'a>,
+    /// Records of a transaction, which go to the log together.
+    batch: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+#[allow(dead_code)] // Guards: held, not read.
+enum Hold<'a> {
+    Passing(Passing<'a>),
+    Alone(Standstill<'a>),
+}
+
+impl<'a> Permit<'a> {
+    /// Whether nobody else writes.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        matches!(self.hold, Hold::Alone(_))
+    }
+
+    /// The engine it is for.
+    #[must_use]
+    pub fn engine(&self) -> &'a Engine {
+        self.engine
+    }
+
+    /// Puts records into the log; their sequence.
+    pub fn log(&mut self, records: &[u8]) -> Result<u64, Refusal> {
+        match &mut self.batch {
+            None => self.engine.journal.append(records),
+            Some(batch) => {
+                self.engine.journal.check_writable()?;
+                batch.extend_from_slice(records);
+                // Alone, so nobody else takes the next sequence.
+                Ok(self.engine.journal.appended() + 1)
+            }
+        }
+    }
+
+    /// Ends a transaction: its records go to the log as one.
+    pub fn commit(mut self) -> Result<u64, Refusal> {
+        match self.batch.take() {
+            Some(batch) if !batch.is_empty() => self.engine.journal.append(&batch),
+            _ => Ok(self.engine.journal.appended()),
+        }
+    }
+}
+
+impl Engine {
+    /// An engine without filters.
+    #[must_use]
+    pub fn new(
+        journal: Journal,
+        contracts: Contracts,
+        clock: Clock,
+        limits: Limits,
+        defaults: Defaults,
+        threads: usize,
+    ) -> Self {
+        Self {
+            names: Names::default(),
+            turnstile: Turnstile::new(threads),
+            journal,
+            budget: Budget::new(limits.max_memory, limits.max_filter_memory),
+            contracts,
+            clock,
+            limits,
+            defaults,
+            next_id: AtomicU64::new(1),
+            loading: AtomicBool::new(false),
+        }
+    }
+
+    /// The right to write through a thread's gate.
+    #[inline]
+    pub fn pass(&self, thread: usize) -> Permit<'_> {
+        Permit { engine: self, hold: Hold::Passing(self.turnstile.pass(thread)), batch: None }
+    }
+
+    /// The right to write alone.
+    pub fn stop(&self) -> Permit<'_> {
+        Permit { engine: self, hold: Hold::Alone(self.turnstile.stop()), batch: None }
+    }
+
+    /// The right to write alone, with all records together in the end.
+    pub fn transaction(&self) -> Permit<'_> {
+        Permit { engine: self, hold: Hold::Alone(self.turnstile.stop()), batch: Some(Vec::new()) }
+    }
+
+    /// Whether it still reads what was there before: nothing is answered until then.
+    #[must_use]
+    #[inline]
+    pub fn is_loading(&self) -> bool {
+        self.loading.load(Ordering::Acquire)
+    }
+
+    /// Loading begins or is over.
+    pub fn set_loading(&self, loading: bool) {
+        self.loading.store(loading, Ordering::Release);
+    }
+
+    /// The filter of a name, unless its time is over.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<Arc<Entry>> {
+        let entry = self.names.get(name)?;
+        if entry.is_expired(self.clock.now_ms()) { None } else { Some(entry) }
+    }
+}
+
+/// The refusal of a filter that exists and cannot answer.
+pub fn check_available(entry: &Entry) -> Result<(), Refusal> {
+    match &entry.body {
+        Body::Unavailable { why, .. } => Err(Refusal::new(why.clone())),
+        _ => Ok(()),
+    }
+}
+
+/// One thread's view of the engine, with the buffers it works in.
+#[derive(Debug)]
+pub struct Core {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// Which gate is this thread's.
+    pub thread: usize,
+    /// Filters used lately.
+    pub nearby: Nearby,
+    /// Buffers that are used again.
+    pub scratch: adding::Scratch,
+}
+
+impl Core {
+    /// A thread's view.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, thread: usize) -> Self {
+        Self { engine, thread, nearby: Nearby::default(), scratch: adding::Scratch::default() }
+    }
+}

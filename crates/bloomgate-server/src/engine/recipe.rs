@@ -1,0 +1,255 @@
+//! How a filter is made: everything that was asked for, small enough for a log record, complete enough to make an
+//! empty filter of the same shape again.
+
+use std::time::Duration;
+
+use bloomgate::bloom::CounterBits;
+use bloomgate::{
+    Algorithm, AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Error, GrowingCuckoo, Kind, Partitioned, Quotient,
+    Rotating, Scalable, Stable, WhenFull,
+};
+
+use bloomgate_command::Refusal;
+
+use super::fields::{Fields, Malformed, Put};
+
+/// How the keys of a filter are hashed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hashing {
+    /// The hash.
+    pub algorithm: Algorithm,
+    /// Its seed, for hashes that have one.
+    pub seed: u64,
+    /// The named contract whose secret keys it.
+    pub contract: String,
+    /// Which of that contract's secrets: each new one counts one up.
+    pub epoch: u32,
+}
+
+/// Everything that was asked for when a filter was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Recipe {
+    /// The kind.
+    pub kind: Kind,
+    /// Keys it is for; in chains, keys of the first stage.
+    pub capacity: u64,
+    /// False positives that may be.
+    pub rate: f64,
+    /// Memory instead of a rate; 0 when not said.
+    pub bytes: u64,
+    /// How much larger each stage of a chain is than the one before.
+    pub growth: f64,
+    /// What happens when it is full.
+    pub when_full: WhenFull,
+    /// The window of a rotating filter, in nanoseconds.
+    pub window_ns: u64,
+    /// Its generations; 0 is the library's choice.
+    pub generations: u32,
+    /// Width of fingerprints; 0 is what the rate needs.
+    pub fingerprint_bits: u32,
+    /// Width of counters; 0 is the library's choice.
+    pub counter_bits: u32,
+    /// The hash.
+    pub hashing: Hashing,
+}
+
+/// The same setters on every builder.
+macro_rules! sized {
+    ($builder:expr, $recipe:expr, $contract:expr) => {
+        $builder.contract($contract).items($recipe.capacity).rate($recipe.rate)
+    };
+}
+
+/// What to do with a builder once it is set up.
+trait Finish {
+    type Output;
+    fn finish<B: Make>(self, builder: B) -> Result<Self::Output, Error>;
+}
+
+/// A builder of any kind.
+trait Make {
+    fn make(self) -> Result<AnyFilter, Error>;
+    fn bytes(&self) -> Result<u64, Error>;
+}
+
+macro_rules! make {
+    ($($builder:path),* $(,)?) => {
+        $(impl Make for $builder {
+            fn make(self) -> Result<AnyFilter, Error> {
+                self.build().map(AnyFilter::from)
+            }
+            fn bytes(&self) -> Result<u64, Error> {
+                self.bytes_needed()
+            }
+        })*
+    };
+}
+
+make! {
+    bloomgate::bloom::Builder<bloomgate::bloom::BlockedLayout>,
+    bloomgate::bloom::Builder<bloomgate::bloom::ClassicLayout>,
+    bloomgate::bloom::Builder<bloomgate::bloom::PartitionedLayout>,
+    bloomgate::bloom::CountingBuilder,
+    bloomgate::bloom::ScalableBuilder,
+    bloomgate::bloom::RotatingBuilder,
+    bloomgate::bloom::StableBuilder,
+    bloomgate::cuckoo::CuckooBuilder,
+    bloomgate::cuckoo::GrowingCuckooBuilder,
+    bloomgate::quotient::QuotientBuilder,
+}
+
+struct Build;
+impl Finish for Build {
+    type Output = AnyFilter;
+    fn finish<B: Make>(self, builder: B) -> Result<AnyFilter, Error> {
+        builder.make()
+    }
+}
+
+struct Measure;
+impl Finish for Measure {
+    type Output = u64;
+    fn finish<B: Make>(self, builder: B) -> Result<u64, Error> {
+        builder.bytes()
+    }
+}
+
+impl Recipe {
+    /// A recipe of a kind, with what nobody said.
+    #[must_use]
+    pub fn new(kind: Kind, capacity: u64, rate: f64, hashing: Hashing) -> Self {
+        let when_full = if kind.grows() { WhenFull::Grow } else { WhenFull::Refuse };
+        Self {
+            kind,
+            capacity,
+            rate,
+            bytes: 0,
+            growth: 2.0,
+            when_full,
+            window_ns: 0,
+            generations: 0,
+            fingerprint_bits: 0,
+            counter_bits: 0,
+            hashing,
+        }
+    }
+
+    /// An empty filter.
+    pub fn build(&self, contract: Contract) -> Result<AnyFilter, Refusal> {
+        self.with_builder(contract, Build)
+    }
+
+    /// The memory that [`build`](Self::build) would take, in microseconds and without taking it.
+    pub fn bytes_needed(&self, contract: Contract) -> Result<u64, Refusal> {
+        self.with_builder(contract, Measure)
+    }
+
+    fn with_builder<F: Finish>(&self, contract: Contract, finish: F) -> Result<F::Output, Refusal> {
+        let made = match self.kind {
+            Kind::Blocked => finish.finish(sized!(Blocked::builder(), self, contract).when_full(self.when_full)),
+            Kind::Classic => finish.finish(sized!(Classic::builder(), self, contract).when_full(self.when_full)),
+            Kind::Partitioned => {
+                finish.finish(sized!(Partitioned::builder(), self, contract).when_full(self.when_full))
+            }
+            Kind::Counting => {
+                let mut builder = sized!(Counting::builder(), self, contract).when_full(self.when_full);
+                if self.counter_bits > 0 {
+                    let bits = CounterBits::from_bits(self.counter_bits).ok_or_else(|| {
+                        Refusal::new(format!("ERR counters have 4, 8 or 16 bits, not {}", self.counter_bits))
+                    })?;
+                    builder = builder.counter_bits(bits);
+                }
+                finish.finish(builder)
+            }
+            Kind::Scalable => finish.finish(
+                sized!(Scalable::builder(), self, contract).when_full(self.when_full).growth(self.growth),
+            ),
+            Kind::GrowingCuckoo => finish.finish(
+                sized!(GrowingCuckoo::builder(), self, contract).when_full(self.when_full).growth(self.growth),
+            ),
+            Kind::Cuckoo => {
+                let mut builder = Cuckoo::builder().contract(contract).items(self.capacity);
+                builder = match self.fingerprint_bits {
+                    0 => builder.rate(self.rate),
+                    bits => builder.fingerprint_bits(bits),
+                };
+                finish.finish(builder)
+            }
+            Kind::Quotient => finish.finish(sized!(Quotient::builder(), self, contract)),
+            Kind::Rotating => {
+                let mut builder = sized!(Rotating::builder(), self, contract);
+                builder = builder.window(Duration::from_nanos(self.window_ns));
+                if self.generations > 0 {
+                    builder = builder.generations(self.generations);
+                }
+                finish.finish(builder)
+            }
+            Kind::Stable => finish.finish(match self.bytes {
+                0 => Stable::builder().contract(contract).items(self.capacity).rate(self.rate),
+                bytes => Stable::builder().contract(contract).rate(self.rate).bytes(bytes),
+            }),
+            other => {
+                return Err(Refusal::new(format!(
+                    "ERR a {other} filter is built from all its keys at once: use BG.BUILD, or load a file"
+                )));
+            }
+        };
+        made.map_err(|error| refused(&error))
+    }
+
+    /// Appends the recipe to a record.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        out.put_u16(self.kind.number());
+        out.put_u64(self.capacity);
+        out.put_u64(self.rate.to_bits());
+        out.put_u64(self.bytes);
+        out.put_u64(self.growth.to_bits());
+        out.put_u8(match self.when_full {
+            WhenFull::GoOn => 0,
+            WhenFull::Refuse => 1,
+            WhenFull::Grow => 2,
+        });
+        out.put_u64(self.window_ns);
+        out.put_u32(self.generations);
+        out.put_u32(self.fingerprint_bits);
+        out.put_u32(self.counter_bits);
+        out.put_u16(self.hashing.algorithm.number());
+        out.put_u64(self.hashing.seed);
+        out.put_bytes(self.hashing.contract.as_bytes());
+        out.put_u32(self.hashing.epoch);
+    }
+
+    /// Reads a recipe from a record.
+    pub fn get(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
+        let wrong = |what| Malformed { what, left: 0 };
+        Ok(Self {
+            kind: Kind::from_number(fields.u16("a kind")?).ok_or(wrong("a known kind"))?,
+            capacity: fields.u64("a capacity")?,
+            rate: f64::from_bits(fields.u64("a rate")?),
+            bytes: fields.u64("a size")?,
+            growth: f64::from_bits(fields.u64("a growth")?),
+            when_full: match fields.u8("what happens when full")? {
+                0 => WhenFull::GoOn,
+                1 => WhenFull::Refuse,
+                2 => WhenFull::Grow,
+                _ => return Err(wrong("what happens when full")),
+            },
+            window_ns: fields.u64("a window")?,
+            generations: fields.u32("generations")?,
+            fingerprint_bits: fields.u32("a width of fingerprints")?,
+            counter_bits: fields.u32("a width of counters")?,
+            hashing: Hashing {
+                algorithm: Algorithm::from_number(fields.u16("an algorithm")?).ok_or(wrong("a known algorithm"))?,
+                seed: fields.u64("a seed")?,
+                contract: fields.text("a contract's name")?.to_owned(),
+                epoch: fields.u32("an epoch")?,
+            },
+        })
+    }
+}
+
+/// A refusal of the library in the words of a reply.
+#[must_use]
+pub fn refused(error: &Error) -> Refusal {
+    Refusal::new(format!("ERR {error}"))
+}

@@ -1,0 +1,270 @@
+//! What the log says: each change of a filter or of the names, by the filter's id.
+//!
+//! ```text
+//!  tag u8, then by tag:
+//!   1 create   id u64, created ms u64, maker, name, recipe
+//!   2 install  id u64, created ms u64, expires ms u64, maker, name, recipe, image (bytes) or file (its name)
+//!   3 add      id u64, count u32, digests (16 bytes each: lo, hi)
+//!   4 remove   id u64, request id (empty: none), answers, count u32, digests: those that were removed
+//!   5 delete   id u64
+//!   6 rename   id u64, name: whoever had that name is deleted
+//!   7 swap     id u64, id u64
+//!   8 expire   id u64, ms u64 (0: never)
+//!   9 flush    nothing: all filters are deleted
+//!  10 advance  id u64, ns u64: a window moves
+//!  11 compact  id u64
+//!  12 contract name, epoch u32, created ms u64: a new secret from here on
+//! ```
+//!
+//! Numbers are little-endian; names and images have their length before them, as u32. A payload of the log holds one
+//! record or several, and they happen together or not at all.
+
+use bloomgate::Digest;
+
+use super::entry::Maker;
+use super::fields::{Fields, Malformed, Put};
+use super::recipe::Recipe;
+
+/// Where the bits of an installed filter are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Image<'a> {
+    /// In the record.
+    Inline(&'a [u8]),
+    /// In a file of the data folder that was complete before the record was written.
+    File(&'a str),
+}
+
+/// One change.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs)] // The table above says what each field is.
+pub enum Record<'a> {
+    Create { id: u64, created_ms: u64, maker: Maker, name: &'a [u8], recipe: Recipe },
+    Install { id: u64, created_ms: u64, expires_ms: u64, maker: Maker, name: &'a [u8], recipe: Recipe, image: Image<'a> },
+    Add { id: u64, digests: Digests<'a> },
+    Remove { id: u64, request: &'a [u8], answers: &'a [u8], digests: Digests<'a> },
+    Delete { id: u64 },
+    Rename { id: u64, name: &'a [u8] },
+    Swap { one: u64, other: u64 },
+    Expire { id: u64, at_ms: u64 },
+    Flush,
+    Advance { id: u64, now_ns: u64 },
+    Compact { id: u64 },
+    Contract { name: &'a str, epoch: u32, created_ms: u64 },
+}
+
+/// Digests as they lie in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Digests<'a>(&'a [u8]);
+
+impl Digests<'_> {
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len() / 16
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends them.
+    pub fn append_to(&self, out: &mut Vec<Digest>) {
+        out.extend(self.0.as_chunks::<16>().0.iter().map(|bytes| {
+            let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+            Digest { lo: word(0), hi: word(8) }
+        }));
+    }
+}
+
+/// Appends the digests of an add, without making a [`Record`] first: this is what every new key goes through.
+pub fn put_add(out: &mut Vec<u8>, id: u64, digests: &[Digest]) {
+    out.put_u8(3);
+    out.put_u64(id);
+    put_digests(out, digests);
+}
+
+/// Appends a removal, with those that were removed.
+pub fn put_remove(out: &mut Vec<u8>, id: u64, request: &[u8], answers: &[bool], removed: &[Digest]) {
+    out.put_u8(4);
+    out.put_u64(id);
+    out.put_bytes(request);
+    out.put_u32(answers.len() as u32);
+    out.extend(answers.iter().map(|&answer| u8::from(answer)));
+    put_digests(out, removed);
+}
+
+fn put_digests(out: &mut Vec<u8>, digests: &[Digest]) {
+    out.put_u32(digests.len() as u32);
+    out.reserve(digests.len() * 16);
+    for digest in digests {
+        out.extend_from_slice(&digest.lo.to_le_bytes());
+        out.extend_from_slice(&digest.hi.to_le_bytes());
+    }
+}
+
+/// Appends a maker.
+pub fn put_maker(out: &mut Vec<u8>, maker: Maker) {
+    match maker {
+        Maker::Bf { expansion } => {
+            out.put_u8(1);
+            out.put_u32(expansion);
+        }
+        Maker::Cf { bucket_size, max_iterations, expansion } => {
+            out.put_u8(2);
+            out.put_u16(bucket_size);
+            out.put_u16(max_iterations);
+            out.put_u16(expansion);
+        }
+        Maker::Bg => out.put_u8(3),
+    }
+}
+
+/// Reads a maker.
+pub fn get_maker(fields: &mut Fields<'_>) -> Result<Maker, Malformed> {
+    Ok(match fields.u8("a maker")? {
+        1 => Maker::Bf { expansion: fields.u32("an expansion")? },
+        2 => Maker::Cf {
+            bucket_size: fields.u16("a bucket size")?,
+            max_iterations: fields.u16("iterations")?,
+            expansion: fields.u16("an expansion")?,
+        },
+        3 => Maker::Bg,
+        _ => return Err(Malformed { what: "a known maker", left: fields.0.len() }),
+    })
+}
+
+impl<'a> Record<'a> {
+    /// Appends the record to a payload.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Create { id, created_ms, maker, name, recipe } => {
+                out.put_u8(1);
+                out.put_u64(*id);
+                out.put_u64(*created_ms);
+                put_maker(out, *maker);
+                out.put_bytes(name);
+                recipe.put(out);
+            }
+            Self::Install { id, created_ms, expires_ms, maker, name, recipe, image } => {
+                out.put_u8(2);
+                out.put_u64(*id);
+                out.put_u64(*created_ms);
+                out.put_u64(*expires_ms);
+                put_maker(out, *maker);
+                out.put_bytes(name);
+                recipe.put(out);
+                match image {
+                    Image::Inline(bytes) => {
+                        out.put_u8(0);
+                        out.put_bytes(bytes);
+                    }
+                    Image::File(name) => {
+                        out.put_u8(1);
+                        out.put_bytes(name.as_bytes());
+                    }
+                }
+            }
+            Self::Add { id, digests } => {
+                out.put_u8(3);
+                out.put_u64(*id);
+                out.put_u32(digests.len() as u32);
+                out.extend_from_slice(digests.0);
+            }
+            Self::Remove { id, request, answers, digests } => {
+                out.put_u8(4);
+                out.put_u64(*id);
+                out.put_bytes(request);
+                out.put_bytes(answers);
+                out.put_u32(digests.len() as u32);
+                out.extend_from_slice(digests.0);
+            }
+            Self::Delete { id } => {
+                out.put_u8(5);
+                out.put_u64(*id);
+            }
+            Self::Rename { id, name } => {
+                out.put_u8(6);
+                out.put_u64(*id);
+                out.put_bytes(name);
+            }
+            Self::Swap { one, other } => {
+                out.put_u8(7);
+                out.put_u64(*one);
+                out.put_u64(*other);
+            }
+            Self::Expire { id, at_ms } => {
+                out.put_u8(8);
+                out.put_u64(*id);
+                out.put_u64(*at_ms);
+            }
+            Self::Flush => out.put_u8(9),
+            Self::Advance { id, now_ns } => {
+                out.put_u8(10);
+                out.put_u64(*id);
+                out.put_u64(*now_ns);
+            }
+            Self::Compact { id } => {
+                out.put_u8(11);
+                out.put_u64(*id);
+            }
+            Self::Contract { name, epoch, created_ms } => {
+                out.put_u8(12);
+                out.put_bytes(name.as_bytes());
+                out.put_u32(*epoch);
+                out.put_u64(*created_ms);
+            }
+        }
+    }
+
+    /// Reads the next record of a payload.
+    pub fn get(fields: &mut Fields<'a>) -> Result<Self, Malformed> {
+        let digests = |fields: &mut Fields<'a>| -> Result<Digests<'a>, Malformed> {
+            let count = fields.u32("a number of digests")? as usize;
+            Ok(Digests(fields.take(count.saturating_mul(16), "digests")?))
+        };
+        Ok(match fields.u8("a record")? {
+            1 => Self::Create {
+                id: fields.u64("an id")?,
+                created_ms: fields.u64("a time")?,
+                maker: get_maker(fields)?,
+                name: fields.bytes("a name")?,
+                recipe: Recipe::get(fields)?,
+            },
+            2 => Self::Install {
+                id: fields.u64("an id")?,
+                created_ms: fields.u64("a time")?,
+                expires_ms: fields.u64("a time")?,
+                maker: get_maker(fields)?,
+                name: fields.bytes("a name")?,
+                recipe: Recipe::get(fields)?,
+                image: match fields.u8("a place of an image")? {
+                    0 => Image::Inline(fields.bytes("an image")?),
+                    1 => Image::File(fields.text("a file name")?),
+                    _ => return Err(Malformed { what: "a known place of an image", left: fields.0.len() }),
+                },
+            },
+            3 => Self::Add { id: fields.u64("an id")?, digests: digests(fields)? },
+            4 => Self::Remove {
+                id: fields.u64("an id")?,
+                request: fields.bytes("a request id")?,
+                answers: fields.bytes("answers")?,
+                digests: digests(fields)?,
+            },
+            5 => Self::Delete { id: fields.u64("an id")? },
+            6 => Self::Rename { id: fields.u64("an id")?, name: fields.bytes("a name")? },
+            7 => Self::Swap { one: fields.u64("an id")?, other: fields.u64("an id")? },
+            8 => Self::Expire { id: fields.u64("an id")?, at_ms: fields.u64("a time")? },
+            9 => Self::Flush,
+            10 => Self::Advance { id: fields.u64("an id")?, now_ns: fields.u64("a time")? },
+            11 => Self::Compact { id: fields.u64("an id")? },
+            12 => Self::Contract {
+                name: fields.text("a contract's name")?,
+                epoch: fields.u32("an epoch")?,
+                created_ms: fields.u64("a time")?,
+            },
+            _ => return Err(Malformed { what: "a known record", left: fields.0.len() }),
+        })
+    }
+}
