@@ -55,7 +55,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull, Wish, full, kept, wish_setters};
+use crate::promise::{Promise, WhenFull, Wish, full, insert_each_in_turn, kept, wish_setters};
 
 /// How wide a counter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -265,7 +265,11 @@ impl<S: Store> Counting<S> {
     /// The smallest of the key's counters; at [`CounterBits::top`] it means "at least so often".
     #[doc(alias = "count")]
     pub fn count_estimate<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
-        let digest = self.contract.digest(key)?;
+        self.count_of_digest(self.contract.digest(key)?)
+    }
+
+    /// [`count_estimate`](Self::count_estimate) for a digest made elsewhere under the same contract.
+    pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
         if S::CHECKED && !self.each_cell(digest, |word, _| self.store.admit(word)) {
             return Err(damaged());
         }
@@ -626,6 +630,8 @@ impl Counting<Shared> {
         )?;
         refused.map_or(Ok(fresh), Err)
     }
+
+    insert_each_in_turn!();
 
     /// Removes a key that was inserted; false if it was certainly absent, and then nothing changed.
     ///

@@ -30,7 +30,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
-use crate::promise::{DEFAULT_RATE, MIN_RATE, Promise, WhenFull, Wish, full, kept, wish_setters};
+use crate::promise::{DEFAULT_RATE, Insertion, MIN_RATE, Promise, WhenFull, Wish, full, kept, wish_setters};
 
 /// The most stages of a chain, after which it refuses. At growth 1.75 the 64th holds 2^51 times the first.
 pub const MAX_STAGES: usize = 64;
@@ -486,6 +486,66 @@ impl Scalable<Shared> {
             }
         }
         Ok(fresh)
+    }
+
+    /// Inserts many digests and says of each what became of it: `outcomes[i]` is that of `digests[i]`, and both must be
+    /// of one length. A digest that comes twice in the batch is [`Known`](Insertion::Known) the second time;
+    /// [`Full`](Insertion::Full) is said by a chain that may not grow any more.
+    ///
+    /// All stages are asked for the whole batch, and what none of them knows goes into the newest as a batch too, while
+    /// it has room.
+    ///
+    /// ```
+    /// use bloomgate::{Insertion, Scalable};
+    ///
+    /// let seen = Scalable::builder().items(1_000).build_shared()?;
+    /// let digests = [seen.contract().digest("a")?, seen.contract().digest("a")?];
+    /// let mut outcomes = [Insertion::Full; 2];
+    /// seen.insert_each(&digests, &mut outcomes)?;
+    /// assert_eq!(outcomes, [Insertion::New, Insertion::Known]);
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
+        check_lengths(digests.len(), outcomes.len())?;
+        for (digests, outcomes) in digests.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
+            let open = self.open.load(Ordering::Acquire);
+            let mut found = [false; BATCH];
+            self.contains_digests(digests, &mut found[..digests.len()])?;
+            let mut unknown = [Digest::default(); BATCH];
+            let mut count = 0;
+            for (&digest, &found) in digests.iter().zip(&found) {
+                unknown[count] = digest;
+                count += usize::from(!found);
+            }
+            if count == 0 {
+                outcomes.fill(Insertion::Known);
+                continue;
+            }
+            let newest = self.chain[open - 1].get().filter(|stage| {
+                self.open.load(Ordering::Acquire) == open
+                    && (self.promise.when_full == WhenFull::GoOn || stage.has_room_for(count))
+            });
+            if let Some(newest) = newest {
+                let mut told = [Insertion::Known; BATCH];
+                newest.insert_each_at_once(&unknown[..count], &mut told[..count]);
+                let mut at = 0;
+                for (outcome, &found) in outcomes.iter_mut().zip(&found) {
+                    *outcome = if found { Insertion::Known } else { told[at] };
+                    at += usize::from(!found);
+                }
+                continue;
+            }
+            for ((&digest, &found), outcome) in digests.iter().zip(&found).zip(outcomes) {
+                *outcome = match (found, self.still_open(open)) {
+                    (true, _) => Insertion::Known,
+                    (false, true) => {
+                        Insertion::of(self.make_room().and_then(|stage| stage.insert_digest_shared(digest)))?
+                    }
+                    (false, false) => Insertion::of(self.insert_digest(digest))?,
+                };
+            }
+        }
+        Ok(())
     }
 
     /// Forgets everything and goes back to one stage; takes the only reference.

@@ -12,6 +12,7 @@ mod golden_digests;
 mod in_place;
 mod keys;
 mod kinds;
+mod outcomes;
 mod promise;
 mod scalable;
 mod structured_keys;
