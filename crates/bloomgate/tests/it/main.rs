@@ -1,6 +1,7 @@
 //! One test binary for the whole library, seen from outside.
 
 mod adversary;
+mod any_shared;
 mod bounds;
 mod concurrent;
 mod counting;
