@@ -39,6 +39,9 @@ impl<S: Store> Stage<S> {
     pub(crate) fn capacity(&self) -> u64 {
         on!(self, filter => filter.capacity())
     }
+    pub(crate) fn remaining(&self) -> u64 {
+        on!(self, filter => filter.remaining())
+    }
     pub(crate) fn is_full(&self) -> bool {
         on!(self, filter => filter.is_full())
     }

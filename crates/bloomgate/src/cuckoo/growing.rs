@@ -283,6 +283,19 @@ impl<S: Store> GrowingCuckoo<S> {
         self.each_stage().map(Cuckoo::approximate_count).fold(Default::default(), |sum, one| sum + one)
     }
 
+    /// The memory that the next stage will take, in bytes; 0 for a chain that refuses instead of growing. Refused where
+    /// there can be no further stage.
+    pub fn next_stage_bytes(&self) -> Result<u64> {
+        if self.promise.when_full != WhenFull::Grow {
+            return Ok(0);
+        }
+        let open = self.stages();
+        if open >= MAX_STAGES {
+            return Err(full(Kind::GrowingCuckoo, self.capacity()));
+        }
+        Ok(self.growth.stage(self.promise.rate, open)?.0.words() * 8)
+    }
+
     /// The stage that is made next, empty; refused when the chain may not have it.
     fn next_stage(&self, at: usize) -> Result<Cuckoo<Owned>> {
         if at >= MAX_STAGES || (at > 0 && self.promise.when_full != WhenFull::Grow) {

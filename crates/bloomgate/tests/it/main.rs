@@ -16,4 +16,5 @@ mod kinds;
 mod outcomes;
 mod promise;
 mod scalable;
+mod sizes;
 mod structured_keys;
