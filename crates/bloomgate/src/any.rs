@@ -1,6 +1,7 @@
 //! [`AnyFilter`]: one enum over the kinds, for programs that learn the kind from a file or a user.
 
 mod sets;
+mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -288,6 +289,27 @@ impl<S: Store> AnyFilter<S> {
     }
 }
 
+impl<S: Store> AnyFilter<S> {
+    /// How often a digest is there, inserted less removed, by kinds that count: never too low (up to the number at which
+    /// theirs sticks), sometimes too high. Refused by the others.
+    pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
+        match self {
+            AnyFilter::Counting(filter) => filter.count_of_digest(digest),
+            AnyFilter::Cuckoo(filter) => filter.count_of_digest(digest),
+            AnyFilter::GrowingCuckoo(filter) => filter.count_of_digest(digest),
+            AnyFilter::Quotient(filter) => filter.count_of_digest(digest),
+            AnyFilter::RedisCuckoo(filter) => filter.count_of_digest(digest),
+            other => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "a {} filter does not count how often a key came: use a quotient, cuckoo or counting filter",
+                    other.kind()
+                ),
+            )),
+        }
+    }
+}
+
 impl AnyFilter<Owned> {
     /// Inserts a key; true if it was certainly new. Refused by kinds that are built once.
     pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
@@ -334,13 +356,7 @@ impl AnyFilter<Owned> {
             AnyFilter::GrowingCuckoo(filter) => Ok(filter.remove_digest(digest)),
             AnyFilter::Quotient(filter) => Ok(filter.remove_digest(digest)),
             AnyFilter::RedisCuckoo(filter) => Ok(filter.remove_digest(digest)),
-            other => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "a {} filter cannot remove keys: use a cuckoo, quotient or counting filter for keys that go again",
-                    other.kind()
-                ),
-            )),
+            other => Err(never_removes(other.kind())),
         }
     }
 
@@ -407,6 +423,14 @@ impl<S: Store> AnyFilter<S> {
             )),
         }
     }
+}
+
+#[cold]
+fn never_removes(kind: Kind) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("a {kind} filter cannot remove keys: use a cuckoo, quotient or counting filter for keys that go again"),
+    )
 }
 
 #[cold]

@@ -120,7 +120,7 @@ pub use fuse::Fuse;
 pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};
 pub use key::{Encoding, Key, Uuid};
 pub use kind::{Guarantee, Kind};
-pub use promise::WhenFull;
+pub use promise::{Insertion, WhenFull};
 pub use quotient::Quotient;
 pub use ribbon::Ribbon;
 

@@ -17,6 +17,59 @@ pub enum WhenFull {
     Grow,
 }
 
+/// What became of one key of a batch (`insert_each`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Insertion {
+    /// It is in now, and certainly was not before.
+    New,
+    /// It is in, and may have been before; kinds that count copies have taken one more.
+    Known,
+    /// It was refused, and is not in: there is no room, and the filter does not grow or go on.
+    Full,
+}
+
+impl Insertion {
+    /// The outcome of a single insert; refusals for other reasons stay refusals.
+    pub(crate) fn of(inserted: Result<bool>) -> Result<Self> {
+        match inserted {
+            Ok(true) => Ok(Self::New),
+            Ok(false) => Ok(Self::Known),
+            Err(error) if error.kind() == ErrorKind::Full => Ok(Self::Full),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether the key is in now.
+    #[must_use]
+    pub fn is_in(self) -> bool {
+        self != Self::Full
+    }
+}
+
+/// `insert_each` of the kinds that have one writer at a time: one insert after the other.
+macro_rules! insert_each_in_turn {
+    () => {
+        /// Inserts many digests and says of each what became of it: `outcomes[i]` is that of `digests[i]`, and both must
+        /// be of one length. A key that finds no room does not keep those after it out.
+        pub fn insert_each(
+            &self,
+            digests: &[$crate::hash::Digest],
+            outcomes: &mut [$crate::promise::Insertion],
+        ) -> $crate::error::Result<()> {
+            $crate::hash::digests::check_lengths(digests.len(), outcomes.len())?;
+            for (&digest, outcome) in digests.iter().zip(outcomes) {
+                *outcome = $crate::promise::Insertion::of(self.insert_digest(digest))?;
+            }
+            Ok(())
+        }
+    };
+}
+pub(crate) use insert_each_in_turn;
+
+/// Writers that may be at work at once: a batch is let in whole only while there is room for so many of them, so that
+/// they come no further past the capacity together than one key each.
+pub(crate) const WRITERS: u64 = 16;
+
 /// What was asked for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Promise {

@@ -274,27 +274,38 @@ pub(crate) fn contains_chunk<S: Spread, W: ReadWords>(
     }
 }
 
-/// Inserts `now` while asking memory for all probes of `next`; how many keys were certainly new.
+/// Inserts `now` while asking memory for all probes of `next`; how many keys were certainly new. With `TELL`, `told[i]`
+/// says whether the i-th was.
 #[inline(always)]
-pub(crate) fn insert_chunk<S: Spread, W: WriteWords>(spread: S, words: &mut W, now: &[Digest], next: &[Digest]) -> u64 {
+pub(crate) fn insert_chunk<const TELL: bool, S: Spread, W: WriteWords>(
+    spread: S,
+    words: &mut W,
+    now: &[Digest],
+    next: &[Digest],
+    told: &mut [bool; CHUNK],
+) -> u64 {
     assert!(now.len() <= CHUNK && next.len() <= CHUNK);
     check(spread.bits(), words.read().count());
     let mut fresh = 0;
     if words.read().count() <= IN_CACHE {
         // Loops of their own for 1 % and 0.1 %, as in `Field::answer`.
         fresh = match spread.hashes() {
-            7 => insert_each(spread, words, now, 7),
-            10 => insert_each(spread, words, now, 10),
-            k => insert_each(spread, words, now, k),
+            7 => insert_each::<TELL, S, W>(spread, words, now, 7, told),
+            10 => insert_each::<TELL, S, W>(spread, words, now, 10, told),
+            k => insert_each::<TELL, S, W>(spread, words, now, k, told),
         };
         return fresh;
     }
     let mut coming = next.iter();
-    for &digest in now {
+    for (&digest, told) in now.iter().zip(told) {
         if let Some(&next) = coming.next() {
             ask(spread, words.read(), next);
         }
-        fresh += u64::from(insert(spread, words, digest));
+        let new = insert(spread, words, digest);
+        fresh += u64::from(new);
+        if TELL {
+            *told = new;
+        }
     }
     for &next in coming {
         ask(spread, words.read(), next);
@@ -302,12 +313,22 @@ pub(crate) fn insert_chunk<S: Spread, W: WriteWords>(spread: S, words: &mut W, n
     fresh
 }
 
-/// Inserts keys of `hashes` bits; how many were certainly new.
+/// Inserts keys of `hashes` bits; how many were certainly new, and with `TELL` which.
 #[inline(always)]
-fn insert_each<S: Spread, W: WriteWords>(spread: S, words: &mut W, digests: &[Digest], hashes: u32) -> u64 {
+fn insert_each<const TELL: bool, S: Spread, W: WriteWords>(
+    spread: S,
+    words: &mut W,
+    digests: &[Digest],
+    hashes: u32,
+    told: &mut [bool; CHUNK],
+) -> u64 {
     let mut fresh = 0;
-    for &digest in digests {
-        fresh += u64::from(insert_some(spread, words, digest, hashes));
+    for (&digest, told) in digests.iter().zip(told) {
+        let new = insert_some(spread, words, digest, hashes);
+        fresh += u64::from(new);
+        if TELL {
+            *told = new;
+        }
     }
     fresh
 }
@@ -377,9 +398,12 @@ mod tests {
         let mut single = vec![0u64; 100_003usize.div_ceil(64)];
         let mut batch = single.clone();
         for chunk in digests[..2_000].chunks(CHUNK - 1) {
-            let fresh = insert_chunk(spread, &mut batch.as_mut_slice(), chunk, chunk);
-            let one_by_one = chunk.iter().filter(|&&digest| insert(spread, &mut single.as_mut_slice(), digest));
-            assert_eq!(one_by_one.count() as u64, fresh);
+            let mut told = [false; CHUNK];
+            let fresh = insert_chunk::<true, _, _>(spread, &mut batch.as_mut_slice(), chunk, chunk, &mut told);
+            let one_by_one: Vec<bool> =
+                chunk.iter().map(|&digest| insert(spread, &mut single.as_mut_slice(), digest)).collect();
+            assert_eq!(one_by_one.iter().filter(|&&new| new).count() as u64, fresh);
+            assert_eq!(one_by_one, told[..chunk.len()]);
         }
         assert_eq!(single, batch);
         for chunk in digests.chunks(CHUNK) {

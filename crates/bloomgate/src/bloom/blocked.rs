@@ -26,6 +26,7 @@
 //!              ..x.....x.                   and two bits in it
 //! ```
 
+use super::classic::tell;
 use super::layout::{self, AnyLayout, Layout};
 use crate::arch::CHUNK;
 use crate::arch::blocked::{Flight, LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start};
@@ -36,6 +37,7 @@ use crate::hash::digests::Digests;
 use crate::kind::Kind;
 use crate::math;
 use crate::math::estimate::Estimate;
+use crate::promise::Insertion;
 
 /// Bits in a line.
 pub(crate) const LINE_BITS: u64 = 512;
@@ -178,6 +180,56 @@ impl BlockedLayout {
             }
             std::mem::swap(&mut now, &mut next);
         }
+    }
+
+    #[inline(always)]
+    fn insert_each_with<const PAIRED: bool, W: WriteWords>(
+        &self,
+        words: &mut W,
+        mut digests: &[Digest],
+        mut outcomes: &mut [Insertion],
+    ) -> u64 {
+        if self.lines_per_key > 1 {
+            return self.insert_each_in_lines::<PAIRED, W>(words, digests, outcomes);
+        }
+        let (mut one, mut other) = (Flight::EMPTY, Flight::EMPTY);
+        let (mut now, mut next) = (&mut one, &mut other);
+        let mut fresh = 0;
+        loop {
+            // Digests that are there are never refused.
+            next.len = digests.next_lo(&mut next.hashes).unwrap_or(0);
+            let mut told = [false; CHUNK];
+            fresh += insert_chunk::<PAIRED, true, W>(words, self.lines, now, next, &mut told);
+            let (done, rest) = outcomes.split_at_mut(now.len);
+            tell(done, &told);
+            outcomes = rest;
+            if next.len == 0 {
+                return fresh;
+            }
+            std::mem::swap(&mut now, &mut next);
+        }
+    }
+
+    /// Inserts of keys with several lines, with an outcome for each.
+    fn insert_each_in_lines<const PAIRED: bool, W: WriteWords>(
+        &self,
+        words: &mut W,
+        digests: &[Digest],
+        mut outcomes: &mut [Insertion],
+    ) -> u64 {
+        let mut fresh = 0;
+        let flown = self.fly(digests, |now, next| {
+            let mut told = [false; CHUNK];
+            for (now, next) in now.iter().zip(next) {
+                insert_chunk::<PAIRED, true, W>(words, self.lines, now, next, &mut told);
+            }
+            let (done, rest) = std::mem::take(&mut outcomes).split_at_mut(now[0].len);
+            fresh += told[..done.len()].iter().map(|&new| u64::from(new)).sum::<u64>();
+            tell(done, &told);
+            outcomes = rest;
+        });
+        debug_assert!(flown.is_ok(), "digests that are there are never refused");
+        fresh
     }
 
     /// Lookups of keys with several lines.
@@ -386,6 +438,15 @@ impl layout::sealed::Layout for BlockedLayout {
             self.insert_all_with::<true, W, D>(words, digests, fresh)
         } else {
             self.insert_all_with::<false, W, D>(words, digests, fresh)
+        }
+    }
+
+    #[inline(always)]
+    fn insert_each<W: WriteWords>(&self, words: &mut W, digests: &[Digest], outcomes: &mut [Insertion]) -> u64 {
+        if self.paired {
+            self.insert_each_with::<true, W>(words, digests, outcomes)
+        } else {
+            self.insert_each_with::<false, W>(words, digests, outcomes)
         }
     }
 

@@ -149,6 +149,20 @@ impl<L: Layout> Builder<L> {
         Ok((layout, promise, self.wish.contract))
     }
 
+    /// The memory that [`build`](Self::build) would take for the bits, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    ///
+    /// ```
+    /// use bloomgate::Blocked;
+    ///
+    /// let asked = Blocked::builder().items(1 << 40).rate(0.01);
+    /// assert!(asked.bytes_needed()? > 1 << 40); // more than a terabyte: known before it is tried
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn bytes_needed(&self) -> Result<u64> {
+        Ok(self.resolve()?.0.words() * 8)
+    }
+
     /// The filter, or why there is none.
     #[doc(alias = "create")]
     #[doc(alias = "create_optimal")]

@@ -33,6 +33,7 @@ use crate::hash::digests::Digests;
 use crate::kind::Kind;
 use crate::math;
 use crate::math::estimate::Estimate;
+use crate::promise::Insertion;
 
 /// The most hashes a key may have; 64 keep rates far below the least that can be asked.
 pub(crate) const MAX_HASHES: u32 = 64;
@@ -170,6 +171,11 @@ impl layout::sealed::Layout for ClassicLayout {
         insert_all(self.0, words, digests, fresh)
     }
 
+    #[inline(always)]
+    fn insert_each<W: WriteWords>(&self, words: &mut W, digests: &[Digest], outcomes: &mut [Insertion]) -> u64 {
+        insert_each(self.0, words, digests, outcomes)
+    }
+
     fn each_word(&self, digest: Digest, mut visit: impl FnMut(usize)) {
         probes::each_bit(self.0, digest, |bit| visit((bit >> 6) as usize));
     }
@@ -215,11 +221,45 @@ pub(crate) fn insert_all<S: probes::Spread, W: WriteWords, D: Digests>(
     loop {
         let coming = digests.next(next);
         let len = *coming.as_ref().unwrap_or(&0);
-        *fresh += probes::insert_chunk(spread, words, &now[..waiting], &next[..len]);
+        let none = &mut [false; CHUNK];
+        *fresh += probes::insert_chunk::<false, S, W>(spread, words, &now[..waiting], &next[..len], none);
         if coming? == 0 {
             return Ok(());
         }
         waiting = len;
         std::mem::swap(&mut now, &mut next);
+    }
+}
+
+/// Batched inserts over any spread of single bits, with an outcome for each; how many were certainly new.
+#[inline(always)]
+pub(crate) fn insert_each<S: probes::Spread, W: WriteWords>(
+    spread: S,
+    words: &mut W,
+    digests: &[Digest],
+    mut outcomes: &mut [Insertion],
+) -> u64 {
+    let mut fresh = 0;
+    let mut chunks = digests.chunks(CHUNK);
+    let mut now: &[Digest] = &[];
+    loop {
+        let next = chunks.next().unwrap_or_default();
+        let mut told = [false; CHUNK];
+        fresh += probes::insert_chunk::<true, S, W>(spread, words, now, next, &mut told);
+        let (done, rest) = outcomes.split_at_mut(now.len());
+        tell(done, &told);
+        outcomes = rest;
+        if next.is_empty() {
+            return fresh;
+        }
+        now = next;
+    }
+}
+
+/// Writes down for each key of a chunk whether it was new.
+#[inline(always)]
+pub(crate) fn tell(outcomes: &mut [Insertion], told: &[bool; CHUNK]) {
+    for (outcome, &new) in outcomes.iter_mut().zip(told) {
+        *outcome = if new { Insertion::New } else { Insertion::Known };
     }
 }

@@ -55,7 +55,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, WhenFull, Wish, full, kept, wish_setters};
+use crate::promise::{Promise, WhenFull, Wish, full, insert_each_in_turn, kept, wish_setters};
 
 /// How wide a counter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -265,7 +265,11 @@ impl<S: Store> Counting<S> {
     /// The smallest of the key's counters; at [`CounterBits::top`] it means "at least so often".
     #[doc(alias = "count")]
     pub fn count_estimate<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
-        let digest = self.contract.digest(key)?;
+        self.count_of_digest(self.contract.digest(key)?)
+    }
+
+    /// [`count_estimate`](Self::count_estimate) for a digest made elsewhere under the same contract.
+    pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
         if S::CHECKED && !self.each_cell(digest, |word, _| self.store.admit(word)) {
             return Err(damaged());
         }
@@ -423,6 +427,11 @@ impl<S: Store> Counting<S> {
 }
 
 #[cold]
+fn too_many() -> Error {
+    Error::new(ErrorKind::InvalidParameter, "so many counters do not fit any memory; ask for fewer items")
+}
+
+#[cold]
 pub(super) fn damaged() -> Error {
     Error::new(
         ErrorKind::Corrupt,
@@ -445,9 +454,7 @@ impl Counting<Owned> {
         contract: Contract,
         promise: Promise,
     ) -> Result<Self> {
-        let words = Self::words_of(&layout, width).ok_or_else(|| {
-            Error::new(ErrorKind::InvalidParameter, "so many counters do not fit any memory; ask for fewer items")
-        })?;
+        let words = Self::words_of(&layout, width).ok_or_else(too_many)?;
         Ok(Self::from_parts(layout, width, contract, promise, 0, Owned::zeroed(words)?))
     }
 
@@ -627,6 +634,8 @@ impl Counting<Shared> {
         refused.map_or(Ok(fresh), Err)
     }
 
+    insert_each_in_turn!();
+
     /// Removes a key that was inserted; false if it was certainly absent, and then nothing changed.
     ///
     /// **Only remove what you inserted**, and only once its insert has returned (by any thread). Of two threads that
@@ -768,8 +777,8 @@ impl CountingBuilder {
         self
     }
 
-    /// The filter of an explicit shape: its capacity is what was named, or what keeps the rate, or half its counters set.
-    fn explicit(self, counters: u64, hashes: u32) -> Result<Counting> {
+    /// An explicit shape: its capacity is what was named, or what keeps the rate, or half its counters set.
+    fn explicit(&self, counters: u64, hashes: u32) -> Result<(BlockedLayout, Promise)> {
         let plain = <BlockedLayout as super::layout::sealed::Layout>::explicit(counters, hashes)?;
         let layout = BlockedLayout::new(plain.lines(), plain.lines_per_key(), true)?;
         let rate = self.wish.checked_rate()?;
@@ -791,12 +800,11 @@ impl CountingBuilder {
                 ),
             ));
         }
-        let promise = Promise { capacity, rate: rate.unwrap_or(kept), when_full: self.wish.when_full };
-        Counting::empty(layout, self.width, self.wish.contract, promise)
+        Ok((layout, Promise { capacity, rate: rate.unwrap_or(kept), when_full: self.wish.when_full }))
     }
 
-    /// The filter, or why there is none.
-    pub fn build(self) -> Result<Counting> {
+    /// The shape and the promise that the settings come to.
+    fn resolve(&self) -> Result<(BlockedLayout, Promise)> {
         if self.wish.when_full == WhenFull::Grow {
             return Err(Error::new(
                 ErrorKind::InvalidParameter,
@@ -836,7 +844,19 @@ impl CountingBuilder {
                 ));
             }
         };
-        let promise = Promise { capacity, rate, when_full: self.wish.when_full };
+        Ok((layout, Promise { capacity, rate, when_full: self.wish.when_full }))
+    }
+
+    /// The memory that [`build`](Self::build) would take for the counters, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    pub fn bytes_needed(&self) -> Result<u64> {
+        let words = Counting::<Owned>::words_of(&self.resolve()?.0, self.width).ok_or_else(too_many)?;
+        Ok(words.saturating_mul(8))
+    }
+
+    /// The filter, or why there is none.
+    pub fn build(self) -> Result<Counting> {
+        let (layout, promise) = self.resolve()?;
         Counting::empty(layout, self.width, self.wish.contract, promise)
     }
 

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use super::Builder;
 use super::layout::Layout;
+use super::scalable::BATCH;
 use crate::arch::words::{Ordering, ReadWords, WriteWords};
 use crate::arch::{CHUNK, Job, dispatch};
 use crate::bits::counter::Count;
@@ -15,7 +16,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::estimate::{Estimate, different_keys, told_new};
-use crate::promise::{Promise, WhenFull, full, kept};
+use crate::promise::{Insertion, Promise, WRITERS, WhenFull, full, kept};
 
 /// A Bloom filter of a fixed size. Use it by the names of its layouts: [`Blocked`](super::Blocked),
 /// [`Classic`](super::Classic), [`Partitioned`](super::Partitioned).
@@ -327,6 +328,22 @@ impl<L: Layout, W: WriteWords, D: Digests> Job for InsertAll<L, W, D> {
     }
 }
 
+/// A batch of inserts with an outcome for each, compiled for this processor; how many keys were certainly new.
+struct InsertEach<'a, L, W> {
+    layout: L,
+    words: W,
+    digests: &'a [Digest],
+    outcomes: &'a mut [Insertion],
+}
+
+impl<L: Layout, W: WriteWords> Job for InsertEach<'_, L, W> {
+    type Output = u64;
+    #[inline(always)]
+    fn run(mut self) -> u64 {
+        self.layout.insert_each(&mut self.words, self.digests, self.outcomes)
+    }
+}
+
 /// Building and inserting, alone.
 impl<L: Layout> Bloom<L, Owned> {
     /// Starts a filter: `.items(n).rate(p)`, or `.bytes(b)` with either, or `.bits(m).hashes(k)`.
@@ -489,6 +506,51 @@ impl<L: Layout> Bloom<L, Shared> {
             return digests.iter().try_fold(0, |fresh, &digest| Ok(fresh + u64::from(self.insert_digest(digest)?)));
         }
         self.insert_counted(digests)
+    }
+
+    /// Inserts many digests and says of each what became of it: `outcomes[i]` is that of `digests[i]`, and both must be
+    /// of one length. About as fast as [`insert_digests`](Self::insert_digests).
+    ///
+    /// A digest that comes twice in the batch is [`Known`](Insertion::Known) the second time. A full filter that refuses
+    /// says [`Full`](Insertion::Full) to each unknown key, and still knows the others.
+    ///
+    /// ```
+    /// use bloomgate::{Blocked, Insertion};
+    ///
+    /// let seen = Blocked::builder().items(1_000).build_shared()?;
+    /// let digests = [seen.contract().digest("a")?, seen.contract().digest("b")?, seen.contract().digest("a")?];
+    /// let mut outcomes = [Insertion::Full; 3];
+    /// seen.insert_each(&digests, &mut outcomes)?;
+    /// assert_eq!(outcomes, [Insertion::New, Insertion::New, Insertion::Known]);
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
+        check_lengths(digests.len(), outcomes.len())?;
+        if self.promise.when_full != WhenFull::Refuse {
+            self.insert_each_at_once(digests, outcomes);
+            return Ok(());
+        }
+        for (digests, outcomes) in digests.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
+            if self.has_room_for(digests.len()) {
+                self.insert_each_at_once(digests, outcomes);
+                continue;
+            }
+            for (&digest, outcome) in digests.iter().zip(outcomes) {
+                *outcome = Insertion::of(self.insert_digest(digest))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// [`insert_each`](Self::insert_each) whatever the filter holds; slices of one length.
+    pub(super) fn insert_each_at_once(&self, digests: &[Digest], outcomes: &mut [Insertion]) {
+        let fresh = dispatch(InsertEach { layout: self.layout, words: self.store.atomics(), digests, outcomes });
+        self.count.add(fresh);
+    }
+
+    /// Whether so many keys fit, even if every other writer brings as many at this moment.
+    pub(super) fn has_room_for(&self, keys: usize) -> bool {
+        self.remaining() >= WRITERS * keys as u64
     }
 
     /// Counts keys that came in by other ways.

@@ -7,6 +7,7 @@ use crate::hash::Digest;
 use crate::hash::digests::Digests;
 use crate::kind::Kind;
 use crate::math::estimate::Estimate;
+use crate::promise::Insertion;
 
 use super::{BlockedLayout, ClassicLayout, PartitionedLayout};
 
@@ -74,6 +75,8 @@ pub(crate) mod sealed {
         fn contains_all<W: ReadWords, D: Digests>(&self, words: W, digests: D, answers: &mut [bool]) -> Result<()>;
         /// Inserts all, and counts those that were certainly new; also when it ends in a refusal.
         fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: &mut u64) -> Result<()>;
+        /// Inserts all and says for each whether it was certainly new; how many were. One outcome for each digest.
+        fn insert_each<W: WriteWords>(&self, words: &mut W, digests: &[Digest], outcomes: &mut [Insertion]) -> u64;
         /// Calls `visit` with every word that a lookup of this digest reads.
         fn each_word(&self, digest: Digest, visit: impl FnMut(usize));
     }

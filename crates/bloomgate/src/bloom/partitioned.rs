@@ -13,7 +13,7 @@
 //!  ....x............  .........x.......      ..x..............       one key
 //! ```
 
-use super::classic::{check_shape, contains_all, insert_all};
+use super::classic::{check_shape, contains_all, insert_all, insert_each};
 use super::layout::{self, AnyLayout, Layout};
 use crate::arch::probes::{self, Slices};
 use crate::arch::words::{ReadWords, WriteWords};
@@ -23,6 +23,7 @@ use crate::hash::digests::Digests;
 use crate::kind::Kind;
 use crate::math;
 use crate::math::estimate::Estimate;
+use crate::promise::Insertion;
 
 /// The layout of [`super::Partitioned`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,6 +168,11 @@ impl layout::sealed::Layout for PartitionedLayout {
     #[inline(always)]
     fn insert_all<W: WriteWords, D: Digests>(&self, words: &mut W, digests: D, fresh: &mut u64) -> Result<()> {
         insert_all(self.0, words, digests, fresh)
+    }
+
+    #[inline(always)]
+    fn insert_each<W: WriteWords>(&self, words: &mut W, digests: &[Digest], outcomes: &mut [Insertion]) -> u64 {
+        insert_each(self.0, words, digests, outcomes)
     }
 
     fn each_word(&self, digest: Digest, mut visit: impl FnMut(usize)) {

@@ -19,7 +19,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use super::layout::Layout;
+use super::layout::AnyLayout;
+use super::layout::sealed::Layout as _;
 use super::stage::Stage;
 use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout};
 use crate::arch::CHUNK;
@@ -30,7 +31,7 @@ use crate::hash::{Contract, Digest};
 use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
-use crate::promise::{DEFAULT_RATE, MIN_RATE, Promise, WhenFull, Wish, full, kept, wish_setters};
+use crate::promise::{DEFAULT_RATE, Insertion, MIN_RATE, Promise, WhenFull, Wish, full, kept, wish_setters};
 
 /// The most stages of a chain, after which it refuses. At growth 1.75 the 64th holds 2^51 times the first.
 pub const MAX_STAGES: usize = 64;
@@ -159,6 +160,29 @@ impl<S: Store> Scalable<S> {
         self.open.load(Ordering::Acquire) == open && (self.promise.when_full == WhenFull::GoOn || room())
     }
 
+    /// The memory that the next stage will take, in bytes; 0 for a chain that goes on or refuses instead of growing.
+    /// Refused where there can be no further stage.
+    ///
+    /// ```
+    /// use bloomgate::Scalable;
+    ///
+    /// let mut seen = Scalable::builder().keys::<u64>().items(100).build()?;
+    /// let (before, next) = (seen.size_in_bytes(), seen.next_stage_bytes()?);
+    /// seen.insert_all(0..101u64)?;
+    /// assert_eq!(seen.size_in_bytes(), before + next);
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn next_stage_bytes(&self) -> Result<u64> {
+        if self.promise.when_full != WhenFull::Grow {
+            return Ok(0);
+        }
+        let open = self.stages();
+        if open >= MAX_STAGES {
+            return Err(self.full());
+        }
+        stage_bytes(&self.growth, self.promise.rate, open)
+    }
+
     /// The stage that is made next, empty.
     fn next_stage(&self, at: usize) -> Result<Stage<Owned>> {
         stage(&self.growth, &self.contract, self.promise.rate, at)
@@ -224,10 +248,11 @@ impl<S: Store> Scalable<S> {
         self.each_stage().map(Stage::capacity).sum()
     }
 
-    /// How many more keys fit before another stage is opened.
+    /// How many more new keys fit before another stage is opened.
     #[must_use]
     pub fn remaining(&self) -> u64 {
-        self.capacity().saturating_sub(self.len())
+        // The earlier stages are full, though they count a little less than their capacity.
+        self.each_stage().next_back().map_or(0, Stage::remaining)
     }
 
     /// Whether the open stages hold what they were made for.
@@ -279,8 +304,8 @@ impl<S: Store> Scalable<S> {
     }
 }
 
-/// An empty stage of a chain.
-fn stage(growth: &Growth, contract: &Contract, rate: f64, at: usize) -> Result<Stage<Owned>> {
+/// Where the bits of a stage go, and what it promises.
+fn stage_layout(growth: &Growth, rate: f64, at: usize) -> Result<(AnyLayout, Promise)> {
     let capacity = stage_capacity(growth.first, growth.factor, at as u32)
         .filter(|&capacity| capacity <= crate::promise::MAX_ITEMS)
         .ok_or_else(|| {
@@ -290,19 +315,38 @@ fn stage(growth: &Growth, contract: &Contract, rate: f64, at: usize) -> Result<S
             )
         })?;
     let rate = stage_rate(rate, growth.tightening, at as u32);
-    let promise = Promise { capacity, rate, when_full: WhenFull::GoOn };
-    fn made<L: Layout>(contract: &Contract, promise: Promise) -> Result<Bloom<L, Owned>> {
-        Bloom::empty(L::for_items(promise.capacity, promise.rate), contract.clone(), promise)
-    }
-    match growth.stages {
-        Kind::Blocked => Ok(Stage::Blocked(made::<BlockedLayout>(contract, promise)?)),
-        Kind::Classic => Ok(Stage::Classic(made::<ClassicLayout>(contract, promise)?)),
-        Kind::Partitioned => Ok(Stage::Partitioned(made::<PartitionedLayout>(contract, promise)?)),
-        other => Err(Error::new(
-            ErrorKind::InvalidParameter,
-            format!("the stages of a chain are blocked, classic or partitioned, not {other}"),
-        )),
-    }
+    let layout = match growth.stages {
+        Kind::Blocked => AnyLayout::Blocked(BlockedLayout::for_items(capacity, rate)),
+        Kind::Classic => AnyLayout::Classic(ClassicLayout::for_items(capacity, rate)),
+        Kind::Partitioned => AnyLayout::Partitioned(PartitionedLayout::for_items(capacity, rate)),
+        other => {
+            return Err(Error::new(
+                ErrorKind::InvalidParameter,
+                format!("the stages of a chain are blocked, classic or partitioned, not {other}"),
+            ));
+        }
+    };
+    Ok((layout, Promise { capacity, rate, when_full: WhenFull::GoOn }))
+}
+
+/// The memory of a stage, in bytes.
+fn stage_bytes(growth: &Growth, rate: f64, at: usize) -> Result<u64> {
+    Ok(8 * match stage_layout(growth, rate, at)?.0 {
+        AnyLayout::Blocked(layout) => layout.words(),
+        AnyLayout::Classic(layout) => layout.words(),
+        AnyLayout::Partitioned(layout) => layout.words(),
+    })
+}
+
+/// An empty stage of a chain.
+fn stage(growth: &Growth, contract: &Contract, rate: f64, at: usize) -> Result<Stage<Owned>> {
+    let (layout, promise) = stage_layout(growth, rate, at)?;
+    let contract = contract.clone();
+    Ok(match layout {
+        AnyLayout::Blocked(layout) => Stage::Blocked(Bloom::empty(layout, contract, promise)?),
+        AnyLayout::Classic(layout) => Stage::Classic(Bloom::empty(layout, contract, promise)?),
+        AnyLayout::Partitioned(layout) => Stage::Partitioned(Bloom::empty(layout, contract, promise)?),
+    })
 }
 
 /// Hashes up to a batch of keys; when one is refused, the digests of those before it come with the refusal.
@@ -488,6 +532,66 @@ impl Scalable<Shared> {
         Ok(fresh)
     }
 
+    /// Inserts many digests and says of each what became of it: `outcomes[i]` is that of `digests[i]`, and both must be
+    /// of one length. A digest that comes twice in the batch is [`Known`](Insertion::Known) the second time;
+    /// [`Full`](Insertion::Full) is said by a chain that may not grow any more.
+    ///
+    /// All stages are asked for the whole batch, and what none of them knows goes into the newest as a batch too, while
+    /// it has room.
+    ///
+    /// ```
+    /// use bloomgate::{Insertion, Scalable};
+    ///
+    /// let seen = Scalable::builder().items(1_000).build_shared()?;
+    /// let digests = [seen.contract().digest("a")?, seen.contract().digest("a")?];
+    /// let mut outcomes = [Insertion::Full; 2];
+    /// seen.insert_each(&digests, &mut outcomes)?;
+    /// assert_eq!(outcomes, [Insertion::New, Insertion::Known]);
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
+        check_lengths(digests.len(), outcomes.len())?;
+        for (digests, outcomes) in digests.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
+            let open = self.open.load(Ordering::Acquire);
+            let mut found = [false; BATCH];
+            self.contains_digests(digests, &mut found[..digests.len()])?;
+            let mut unknown = [Digest::default(); BATCH];
+            let mut count = 0;
+            for (&digest, &found) in digests.iter().zip(&found) {
+                unknown[count] = digest;
+                count += usize::from(!found);
+            }
+            if count == 0 {
+                outcomes.fill(Insertion::Known);
+                continue;
+            }
+            let newest = self.chain[open - 1].get().filter(|stage| {
+                self.open.load(Ordering::Acquire) == open
+                    && (self.promise.when_full == WhenFull::GoOn || stage.has_room_for(count))
+            });
+            if let Some(newest) = newest {
+                let mut told = [Insertion::Known; BATCH];
+                newest.insert_each_at_once(&unknown[..count], &mut told[..count]);
+                let mut at = 0;
+                for (outcome, &found) in outcomes.iter_mut().zip(&found) {
+                    *outcome = if found { Insertion::Known } else { told[at] };
+                    at += usize::from(!found);
+                }
+                continue;
+            }
+            for ((&digest, &found), outcome) in digests.iter().zip(&found).zip(outcomes) {
+                *outcome = match (found, self.still_open(open)) {
+                    (true, _) => Insertion::Known,
+                    (false, true) => {
+                        Insertion::of(self.make_room().and_then(|stage| stage.insert_digest_shared(digest)))?
+                    }
+                    (false, false) => Insertion::of(self.insert_digest(digest))?,
+                };
+            }
+        }
+        Ok(())
+    }
+
     /// Forgets everything and goes back to one stage; takes the only reference.
     pub fn clear(&mut self) -> Result<()> {
         let first = self.next_stage(0)?.into_shared()?;
@@ -566,15 +670,27 @@ impl ScalableBuilder {
         self
     }
 
-    /// The chain with its first stage, or why there is none.
-    pub fn build(self) -> Result<Scalable<Owned>> {
+    /// How the chain grows and what it promises; checked.
+    fn resolve(&self) -> Result<(Growth, Promise)> {
         let first = self.wish.capacity()?.unwrap_or(DEFAULT_FIRST);
         let rate = self.wish.checked_rate()?.unwrap_or(DEFAULT_RATE);
         check_growth(self.growth, self.tightening)?;
         check_shares(rate, self.tightening)?;
         let growth = Growth { stages: self.stages, first, factor: self.growth, tightening: self.tightening };
-        let promise = Promise { capacity: first, rate, when_full: self.wish.when_full };
-        let first = stage(&growth, &self.wish.contract, rate, 0)?;
+        Ok((growth, Promise { capacity: first, rate, when_full: self.wish.when_full }))
+    }
+
+    /// The memory that [`build`](Self::build) would take for the first stage, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    pub fn bytes_needed(&self) -> Result<u64> {
+        let (growth, promise) = self.resolve()?;
+        stage_bytes(&growth, promise.rate, 0)
+    }
+
+    /// The chain with its first stage, or why there is none.
+    pub fn build(self) -> Result<Scalable<Owned>> {
+        let (growth, promise) = self.resolve()?;
+        let first = stage(&growth, &self.wish.contract, promise.rate, 0)?;
         Scalable::from_parts(self.wish.contract, promise, growth, vec![first])
     }
 

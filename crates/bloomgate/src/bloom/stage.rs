@@ -5,6 +5,7 @@ use crate::bits::{Owned, Shared, Store};
 use crate::error::Result;
 use crate::hash::Digest;
 use crate::math::estimate::Estimate;
+use crate::promise::Insertion;
 
 /// One fixed-size filter of a chain.
 pub(crate) enum Stage<S: Store> {
@@ -37,6 +38,9 @@ impl<S: Store> Stage<S> {
     }
     pub(crate) fn capacity(&self) -> u64 {
         on!(self, filter => filter.capacity())
+    }
+    pub(crate) fn remaining(&self) -> u64 {
+        on!(self, filter => filter.remaining())
     }
     pub(crate) fn is_full(&self) -> bool {
         on!(self, filter => filter.is_full())
@@ -101,6 +105,14 @@ impl Stage<Shared> {
     #[inline]
     pub(crate) fn insert_digest_shared(&self, digest: Digest) -> Result<bool> {
         on!(self, filter => filter.insert_digest(digest))
+    }
+
+    pub(crate) fn insert_each_at_once(&self, digests: &[Digest], outcomes: &mut [Insertion]) {
+        on!(self, filter => filter.insert_each_at_once(digests, outcomes));
+    }
+
+    pub(crate) fn has_room_for(&self, keys: usize) -> bool {
+        on!(self, filter => filter.has_room_for(keys))
     }
 
     pub(crate) fn into_owned(self) -> Result<Stage<Owned>> {

@@ -154,6 +154,12 @@ impl CuckooBuilder {
         }
     }
 
+    /// The memory that [`build`](Self::build) would take for the table, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    pub fn bytes_needed(&self) -> Result<u64> {
+        Ok(self.resolve()?.0.words() * 8)
+    }
+
     /// The filter, or why there is none.
     #[doc(alias = "with_capacity")]
     pub fn build(self) -> Result<Cuckoo<Owned>> {

@@ -17,7 +17,7 @@ use crate::key::Key;
 use crate::kind::{Guarantee, Kind};
 use crate::math::cuckoo::limit;
 use crate::math::estimate::Estimate;
-use crate::promise::{Promise, kept};
+use crate::promise::{Promise, insert_each_in_turn, kept};
 
 /// A cuckoo filter: insert, ask, remove.
 ///
@@ -144,7 +144,13 @@ impl<S: Store> Cuckoo<S> {
     /// except that 4 means "four or more"; sometimes more, when another key looks the same.
     #[doc(alias = "count")]
     pub fn count_of<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
-        Ok(u64::from(self.copies_of(self.contract.digest(key)?)))
+        self.count_of_digest(self.contract.digest(key)?)
+    }
+
+    /// [`count_of`](Self::count_of) for a digest made elsewhere under the same contract: at
+    /// [`MAX_COPIES`](super::MAX_COPIES) one more would stick, and above it one does.
+    pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
+        Ok(u64::from(self.copies_of(digest)))
     }
 
     /// Copies of a fingerprint, up to the number that sticks; that number when it cannot be known.
@@ -527,6 +533,8 @@ impl Cuckoo<Shared> {
             now.map_or(Ok(false), |digest| self.insert_digest(digest))
         })
     }
+
+    insert_each_in_turn!();
 
     /// Inserts everything an iterator gives; how many were certainly new.
     pub fn insert_all<K: Key>(&self, keys: impl IntoIterator<Item = K>) -> Result<u64> {

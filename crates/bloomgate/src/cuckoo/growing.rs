@@ -36,7 +36,7 @@ use crate::kind::{Guarantee, Kind};
 use crate::math::cuckoo::LEADING;
 use crate::math::estimate::Estimate;
 use crate::math::scalable::{Tightening, chain_rate};
-use crate::promise::{Promise, WhenFull, full, kept};
+use crate::promise::{Promise, WhenFull, full, insert_each_in_turn, kept};
 
 /// Digests that a batch works on at a time, through all stages: 4 KB of digests stay in the first-level cache.
 const BATCH: usize = 8 * CHUNK;
@@ -152,7 +152,12 @@ impl<S: Store> GrowingCuckoo<S> {
     /// removals), except that four in one stage mean "four or more"; sometimes more, when another key looks the same.
     #[doc(alias = "count")]
     pub fn count_of<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
-        let digest = self.contract.digest(key)?;
+        self.count_of_digest(self.contract.digest(key)?)
+    }
+
+    /// [`count_of`](Self::count_of) for a digest made elsewhere under the same contract. Below
+    /// [`MAX_COPIES`](super::MAX_COPIES) one more copy sticks in no stage.
+    pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
         Ok(self.each_stage().map(|stage| u64::from(stage.copies_of(digest))).sum())
     }
 
@@ -276,6 +281,19 @@ impl<S: Store> GrowingCuckoo<S> {
     #[must_use]
     pub fn approximate_count(&self) -> Estimate {
         self.each_stage().map(Cuckoo::approximate_count).fold(Default::default(), |sum, one| sum + one)
+    }
+
+    /// The memory that the next stage will take, in bytes; 0 for a chain that refuses instead of growing. Refused where
+    /// there can be no further stage.
+    pub fn next_stage_bytes(&self) -> Result<u64> {
+        if self.promise.when_full != WhenFull::Grow {
+            return Ok(0);
+        }
+        let open = self.stages();
+        if open >= MAX_STAGES {
+            return Err(full(Kind::GrowingCuckoo, self.capacity()));
+        }
+        Ok(self.growth.stage(self.promise.rate, open)?.0.words() * 8)
     }
 
     /// The stage that is made next, empty; refused when the chain may not have it.
@@ -530,6 +548,8 @@ impl GrowingCuckoo<Shared> {
     pub fn insert_digests(&self, digests: &[Digest]) -> Result<u64> {
         digests.iter().try_fold(0, |fresh, &digest| Ok(fresh + u64::from(self.insert_digest(digest)?)))
     }
+
+    insert_each_in_turn!();
 
     /// Inserts everything an iterator gives; how many were certainly new.
     pub fn insert_all<K: Key>(&self, keys: impl IntoIterator<Item = K>) -> Result<u64> {

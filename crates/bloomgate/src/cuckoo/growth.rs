@@ -120,8 +120,8 @@ impl GrowingCuckooBuilder {
         self
     }
 
-    /// The chain with its first stage, or why there is none.
-    pub fn build(self) -> Result<GrowingCuckoo<Owned>> {
+    /// How the chain grows and what it promises; checked.
+    fn resolve(&self) -> Result<(Growth, Promise)> {
         let first = self.wish.capacity()?.unwrap_or(DEFAULT_FIRST);
         let rate = self.wish.checked_rate()?.unwrap_or(DEFAULT_RATE);
         if self.wish.when_full == WhenFull::GoOn {
@@ -133,8 +133,20 @@ impl GrowingCuckooBuilder {
         }
         let growth = Growth { first, factor: self.growth, tightening: self.tightening };
         growth.check(rate)?;
-        let promise = Promise { capacity: first, rate, when_full: self.wish.when_full };
-        let (shape, stage) = growth.stage(rate, 0)?;
+        Ok((growth, Promise { capacity: first, rate, when_full: self.wish.when_full }))
+    }
+
+    /// The memory that [`build`](Self::build) would take for the first stage, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    pub fn bytes_needed(&self) -> Result<u64> {
+        let (growth, promise) = self.resolve()?;
+        Ok(growth.stage(promise.rate, 0)?.0.words() * 8)
+    }
+
+    /// The chain with its first stage, or why there is none.
+    pub fn build(self) -> Result<GrowingCuckoo<Owned>> {
+        let (growth, promise) = self.resolve()?;
+        let (shape, stage) = growth.stage(promise.rate, 0)?;
         let stage = Cuckoo::empty(shape, self.wish.contract.clone(), stage)?;
         GrowingCuckoo::from_parts(self.wish.contract, promise, growth, vec![stage])
     }

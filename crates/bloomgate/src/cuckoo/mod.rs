@@ -57,6 +57,7 @@ pub use builder::CuckooBuilder;
 pub use filter::Cuckoo;
 pub use growing::GrowingCuckoo;
 pub use growth::{DEFAULT_FIRST, DEFAULT_GROWTH, GrowingCuckooBuilder, MAX_STAGES};
+pub use moves::MAX_COPIES;
 pub use shape::CuckooShape;
 
 pub(crate) use growth::Growth;

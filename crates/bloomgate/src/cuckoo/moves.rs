@@ -17,6 +17,23 @@ use crate::hash::Digest;
 /// So many copies of a fingerprint stick.
 pub(crate) const STICKS_AT: u32 = 4;
 
+/// The most copies of one key that are held and removed exactly. One more sticks: it stands for any number of keys and is
+/// never removed. Who must not let that happen asks [`count_of_digest`](crate::Cuckoo::count_of_digest) first, and inserts
+/// only while it says less than this.
+///
+/// ```
+/// use bloomgate::cuckoo::{Cuckoo, MAX_COPIES};
+///
+/// let mut held = Cuckoo::builder().items(100).build()?;
+/// let digest = held.contract().digest("a key")?;
+/// while held.count_of_digest(digest)? < MAX_COPIES {
+///     held.insert_digest(digest)?;
+/// }
+/// assert!((0..MAX_COPIES).all(|_| held.remove_digest(digest)) && !held.contains_digest(digest));
+/// # Ok::<(), bloomgate::Error>(())
+/// ```
+pub const MAX_COPIES: u64 = STICKS_AT as u64 - 1;
+
 /// Buckets looked at in a search that need not allocate: at 94.5 % load a third of the inserts needs none, and all but
 /// one in fifty find a free slot within these (12 on average).
 const NEAR: usize = 64;

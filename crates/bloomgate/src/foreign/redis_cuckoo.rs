@@ -382,7 +382,11 @@ impl<S: Store> Foreign<RedisCuckooShape, S> {
     /// How many copies of a key there may be: never too low; sometimes too high.
     #[doc(alias = "count")]
     pub fn count_estimate<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
-        let digest = self.contract().digest(key)?;
+        self.count_of_digest(self.contract().digest(key)?)
+    }
+
+    /// [`count_estimate`](Self::count_estimate) for a digest made elsewhere under the same contract.
+    pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
         if S::CHECKED {
             self.check_words()?;
         }

@@ -74,7 +74,7 @@ pub mod gaps;
 mod in_place;
 mod load;
 mod read;
-mod save;
+pub(crate) mod save;
 mod sections;
 pub mod sentinels;
 mod shapes;

@@ -12,9 +12,10 @@ use super::gaps;
 use super::sections::{Codec, SectionType};
 use super::shapes::Plan;
 use super::write::{FrameWriter, PayloadSource};
+use crate::any::AnyFilter;
 use crate::arch::words::ReadWords;
 use crate::bits::mapped::CHUNK_BYTES;
-use crate::bits::{Owned, Store};
+use crate::bits::{Owned, Shared, Store};
 use crate::error::Result;
 
 /// Whether a file is made smaller at the price of having to be loaded.
@@ -73,11 +74,7 @@ impl<'a, S: Store> Words<'a, S> {
             }
         }
         if <S::Read<'a> as ReadWords>::SHARED {
-            let mut copy = Owned::zeroed(words.count() as u64)?;
-            for (at, word) in copy.as_mut_slice().iter_mut().enumerate() {
-                *word = words.load(at);
-            }
-            return Ok(Self::Copied(copy));
+            return Ok(Self::Copied(copy_words(store)?));
         }
         Ok(Self::Still(store))
     }
@@ -119,6 +116,26 @@ impl<S: Store> PayloadSource for Words<'_, S> {
             *bytes = self.load(first + at).to_le_bytes();
         }
     }
+}
+
+/// A copy for one owner of a filter that others may be changing: kinds whose cells move are copied while they do not; of
+/// the others every key inserted before is in the copy, and of those inserted meanwhile, some.
+pub(crate) fn copy(filter: &AnyFilter<Shared>) -> Result<AnyFilter> {
+    let (plan, stores) = filter.at_rest(|(chain, pieces)| {
+        let (pieces, stores): (Vec<_>, Vec<_>) = pieces.into_iter().unzip();
+        (Plan { chain, pieces }, stores.into_iter().map(copy_words).collect::<Result<Vec<_>>>())
+    })?;
+    AnyFilter::of(filter.contract().clone(), plan, stores?)
+}
+
+/// The words as they are now.
+fn copy_words<S: Store>(store: &S) -> Result<Owned> {
+    let words = store.words();
+    let mut copy = Owned::zeroed(words.count() as u64)?;
+    for (at, word) in copy.as_mut_slice().iter_mut().enumerate() {
+        *word = words.load(at);
+    }
+    Ok(copy)
 }
 
 /// Writes a filter to anything that takes bytes.

@@ -92,6 +92,12 @@ impl QuotientBuilder {
         Ok((shape, Promise { capacity: most, rate, when_full: self.wish.when_full }))
     }
 
+    /// The memory that [`build`](Self::build) would take for the slots it starts with, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    pub fn bytes_needed(&self) -> Result<u64> {
+        Ok(self.plan()?.0.words() * 8)
+    }
+
     /// The filter, or why there is none.
     pub fn build(self) -> Result<Quotient> {
         let (shape, promise) = self.plan()?;

@@ -49,3 +49,4 @@ pub use builder::QuotientBuilder;
 pub use filter::Quotient;
 pub use owned::Fingerprints;
 pub use shape::QuotientShape;
+pub use table::MAX_COPIES;

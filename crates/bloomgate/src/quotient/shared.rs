@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::hash::Digest;
 use crate::key::Key;
 use crate::kind::Kind;
-use crate::promise::{WhenFull, full};
+use crate::promise::{WhenFull, full, insert_each_in_turn};
 
 impl Quotient<Shared> {
     /// Inserts a key; true if it was certainly new. One thread inserts at a time; lookups go on beside it.
@@ -69,6 +69,8 @@ impl Quotient<Shared> {
     pub fn insert_digests(&self, digests: &[Digest]) -> Result<u64> {
         digests.iter().try_fold(0, |fresh, &digest| Ok(fresh + u64::from(self.insert_digest(digest)?)))
     }
+
+    insert_each_in_turn!();
 
     /// Removes a key that was inserted; false if it was certainly absent. The same duties as for
     /// [one owner](Quotient::<Owned>::remove).

@@ -19,6 +19,9 @@ use crate::arch::words::{ReadWords, WriteWords};
 /// slots.
 pub(crate) const COPIES: u64 = 15;
 
+/// The most copies of one key that are held and removed exactly: one more sticks, and is never removed.
+pub const MAX_COPIES: u64 = COPIES - 1;
+
 /// No gap is searched further than this many clusters: a sound table at 90 % load has one within a few.
 const MOST_CLUSTERS: usize = 4096;
 

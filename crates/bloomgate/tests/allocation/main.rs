@@ -246,3 +246,20 @@ fn claims_of_deltas_are_not_allocated() {
         assert_eq!(refusal.kind(), ErrorKind::LimitExceeded, "{refusal}");
     }
 }
+
+/// A builder tells the size of the largest filters and takes nothing for it.
+#[test]
+fn sizes_are_told_without_memory() {
+    let most = 1u64 << 40;
+    let told = [
+        bounded("blocked", 0, || Blocked::builder().items(most).bytes_needed()),
+        bounded("classic", 0, || Classic::builder().items(most).bytes_needed()),
+        bounded("counting", 0, || Counting::builder().items(most).bytes_needed()),
+        bounded("cuckoo", 0, || Cuckoo::builder().items(most).bytes_needed()),
+        bounded("growing-cuckoo", 0, || GrowingCuckoo::builder().items(most).bytes_needed()),
+        bounded("quotient", 0, || Quotient::builder().items(most).bytes_needed()),
+        bounded("scalable", 0, || Scalable::builder().items(most).bytes_needed()),
+        bounded("stable", 0, || Stable::builder().items(most).bytes_needed()),
+    ];
+    assert!(told.into_iter().all(|bytes| bytes.unwrap() > most));
+}

@@ -1,6 +1,7 @@
 //! One test binary for the whole library, seen from outside.
 
 mod adversary;
+mod any_shared;
 mod bounds;
 mod concurrent;
 mod counting;
@@ -12,6 +13,8 @@ mod golden_digests;
 mod in_place;
 mod keys;
 mod kinds;
+mod outcomes;
 mod promise;
 mod scalable;
+mod sizes;
 mod structured_keys;

@@ -249,7 +249,14 @@ fn clear_goes_back_to_one_stage() {
     let (bits, capacity) = (chain.bits(), chain.capacity());
     chain.insert_batch(&scattered(10, 0, 5_000)).unwrap();
     assert!(chain.stages() > 4 && chain.capacity() >= 5_000);
-    assert_eq!(chain.remaining(), chain.capacity() - chain.len());
+    let (room, stages) = (chain.remaining(), chain.stages());
+    assert!(room <= chain.capacity() - chain.len());
+    let mut more = scattered(12, 0, 10_000).into_iter();
+    let mut new = 0;
+    while chain.stages() == stages {
+        new += u64::from(chain.insert(&more.next().unwrap()).unwrap());
+    }
+    assert_eq!(new, room + 1, "the first key past what remained opened a stage");
     chain.clear().unwrap();
     assert_eq!((chain.stages(), chain.bits(), chain.capacity(), chain.len()), (1, bits, capacity, 0));
     assert!(!scattered(10, 0, 5_000).iter().any(|key| chain.contains(key).unwrap()));

@@ -136,6 +136,13 @@ impl RotatingBuilder {
         Ok((rule, layout, promise))
     }
 
+    /// The memory that [`build`](Self::build) would take for all generations, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    pub fn bytes_needed(&self) -> Result<u64> {
+        let (rule, layout, _) = self.resolve()?;
+        Ok((layout.words() * 8).saturating_mul(rule.ring() as u64))
+    }
+
     /// The filter, or why there is none.
     pub fn build(self) -> Result<Rotating> {
         let (rule, layout, promise) = self.resolve()?;

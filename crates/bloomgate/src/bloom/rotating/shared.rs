@@ -23,7 +23,7 @@ use crate::bits::{Owned, Shared};
 use crate::error::Result;
 use crate::hash::Digest;
 use crate::key::Key;
-use crate::promise::WhenFull;
+use crate::promise::{WhenFull, insert_each_in_turn};
 
 impl Rotating<Shared> {
     /// Tells the time, since any beginning: generations whose last key is older than the window are cleared.
@@ -108,6 +108,8 @@ impl Rotating<Shared> {
         }
         Ok(fresh)
     }
+
+    insert_each_in_turn!();
 
     /// Puts digests into the youngest generation, and again if it is not the youngest any more when that is done; how
     /// many of the unknown ones were certainly not in it the first time.

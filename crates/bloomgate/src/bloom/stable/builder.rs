@@ -123,6 +123,12 @@ impl StableBuilder {
         Ok((shape, Promise { capacity: shape.remembered(), rate, when_full: WhenFull::GoOn }))
     }
 
+    /// The memory that [`build`](Self::build) would take for the cells, in bytes: all its refusals are made, and nothing is
+    /// allocated.
+    pub fn bytes_needed(&self) -> Result<u64> {
+        Ok(self.resolve()?.0.words() * 8)
+    }
+
     /// The filter, or why there is none.
     pub fn build(self) -> Result<Stable> {
         let (shape, promise) = self.resolve()?;
