@@ -2,4 +2,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod engine;
+pub mod resp;
 pub mod store;

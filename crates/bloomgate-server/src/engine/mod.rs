@@ -229,12 +229,14 @@ pub struct Core {
     pub nearby: Nearby,
     /// Buffers that are used again.
     pub scratch: adding::Scratch,
+    /// Buffers of the batches of a pipeline.
+    pub buffers: crate::session::batch::Buffers,
 }
 
 impl Core {
     /// A thread's view.
     #[must_use]
     pub fn new(engine: Arc<Engine>, thread: usize) -> Self {
-        Self { engine, thread, nearby: Nearby::default(), scratch: adding::Scratch::default() }
+        Self { engine, thread, nearby: Nearby::default(), scratch: adding::Scratch::default(), buffers: Default::default() }
     }
 }

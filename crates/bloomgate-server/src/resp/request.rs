@@ -127,6 +127,13 @@ impl Reader {
         }
     }
 
+    /// Goes back to where a request begins: it is to be found again.
+    pub fn rewind(&mut self, begin: usize) {
+        self.at = begin;
+        self.missing = 0;
+        self.ranges.clear();
+    }
+
     /// Where the request at the front begins: bytes before it are not needed any more.
     #[must_use]
     pub fn needed_from(&self) -> usize {

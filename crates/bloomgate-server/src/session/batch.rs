@@ -1,0 +1,224 @@
+//! Commands on items that stand next to each other in a pipeline, run as one batch: the lines of all their items are
+//! fetched from memory together, the log gets one record, and the reply of each command is cut from the answers.
+
+use std::ops::Range;
+
+use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, write};
+
+use super::desk::Desk;
+use crate::engine::adding::{Added, Copies, NotDone, ask};
+use crate::engine::entry::Family;
+use crate::engine::{Core, Engine};
+
+/// Items after which a batch is run: their digests and answers stay in the first-level cache.
+const LONG: usize = 512;
+
+/// A command that goes into a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hot {
+    adds: bool,
+    /// Whether the reply is an array.
+    many: bool,
+}
+
+impl Hot {
+    /// BF.ADD, BF.MADD, BF.EXISTS and BF.MEXISTS with arguments as they should be; all else goes through the table.
+    #[inline]
+    pub fn of(input: &[u8], ranges: &[Range<usize>]) -> Option<Self> {
+        if ranges.len() < 3 {
+            return None;
+        }
+        let name = &input[ranges[0].clone()];
+        let (adds, many) = match name.len() {
+            6 if name.eq_ignore_ascii_case(b"BF.ADD") => (true, false),
+            7 if name.eq_ignore_ascii_case(b"BF.MADD") => (true, true),
+            9 if name.eq_ignore_ascii_case(b"BF.EXISTS") => (false, false),
+            10 if name.eq_ignore_ascii_case(b"BF.MEXISTS") => (false, true),
+            _ => return None,
+        };
+        let small = ranges[1].len() <= MAX_NAME && ranges[2..].iter().all(|range| range.len() <= MAX_ITEM);
+        (small && (many || ranges.len() == 3)).then_some(Self { adds, many })
+    }
+}
+
+/// Buffers that batches of one thread use again.
+#[derive(Debug, Default)]
+pub struct Buffers {
+    items: Vec<&'static [u8]>,
+    replies: Vec<u32>,
+    answers: Vec<bool>,
+    added: Vec<Added>,
+}
+
+/// A batch that grows.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    key: &'a [u8],
+    adds: bool,
+    begin: usize,
+    items: Vec<&'a [u8]>,
+    /// For each command, how many items it has; with the highest bit when its reply is no array.
+    replies: Vec<u32>,
+    answers: Vec<bool>,
+    added: Vec<Added>,
+}
+
+const SINGLE: u32 = 1 << 31;
+
+/// An empty vector with the memory of another: the standard library keeps it when nothing is left to convert.
+fn recycled<'b>(mut used: Vec<&[u8]>) -> Vec<&'b [u8]> {
+    used.clear();
+    used.into_iter().map(|_| &[][..]).collect()
+}
+
+impl<'a> Batch<'a> {
+    /// An empty batch in the thread's buffers.
+    pub fn new(core: &mut Core) -> Self {
+        let Buffers { items, replies, answers, added } = std::mem::take(&mut core.buffers);
+        Self { key: &[], adds: false, begin: 0, items, replies, answers, added }
+    }
+
+    /// Gives the buffers back.
+    pub fn put_back(self, core: &mut Core) {
+        let Self { items, mut replies, answers, added, .. } = self;
+        replies.clear();
+        core.buffers = Buffers { items: recycled(items), replies, answers, added };
+    }
+
+    /// Whether a command may join.
+    #[inline]
+    pub fn takes(&self, hot: Hot, key: &[u8]) -> bool {
+        !self.replies.is_empty() && self.adds == hot.adds && self.key == key
+    }
+
+    /// Begins with a command that stands at `begin` in the input.
+    #[inline]
+    pub fn start(&mut self, hot: Hot, key: &'a [u8], begin: usize) {
+        self.key = key;
+        self.adds = hot.adds;
+        self.begin = begin;
+    }
+
+    /// Where its first command begins.
+    pub fn begin(&self) -> usize {
+        self.begin
+    }
+
+    /// Takes the items of a command.
+    #[inline]
+    pub fn push(&mut self, hot: Hot, input: &'a [u8], items: &[Range<usize>]) {
+        self.items.extend(items.iter().map(|range| &input[range.clone()]));
+        self.replies.push(items.len() as u32 | if hot.many { 0 } else { SINGLE });
+    }
+
+    /// Whether it is time to run it.
+    #[inline]
+    pub fn is_long(&self) -> bool {
+        self.items.len() >= LONG
+    }
+
+    /// Runs it and writes the replies; false when the filter is busy, and then nothing was done.
+    pub fn flush(
+        &mut self,
+        core: &mut Core,
+        desk: &Desk,
+        protocol: Protocol,
+        out: &mut Vec<u8>,
+        gate: &mut u64,
+    ) -> bool {
+        if self.replies.is_empty() {
+            return true;
+        }
+        let done = match self.adds {
+            true => self.add(core, gate),
+            false => self.ask(core, gate),
+        };
+        let wrong = match done {
+            Err(NotDone::Busy) => return false,
+            Err(NotDone::Refused(refusal)) => Some(refusal),
+            Ok(()) => None,
+        };
+        match &wrong {
+            Some(refusal) => self.replies.iter().for_each(|_| write::error(out, refusal.as_str())),
+            None if self.adds => self.write_added(protocol, out),
+            None => self.write_answers(protocol, out),
+        }
+        desk.count_items(core.thread, self.adds, self.items.len() as u64);
+        self.items.clear();
+        self.replies.clear();
+        true
+    }
+
+    fn ask(&mut self, core: &mut Core, gate: &mut u64) -> Result<(), NotDone> {
+        let found = core.nearby.find(&core.engine.names, self.key);
+        match found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(core.engine.clock.now_ms())) {
+            // A name that never was: no key is in it.
+            None => {
+                self.answers.clear();
+                self.answers.resize(self.items.len(), false);
+            }
+            Some(entry) if entry.family() != Family::Bloom => return Err(Refusal::WRONG_TYPE.into()),
+            Some(entry) => {
+                ask(entry, &self.items, &mut self.answers)?;
+                // A "maybe" may come from a write that is not durable yet.
+                *gate = entry.touched().max(*gate);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, core: &mut Core, gate: &mut u64) -> Result<(), NotDone> {
+        loop {
+            let engine: &Engine = &core.engine;
+            {
+                let mut permit = engine.pass(core.thread);
+                // Under the permit: a filter that is found now is not taken away before the items are in.
+                let found = core.nearby.find(&engine.names, self.key);
+                let found = found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(engine.clock.now_ms()));
+                if let Some(entry) = found {
+                    if entry.family() != Family::Bloom {
+                        return Err(Refusal::WRONG_TYPE.into());
+                    }
+                    let sequence = core.scratch.add(&mut permit, entry, &self.items, Copies::One, &mut self.added)?;
+                    *gate = sequence.max(*gate);
+                    return Ok(());
+                }
+            }
+            super::bf::create_default(engine, self.key)?;
+        }
+    }
+
+    fn write_answers(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let mut rest = &self.answers[..];
+        for &reply in &self.replies {
+            let (answers, after) = rest.split_at((reply & !SINGLE) as usize);
+            rest = after;
+            if reply & SINGLE == 0 {
+                write::array_header(out, answers.len());
+            }
+            out.reserve(answers.len() * 4);
+            for &answer in answers {
+                write::bool(out, answer, protocol);
+            }
+        }
+    }
+
+    fn write_added(&self, protocol: Protocol, out: &mut Vec<u8>) {
+        let mut rest = &self.added[..];
+        for &reply in &self.replies {
+            let (added, after) = rest.split_at((reply & !SINGLE) as usize);
+            rest = after;
+            if reply & SINGLE == 0 {
+                write::array_header(out, added.len());
+            }
+            out.reserve(added.len() * 4);
+            for &added in added {
+                match added {
+                    Added::New => write::bool(out, true, protocol),
+                    Added::Known => write::bool(out, false, protocol),
+                    other => write::error(out, super::bf::refusal(other).as_str()),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! What a command works with: the engine through its thread's view, and the right to write that it has or takes.
+
+use std::sync::Arc;
+
+use bloomgate_command::{Refusal, Reply};
+
+use super::desk::Desk;
+use crate::engine::adding::NotDone;
+use crate::engine::entry::{Entry, Family};
+use crate::engine::{Core, Engine, Permit, check_available};
+
+/// What a command comes to.
+pub type Outcome = Result<Reply, NotDone>;
+
+/// A command that is being run.
+#[derive(Debug)]
+pub struct Call<'c, 'p, 'e> {
+    /// The thread's view.
+    pub core: &'c mut Core,
+    /// What all connections share.
+    pub desk: &'c Desk,
+    gate: &'c mut u64,
+    /// The right to write that a transaction holds for all its commands.
+    held: Option<&'p mut Permit<'e>>,
+}
+
+impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
+    /// A command on its own.
+    pub fn new(core: &'c mut Core, desk: &'c Desk, gate: &'c mut u64) -> Self {
+        Self { core, desk, gate, held: None }
+    }
+
+    /// A command of a transaction.
+    pub fn within(core: &'c mut Core, desk: &'c Desk, gate: &'c mut u64, permit: &'p mut Permit<'e>) -> Self {
+        Self { core, desk, gate, held: Some(permit) }
+    }
+
+    /// The engine.
+    #[must_use]
+    pub fn engine(&self) -> Arc<Engine> {
+        self.core.engine.clone()
+    }
+
+    /// Whether it is part of a transaction.
+    #[must_use]
+    pub fn is_in_transaction(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// The reply must not leave before the log is durable up to here.
+    pub fn depends_on(&mut self, sequence: u64) {
+        *self.gate = sequence.max(*self.gate);
+    }
+
+    /// The filter of a name, unless its time is over.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<Arc<Entry>> {
+        self.core.engine.find(name)
+    }
+
+    /// The filter of a name, of one family and able to answer; nothing if there is none. Its answer may show a write
+    /// that is not durable yet, so the reply waits for that.
+    pub fn find_of(&mut self, name: &[u8], family: Family) -> Result<Option<Arc<Entry>>, Refusal> {
+        let Some(entry) = self.find(name) else { return Ok(None) };
+        if entry.family() != family {
+            return Err(Refusal::WRONG_TYPE);
+        }
+        check_available(&entry)?;
+        self.depends_on(entry.touched());
+        Ok(Some(entry))
+    }
+
+    /// Writes through the thread's gate, or with what the transaction holds.
+    pub fn write<T>(
+        &mut self,
+        work: impl FnOnce(&mut Permit<'_>, &mut Core) -> Result<(T, u64), NotDone>,
+    ) -> Result<T, NotDone> {
+        let engine = self.engine();
+        let (value, sequence) = match &mut self.held {
+            Some(permit) => work(permit, self.core)?,
+            None => {
+                let mut permit = engine.pass(self.core.thread);
+                work(&mut permit, self.core)?
+            }
+        };
+        self.depends_on(sequence);
+        Ok(value)
+    }
+
+    /// Changes what there is, with nobody else writing.
+    pub fn alone<T>(
+        &mut self,
+        work: impl FnOnce(&mut Permit<'_>) -> Result<(T, u64), Refusal>,
+    ) -> Result<T, NotDone> {
+        let engine = self.engine();
+        let (value, sequence) = match &mut self.held {
+            Some(permit) => work(permit)?,
+            None => work(&mut engine.stop())?,
+        };
+        self.depends_on(sequence);
+        Ok(value)
+    }
+}

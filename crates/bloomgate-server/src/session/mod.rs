@@ -1,0 +1,322 @@
+//! A client's conversation, without its socket: bytes in, bytes out, and what has to be durable before they may leave.
+//!
+//! A turn takes what has arrived and answers all of it. Commands on items that stand next to each other and go to the
+//! same filter run as one batch ([`batch`]); everything else goes through the table of commands, one by one.
+
+pub mod batch;
+pub mod bf;
+pub mod bg;
+pub mod call;
+pub mod cf;
+pub mod connection;
+pub mod desk;
+pub mod dispatch;
+pub mod names;
+pub mod server;
+pub mod transaction;
+
+use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Spec, find, parse, write};
+
+use crate::engine::Core;
+use crate::engine::adding::NotDone;
+use crate::resp::{Frame, Limits, ProtocolError, Reader};
+use batch::{Batch, Hot};
+use call::Call;
+use desk::{Client, Desk};
+use transaction::Transaction;
+
+/// How much one turn may answer before others get theirs: a reply buffer that fits the second-level cache.
+const TURN_REPLIES: usize = 256 << 10;
+/// How many commands one turn may run: 10,000 of the shortest take a millisecond.
+const TURN_COMMANDS: usize = 10_000;
+
+/// What a turn came to.
+#[derive(Debug)]
+pub struct Turn {
+    /// Bytes of the input that are answered.
+    pub consumed: usize,
+    /// The replies may leave once the log is durable up to here, by the policy.
+    pub gate: u64,
+    /// What is next.
+    pub next: Next,
+}
+
+/// What a connection does after a turn.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    /// Read more.
+    Read,
+    /// The turn was long: let others have theirs, then go on with the rest.
+    Again,
+    /// A filter is being written to by somebody: try again in a moment.
+    Wait,
+    /// This command is long: run it on a worker ([`run_job`]), append its reply, then go on.
+    Job(Job),
+    /// Send the replies and close.
+    Close,
+    /// Close without a word.
+    Drop,
+    /// Send the replies and stop the server.
+    Shutdown,
+}
+
+/// A command that is too long for a reactor.
+#[derive(Debug, PartialEq)]
+pub struct Job {
+    /// The command and its arguments.
+    pub words: Vec<Vec<u8>>,
+    /// The protocol of the one who waits for it.
+    pub protocol: Protocol,
+}
+
+/// A client's conversation.
+#[derive(Debug)]
+pub struct Session {
+    /// Who it is.
+    pub client: Client,
+    reader: Reader,
+    protocol: Protocol,
+    /// Whether a password was given, if one is needed.
+    authenticated: bool,
+    transaction: Transaction,
+    /// CLIENT REPLY: what is answered at all.
+    replies: connection::Replies,
+}
+
+impl Session {
+    /// A conversation that begins.
+    #[must_use]
+    pub fn new(client: Client, desk: &Desk) -> Self {
+        Self {
+            client,
+            reader: Reader::default(),
+            protocol: Protocol::Resp2,
+            authenticated: !desk.needs_password(),
+            transaction: Transaction::default(),
+            replies: connection::Replies::On,
+        }
+    }
+
+    /// The protocol it speaks now.
+    #[must_use]
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Whether a request is begun and not whole.
+    #[must_use]
+    pub fn is_amid(&self) -> bool {
+        self.reader.is_amid()
+    }
+
+    /// The first `count` bytes of the input are gone.
+    pub fn forget(&mut self, count: usize) {
+        self.reader.forget(count);
+    }
+
+    /// Answers what has arrived. Afterwards the first `consumed` bytes of the input are to be taken away, and
+    /// [`forget`](Self::forget) called with their number.
+    pub fn turn(&mut self, core: &mut Core, desk: &Desk, input: &[u8], out: &mut Vec<u8>) -> Turn {
+        let mut batch = Batch::new(core);
+        let turn = self.commands(core, desk, input, &mut batch, out);
+        batch.put_back(core);
+        turn
+    }
+
+    fn commands<'a>(
+        &mut self,
+        core: &mut Core,
+        desk: &Desk,
+        input: &'a [u8],
+        batch: &mut Batch<'a>,
+        out: &mut Vec<u8>,
+    ) -> Turn {
+        let mut gate = 0;
+        let mut commands = 0;
+        let limits = if self.authenticated { &Limits::OPEN } else { &Limits::GUEST };
+        let plain = self.authenticated
+            && !self.transaction.is_open()
+            && self.replies == connection::Replies::On
+            && !core.engine.is_loading();
+        let mut plain = plain;
+        let next = loop {
+            let begin = self.reader.begin_of_next();
+            let frame = match self.reader.next(input, limits) {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break Next::Read,
+                Err(wrong) => {
+                    if !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                        break self.wait(batch.begin());
+                    }
+                    if wrong == ProtocolError::Http {
+                        break Next::Drop;
+                    }
+                    write::error(out, &wrong.to_string());
+                    break Next::Close;
+                }
+            };
+            commands += 1;
+            if plain
+                && frame == Frame::Bulks
+                && let Some(hot) = Hot::of(input, self.reader.ranges())
+            {
+                let ranges = self.reader.ranges();
+                let key = &input[ranges[1].clone()];
+                if !batch.takes(hot, key) {
+                    if !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                        break self.wait(batch.begin());
+                    }
+                    batch.start(hot, key, begin);
+                }
+                batch.push(hot, input, &ranges[2..]);
+                if batch.is_long() && !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                    break self.wait(batch.begin());
+                }
+            } else {
+                if !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                    break self.wait(batch.begin());
+                }
+                let inline: Vec<Vec<u8>>;
+                let words: Vec<&[u8]> = match frame {
+                    Frame::Nothing => continue,
+                    Frame::Bulks => self.reader.ranges().iter().map(|range| &input[range.clone()]).collect(),
+                    Frame::Inline(typed) => {
+                        inline = typed;
+                        inline.iter().map(|word| &word[..]).collect()
+                    }
+                };
+                match self.command(core, desk, &words, out, &mut gate) {
+                    Step::Done => {}
+                    Step::Busy => break self.wait(begin),
+                    Step::End(next) => break next,
+                }
+                plain = self.authenticated
+                    && !self.transaction.is_open()
+                    && self.replies == connection::Replies::On
+                    && !core.engine.is_loading();
+            }
+            if commands >= TURN_COMMANDS || out.len() >= TURN_REPLIES {
+                break Next::Again;
+            }
+        };
+        let next = match batch.flush(core, desk, self.protocol, out, &mut gate) {
+            true => next,
+            false => self.wait(batch.begin()),
+        };
+        desk.count_commands(core.thread, commands as u64);
+        Turn { consumed: self.reader.needed_from(), gate, next }
+    }
+
+    /// Goes back to a request that could not be done yet.
+    fn wait(&mut self, begin: usize) -> Next {
+        self.reader.rewind(begin);
+        Next::Wait
+    }
+
+    /// One command through the table.
+    fn command(&mut self, core: &mut Core, desk: &Desk, words: &[&[u8]], out: &mut Vec<u8>, gate: &mut u64) -> Step {
+        let start = out.len();
+        let step = match self.admit(core, words) {
+            Ok((spec, request)) => self.run(core, desk, spec, request, words, out, gate),
+            Err(refusal) => {
+                self.transaction.spoil();
+                write::error(out, refusal.as_str());
+                Step::Done
+            }
+        };
+        self.replies.apply(out, start);
+        step
+    }
+
+    /// The command, if it may be given now.
+    fn admit<'a>(&self, core: &Core, words: &'a [&'a [u8]]) -> Result<(&'static Spec, Request<'a>), Refusal> {
+        if !self.authenticated && !words.first().and_then(|name| find(name)).is_some_and(|spec| spec.has(Flag::NoAuth)) {
+            return Err(Refusal::NO_AUTH);
+        }
+        let (spec, request) = parse(words)?;
+        if core.engine.is_loading() && !spec.has(Flag::Loading) {
+            return Err(Refusal::LOADING);
+        }
+        Ok((spec, request))
+    }
+
+    fn run(
+        &mut self,
+        core: &mut Core,
+        desk: &Desk,
+        spec: &'static Spec,
+        request: Request<'_>,
+        words: &[&[u8]],
+        out: &mut Vec<u8>,
+        gate: &mut u64,
+    ) -> Step {
+        if self.transaction.is_open() && !transaction::runs_at_once(&request) {
+            let reply = self.transaction.queue(spec, words);
+            reply.write(self.protocol, out);
+            return Step::Done;
+        }
+        if let Some(outcome) = self.own(core, desk, &request, gate) {
+            return match outcome {
+                Own::Reply(reply) => {
+                    reply.write(self.protocol, out);
+                    Step::Done
+                }
+                Own::End(reply, next) => {
+                    reply.write(self.protocol, out);
+                    Step::End(next)
+                }
+                Own::Busy => Step::Busy,
+            };
+        }
+        if spec.heavy && !request.is_small() {
+            let words = words.iter().map(|word| word.to_vec()).collect();
+            return Step::End(Next::Job(Job { words, protocol: self.protocol }));
+        }
+        let began = desk.slow_clock();
+        let mut call = Call::new(core, desk, gate);
+        let outcome = dispatch::run(&mut call, request);
+        desk.note_slow(began, words, &self.client);
+        match outcome {
+            Ok(reply) => reply.write(self.protocol, out),
+            Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),
+            Err(NotDone::Busy) => return Step::Busy,
+        }
+        Step::Done
+    }
+}
+
+/// What one command came to.
+enum Step {
+    Done,
+    Busy,
+    End(Next),
+}
+
+/// What a command that concerns the conversation itself came to.
+pub(crate) enum Own {
+    Reply(Reply),
+    End(Reply, Next),
+    Busy,
+}
+
+/// Runs a long command on a worker; its reply, and the sequence that must be durable before it leaves.
+pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> u64 {
+    let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
+    let mut gate = 0;
+    let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
+        loop {
+            let mut call = Call::new(core, desk, &mut gate);
+            match dispatch::run(&mut call, request) {
+                // A worker may wait where a reactor may not.
+                Err(NotDone::Busy) => std::thread::sleep(std::time::Duration::from_micros(200)),
+                outcome => break outcome,
+            }
+        }
+    });
+    match outcome {
+        Ok(reply) => reply.write(job.protocol, out),
+        Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),
+        Err(NotDone::Busy) => write::error(out, "ERR the filter is busy: try again"),
+    }
+    gate
+}
