@@ -63,6 +63,19 @@ impl AnyFilter<Shared> {
         on_shared!(self, filter => filter.insert_each(digests, outcomes))
     }
 
+    /// Inserts digests that were new when they were first inserted, as a log tells, in its order. Kinds that have an
+    /// [image](Self::image) count each of them, even if its bits are there already: after the image of one moment and the
+    /// replay of everything since, stages and counts are those of before. The others insert them once more.
+    pub fn replay(&self, digests: &[Digest]) -> Result<()> {
+        match self {
+            AnyFilter::Classic(filter) => filter.replay(digests),
+            AnyFilter::Blocked(filter) => filter.replay(digests),
+            AnyFilter::Partitioned(filter) => filter.replay(digests),
+            AnyFilter::Scalable(filter) => filter.replay(digests),
+            other => on_shared!(other, filter => filter.insert_digests(digests).map(drop)),
+        }
+    }
+
     /// Removes a digest that was inserted, if the kind can; false if it was certainly absent.
     pub fn remove_digest(&self, digest: Digest) -> Result<bool> {
         match self {

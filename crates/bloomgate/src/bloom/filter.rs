@@ -553,6 +553,17 @@ impl<L: Layout> Bloom<L, Shared> {
         self.remaining() >= WRITERS * keys as u64
     }
 
+    /// Inserts digests that were new when they were first inserted, as a log tells: they are in afterwards, and **each is
+    /// counted**, even if its bits are there already. So the count after an [image](crate::AnyFilter::image) of one moment
+    /// and the replay of everything since is the count of before, though the image may hold some of it already.
+    ///
+    /// Nothing is refused: a filter that refuses when full had taken them.
+    pub fn replay(&self, digests: &[Digest]) -> Result<()> {
+        let (_, result) = dispatch(InsertAll { layout: self.layout, words: self.store.atomics(), digests });
+        self.count.add(digests.len() as u64);
+        result
+    }
+
     /// Counts keys that came in by other ways.
     pub(super) fn raise_len(&self, more: u64) {
         self.count.add(more);

@@ -592,6 +592,31 @@ impl Scalable<Shared> {
         Ok(())
     }
 
+    /// Inserts digests that were new when they were first inserted, as a log tells, in its order: they are in afterwards,
+    /// and **each is counted**, even if its bits are there already. The chain grows by these counts. So an
+    /// [image](crate::AnyFilter::image) of one moment and the replay of everything since come to the stages and the count
+    /// of before, though the image may hold some of it already.
+    ///
+    /// No stage is asked: a key that was new went into the newest. A chain that refuses had taken them, and takes them
+    /// again.
+    pub fn replay(&self, digests: &[Digest]) -> Result<()> {
+        let mut rest = digests;
+        while !rest.is_empty() {
+            let (stage, room) = match self.make_room() {
+                Ok(stage) if self.promise.when_full == WhenFull::GoOn => (stage, u64::MAX),
+                Ok(stage) => (stage, stage.remaining().max(1)),
+                Err(error) if error.kind() == ErrorKind::Full => {
+                    (self.each_stage().next_back().ok_or(error)?, u64::MAX)
+                }
+                Err(error) => return Err(error),
+            };
+            let (now, later) = rest.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(rest.len()));
+            stage.replay(now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
     /// Forgets everything and goes back to one stage; takes the only reference.
     pub fn clear(&mut self) -> Result<()> {
         let first = self.next_stage(0)?.into_shared()?;

@@ -111,6 +111,10 @@ impl Stage<Shared> {
         on!(self, filter => filter.insert_each_at_once(digests, outcomes));
     }
 
+    pub(crate) fn replay(&self, digests: &[Digest]) -> Result<()> {
+        on!(self, filter => filter.replay(digests))
+    }
+
     pub(crate) fn has_room_for(&self, keys: usize) -> bool {
         on!(self, filter => filter.has_room_for(keys))
     }

@@ -27,6 +27,7 @@
 //! | `agreement` | CONTRACT and SENTINELS: the proof that reader and writer hash alike |
 //! | `filed` | each kind taken apart into pieces and put together again |
 //! | [`save`](SaveOptions), [`load`](OpenOptions) | filters to files; files to memory, or mapped |
+//! | [`image`](Image) | files of filters that others write to meanwhile |
 //! | `in_place` | files that are written where they are: the mark, the sync, the recovery |
 //! | `filters` | the doors on the filters themselves: `save`, `open`, `map` … |
 //! | [`describe`](inspect) | what a file is, without its secret |
@@ -70,6 +71,7 @@ mod filed;
 mod filters;
 mod frame;
 pub mod gaps;
+mod image;
 #[cfg(not(loom))]
 mod in_place;
 mod load;
@@ -91,6 +93,7 @@ pub use describe::{
 };
 pub use fields::{FieldReader, FieldWriter, Tag};
 pub use frame::{FORMAT_VERSION, Frame, HEADER_LEN, Header, MAGIC, MAX_SECTIONS, Section};
+pub use image::Image;
 pub use load::{OpenOptions, recognise};
 pub use read::{Head, Limits, MemoryFile, Payload, SectionReader, Sink};
 pub use save::{Compression, SaveOptions};

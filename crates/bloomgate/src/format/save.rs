@@ -53,7 +53,7 @@ impl SaveOptions {
 }
 
 /// The words of a piece while it is written: the file is gone through twice, and must be the same both times.
-enum Words<'a, S: Store> {
+pub(super) enum Words<'a, S: Store> {
     /// Nobody writes to them while we hold the filter.
     Still(&'a S),
     /// A copy of words that others may be setting.
@@ -61,7 +61,7 @@ enum Words<'a, S: Store> {
 }
 
 impl<'a, S: Store> Words<'a, S> {
-    fn of(store: &'a S) -> Result<Self> {
+    pub(super) fn of(store: &'a S) -> Result<Self> {
         let words = store.words();
         if S::CHECKED && !store.admitted() {
             // Damaged bits with fresh checksums would be believed.

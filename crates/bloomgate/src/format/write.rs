@@ -4,7 +4,7 @@
 //! gone through twice: once for the sums, once for the bytes. The second pass is compared with the
 //! first: a filter that changed in between is an error, never a file with a wrong sum.
 
-use std::io::Write;
+use std::io::{Seek, SeekFrom, Write};
 
 use super::address::Address;
 use super::frame::{Frame, Section, corrupt};
@@ -110,15 +110,7 @@ impl<'a> FrameWriter<'a> {
             })?;
             let sums = summer.finish();
             let list = whole(SectionType::CHUNK_SUMS, part, sums.to_body());
-            let section = Section {
-                kind: SectionType::PAYLOAD,
-                part,
-                flags: SectionFlags::CRITICAL.with(SectionFlags::CHUNKED),
-                codec: codec.number(),
-                offset: 0,
-                length,
-                crc: list.0.crc,
-            };
+            let section = payload_section(part, codec, length, list.0.crc);
             parts.push(list);
             parts.push((section, Body::Stream { source, codec, sums }));
         }
@@ -144,15 +136,7 @@ impl<'a> FrameWriter<'a> {
         let mut parts: Vec<_> =
             self.sections.iter().map(|(kind, part, body)| whole(*kind, *part, body.clone())).collect();
         let list = whole(SectionType::CHUNK_SUMS, 0, ChunkSums::from(&sums[..]).to_body());
-        let payload = Section {
-            kind: SectionType::PAYLOAD,
-            part: 0,
-            flags: SectionFlags::CRITICAL.with(SectionFlags::CHUNKED),
-            codec: Codec::Raw.number(),
-            offset: 0,
-            length,
-            crc: list.0.crc,
-        };
+        let payload = payload_section(0, Codec::Raw, length, list.0.crc);
         parts.push(list);
         let frame = Frame::lay_out(parts.iter().map(|(section, _)| *section).chain([payload]).collect())?;
         parts.sort_by_key(|(s, _)| (s.part, s.kind));
@@ -168,6 +152,93 @@ impl<'a> FrameWriter<'a> {
     pub fn write_to(&self, out: &mut dyn Write) -> Result<Address> {
         self.prepare()?.write_to(out)
     }
+
+    /// Writes a file whose payloads change while they are read: each chunk is read once, summed and written, and what
+    /// stands before the payloads is written at the end, over the zeros that held its place.
+    pub(crate) fn write_moving<W: Write + Seek>(&self, out: &mut W) -> Result<()> {
+        let start = out.stream_position().map_err(|e| Error::io("writing a filter", e))?;
+        // Laid out with sums of the right number: where everything stands depends on that alone.
+        let unknown = |source: &dyn PayloadSource| {
+            let chunks = source.byte_len().div_ceil(CHUNK_LEN as u64);
+            ChunkSums::from(&vec![0; chunks as usize][..])
+        };
+        let places = self.laid_out(self.payloads.iter().map(|(_, source, _)| unknown(*source)))?.0;
+        let position_of = |part: u16| {
+            let mut payloads = places.sections().iter().filter(|section| section.kind == SectionType::PAYLOAD);
+            payloads.find(|section| section.part == part).map(|section| section.offset)
+        };
+        let mut out = Positioned { out, position: 0 };
+        let mut sums = Vec::with_capacity(self.payloads.len());
+        for &(part, source, codec) in &self.payloads {
+            let offset = position_of(part).filter(|_| codec == Codec::Raw).ok_or_else(|| {
+                let message = format!("the payload of part {part} is coded, and so has no place before it is written");
+                Error::new(ErrorKind::InvalidParameter, message)
+            })?;
+            out.pad_to(offset)?;
+            let mut summer = Summer::default();
+            each_stored(source, codec, &mut |bytes| {
+                summer.update(bytes);
+                out.write(bytes)
+            })?;
+            sums.push(summer.finish());
+        }
+        let end = out.position;
+        let (frame, bodies) = self.laid_out(sums.into_iter())?;
+        out.back_to(start)?;
+        out.write(&frame.to_bytes())?;
+        for (section, body) in frame.sections().iter().zip(&bodies) {
+            out.pad_to(section.offset)?;
+            out.write(body)?;
+        }
+        out.out.seek(SeekFrom::Start(start + end)).map_err(|e| Error::io("writing a filter", e))?;
+        Ok(())
+    }
+
+    /// Where everything stands when the payloads, uncoded, have these sums; and the bodies of what comes before them.
+    fn laid_out(&self, sums: impl Iterator<Item = ChunkSums>) -> Result<(Frame, Vec<Vec<u8>>)> {
+        let mut parts: Vec<(Section, Vec<u8>)> =
+            self.sections.iter().map(|(kind, part, body)| whole_body(*kind, *part, body.clone())).collect();
+        let mut payloads = Vec::with_capacity(self.payloads.len());
+        for (&(part, source, codec), sums) in self.payloads.iter().zip(sums) {
+            let list = whole_body(SectionType::CHUNK_SUMS, part, sums.to_body());
+            payloads.push(payload_section(part, codec, source.byte_len(), list.0.crc));
+            parts.push(list);
+        }
+        let frame = Frame::lay_out(parts.iter().map(|(section, _)| *section).chain(payloads).collect())?;
+        // The same order as the frame's, whose payloads come last.
+        parts.sort_by_key(|(section, _)| (section.part, section.kind));
+        Ok((frame, parts.into_iter().map(|(_, body)| body).collect()))
+    }
+}
+
+/// A writer that knows how far it is in the file.
+struct Positioned<'w, W> {
+    out: &'w mut W,
+    position: u64,
+}
+
+impl<W: Write + Seek> Positioned<'_, W> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.out.write_all(bytes).map_err(|e| Error::io(format!("writing a filter at offset {}", self.position), e))?;
+        self.position += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes zeros up to a place further on.
+    fn pad_to(&mut self, offset: u64) -> Result<()> {
+        while self.position < offset {
+            let step = (offset - self.position).min(4096) as usize;
+            self.write(&[0; 4096][..step])?;
+        }
+        Ok(())
+    }
+
+    /// Goes back to where the file begins.
+    fn back_to(&mut self, start: u64) -> Result<()> {
+        self.out.seek(SeekFrom::Start(start)).map_err(|e| Error::io("going back to the beginning of a filter", e))?;
+        self.position = 0;
+        Ok(())
+    }
 }
 
 /// A file whose payload is zeros: everything else of it.
@@ -180,10 +251,20 @@ pub(crate) struct OverZeros {
 }
 
 fn whole<'a>(kind: SectionType, part: u16, body: Vec<u8>) -> (Section, Body<'a>) {
+    let (section, body) = whole_body(kind, part, body);
+    (section, Body::Whole(body))
+}
+
+fn whole_body(kind: SectionType, part: u16, body: Vec<u8>) -> (Section, Vec<u8>) {
     let flags = if kind.is_known() { SectionFlags::CRITICAL } else { SectionFlags::default() };
     let length = body.len() as u64;
-    let section = Section { kind, part, flags, codec: 0, offset: 0, length, crc: crc32c::crc32c(&body) };
-    (section, Body::Whole(body))
+    (Section { kind, part, flags, codec: 0, offset: 0, length, crc: crc32c::crc32c(&body) }, body)
+}
+
+/// A payload of so many stored bytes, whose list of sums has this sum.
+fn payload_section(part: u16, codec: Codec, length: u64, crc: u32) -> Section {
+    let flags = SectionFlags::CRITICAL.with(SectionFlags::CHUNKED);
+    Section { kind: SectionType::PAYLOAD, part, flags, codec: codec.number(), offset: 0, length, crc }
 }
 
 enum Body<'a> {

@@ -10,6 +10,7 @@ mod file;
 mod file_damage;
 mod golden;
 mod golden_digests;
+mod images;
 mod in_place;
 mod keys;
 mod kinds;
