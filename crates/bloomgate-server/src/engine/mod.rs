@@ -202,6 +202,12 @@ impl Engine {
         self.loading.store(loading, Ordering::Release);
     }
 
+    /// The id that the next filter gets.
+    #[must_use]
+    pub fn next_id(&self) -> u64 {
+        self.next_id.load(Ordering::Relaxed)
+    }
+
     /// The filter of a name, unless its time is over.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<Arc<Entry>> {

@@ -99,8 +99,10 @@ impl<'a> Batch<'a> {
         self.begin = begin;
     }
 
-    /// Where its first command begins.
-    pub fn begin(&self) -> usize {
+    /// Lets go of everything; where its first command begins, to be found again from there.
+    pub fn abandon(&mut self) -> usize {
+        self.items.clear();
+        self.replies.clear();
         self.begin
     }
 

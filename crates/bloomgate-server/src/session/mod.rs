@@ -146,7 +146,7 @@ impl Session {
                 Ok(None) => break Next::Read,
                 Err(wrong) => {
                     if !batch.flush(core, desk, self.protocol, out, &mut gate) {
-                        break self.wait(batch.begin());
+                        break self.wait(batch.abandon());
                     }
                     if wrong == ProtocolError::Http {
                         break Next::Drop;
@@ -164,17 +164,17 @@ impl Session {
                 let key = &input[ranges[1].clone()];
                 if !batch.takes(hot, key) {
                     if !batch.flush(core, desk, self.protocol, out, &mut gate) {
-                        break self.wait(batch.begin());
+                        break self.wait(batch.abandon());
                     }
                     batch.start(hot, key, begin);
                 }
                 batch.push(hot, input, &ranges[2..]);
                 if batch.is_long() && !batch.flush(core, desk, self.protocol, out, &mut gate) {
-                    break self.wait(batch.begin());
+                    break self.wait(batch.abandon());
                 }
             } else {
                 if !batch.flush(core, desk, self.protocol, out, &mut gate) {
-                    break self.wait(batch.begin());
+                    break self.wait(batch.abandon());
                 }
                 let inline: Vec<Vec<u8>>;
                 let words: Vec<&[u8]> = match frame {
@@ -201,7 +201,7 @@ impl Session {
         };
         let next = match batch.flush(core, desk, self.protocol, out, &mut gate) {
             true => next,
-            false => self.wait(batch.begin()),
+            false => self.wait(batch.abandon()),
         };
         desk.count_commands(core.thread, commands as u64);
         Turn { consumed: self.reader.needed_from(), gate, next }

@@ -1,0 +1,306 @@
+//! What all conversations share besides the filters: who is there, what was counted, what was slow, and how to stop.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One counter set per thread, on cache lines of its own.
+#[repr(align(128))]
+#[derive(Debug, Default)]
+struct Counters {
+    commands: AtomicU64,
+    lookups: AtomicU64,
+    adds: AtomicU64,
+    bytes_in: AtomicU64,
+    bytes_out: AtomicU64,
+}
+
+/// What was counted over all threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(missing_docs)] // Counters: their names say it.
+pub struct Totals {
+    pub commands: u64,
+    pub lookups: u64,
+    pub adds: u64,
+    pub bytes_in: u64,
+    pub bytes_out: u64,
+    pub connections: u64,
+    pub rejected: u64,
+}
+
+/// Who a client is.
+#[derive(Debug, Clone)]
+pub struct Client(Arc<ClientState>);
+
+/// What is known about a client.
+#[derive(Debug)]
+pub struct ClientState {
+    /// Its number: never given twice.
+    pub id: u64,
+    /// Where it comes from.
+    pub address: Option<SocketAddr>,
+    /// When it came.
+    pub since: Instant,
+    /// What it says about itself.
+    pub card: Mutex<Card>,
+    /// CLIENT KILL was said of it.
+    pub killed: AtomicBool,
+}
+
+/// What a client says about itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Card {
+    /// CLIENT SETNAME.
+    pub name: Vec<u8>,
+    /// CLIENT SETINFO LIB-NAME.
+    pub library: Vec<u8>,
+    /// CLIENT SETINFO LIB-VER.
+    pub version: Vec<u8>,
+    /// The last command's name.
+    pub last: String,
+    /// The protocol: 2 or 3.
+    pub protocol: u8,
+}
+
+impl std::ops::Deref for Client {
+    type Target = ClientState;
+    fn deref(&self) -> &ClientState {
+        &self.0
+    }
+}
+
+impl ClientState {
+    /// What it says about itself.
+    pub fn card(&self) -> std::sync::MutexGuard<'_, Card> {
+        self.card.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A command that took long.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slow {
+    /// Its number.
+    pub id: u64,
+    /// When it began, in seconds since 1970.
+    pub at_s: u64,
+    /// How long it took, in microseconds.
+    pub micros: u64,
+    /// The command, shortened.
+    pub words: Vec<Vec<u8>>,
+    /// Who gave it.
+    pub address: String,
+    /// What they call themselves.
+    pub name: Vec<u8>,
+}
+
+/// The slow log keeps so many.
+const SLOW_KEPT: usize = 128;
+/// Of each command so many words, and of each word so many bytes.
+const SLOW_WORDS: usize = 32;
+const SLOW_BYTES: usize = 128;
+
+/// What all conversations share.
+#[derive(Debug)]
+pub struct Desk {
+    counters: Box<[Counters]>,
+    clients: Mutex<BTreeMap<u64, Client>>,
+    next_client: AtomicU64,
+    rejected: AtomicU64,
+    slow: Mutex<VecDeque<Slow>>,
+    next_slow: AtomicU64,
+    /// Commands that take longer are noted, in microseconds; `u64::MAX` for none.
+    pub slow_micros: AtomicU64,
+    password: Option<String>,
+    /// When the server started.
+    pub started: Instant,
+    /// A number for this run of the server: another one after every start.
+    pub run_id: String,
+    /// What the server was told at its start, for CONFIG GET.
+    pub settings: Vec<(&'static str, String)>,
+    /// Snapshots and other work on the data folder.
+    pub keeper: Option<Arc<dyn Keeper>>,
+}
+
+/// Whoever keeps the filters on disk.
+pub trait Keeper: std::fmt::Debug + Send + Sync {
+    /// Makes a snapshot now and waits for it.
+    fn save(&self) -> Result<(), String>;
+    /// Makes a snapshot in the background; false if one is being made.
+    fn save_in_background(&self) -> bool;
+    /// When the last snapshot was complete, in seconds since 1970; 0 for never.
+    fn last_save_s(&self) -> u64;
+    /// Whether one is being made.
+    fn is_saving(&self) -> bool;
+    /// What went wrong with the last one.
+    fn last_error(&self) -> Option<String>;
+    /// Writes the image of a filter into the folder before it is installed; its file name.
+    fn write_image(&self, id: u64, filter: &bloomgate::AnyFilter) -> Result<String, String>;
+    /// Copies everything into a folder beside the data.
+    fn backup(&self, folder: &str) -> Result<String, String>;
+    /// Lines for INFO's section persistence.
+    fn facts(&self) -> Vec<(&'static str, String)>;
+}
+
+impl Desk {
+    /// A desk for so many threads.
+    #[must_use]
+    pub fn new(threads: usize, password: Option<String>, run_id: String, settings: Vec<(&'static str, String)>) -> Self {
+        Self {
+            counters: (0..threads.max(1)).map(|_| Counters::default()).collect(),
+            clients: Mutex::default(),
+            next_client: AtomicU64::new(1),
+            rejected: AtomicU64::new(0),
+            slow: Mutex::default(),
+            next_slow: AtomicU64::new(0),
+            slow_micros: AtomicU64::new(10_000),
+            password,
+            started: Instant::now(),
+            run_id,
+            settings,
+            keeper: None,
+        }
+    }
+
+    /// Whether a password has to be given.
+    #[must_use]
+    pub fn needs_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// Whether this is the password. Compared in full: how long it takes tells nothing.
+    #[must_use]
+    pub fn is_password(&self, given: &[u8]) -> bool {
+        let Some(password) = &self.password else { return false };
+        let password = password.as_bytes();
+        let differ = password.iter().enumerate().fold(0, |differ, (at, &byte)| {
+            differ | (byte ^ given.get(at).copied().unwrap_or(!byte))
+        });
+        differ == 0 && password.len() == given.len()
+    }
+
+    /// A client comes.
+    pub fn welcome(&self, address: Option<SocketAddr>) -> Client {
+        let id = self.next_client.fetch_add(1, Ordering::Relaxed);
+        let card = Mutex::new(Card { protocol: 2, ..Card::default() });
+        let state = ClientState { id, address, since: Instant::now(), card, killed: AtomicBool::new(false) };
+        let client = Client(Arc::new(state));
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(id, client.clone());
+        client
+    }
+
+    /// A client goes.
+    pub fn goodbye(&self, client: &Client) {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&client.id);
+    }
+
+    /// A client could not be taken.
+    pub fn reject(&self) {
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Everybody who is there, in the order they came.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Client> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// How many are there.
+    #[must_use]
+    pub fn client_count(&self) -> usize {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Counts commands of a thread.
+    #[inline]
+    pub fn count_commands(&self, thread: usize, commands: u64) {
+        self.counters[thread % self.counters.len()].commands.fetch_add(commands, Ordering::Relaxed);
+    }
+
+    /// Counts items of a thread.
+    #[inline]
+    pub fn count_items(&self, thread: usize, adds: bool, items: u64) {
+        let counters = &self.counters[thread % self.counters.len()];
+        let counter = if adds { &counters.adds } else { &counters.lookups };
+        counter.fetch_add(items, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of a thread.
+    #[inline]
+    pub fn count_bytes(&self, thread: usize, bytes_in: u64, bytes_out: u64) {
+        let counters = &self.counters[thread % self.counters.len()];
+        counters.bytes_in.fetch_add(bytes_in, Ordering::Relaxed);
+        counters.bytes_out.fetch_add(bytes_out, Ordering::Relaxed);
+    }
+
+    /// Everything that was counted.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let mut totals = Totals {
+            connections: self.next_client.load(Ordering::Relaxed) - 1,
+            rejected: self.rejected.load(Ordering::Relaxed),
+            ..Totals::default()
+        };
+        for counters in &self.counters {
+            totals.commands += counters.commands.load(Ordering::Relaxed);
+            totals.lookups += counters.lookups.load(Ordering::Relaxed);
+            totals.adds += counters.adds.load(Ordering::Relaxed);
+            totals.bytes_in += counters.bytes_in.load(Ordering::Relaxed);
+            totals.bytes_out += counters.bytes_out.load(Ordering::Relaxed);
+        }
+        totals
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset_counters(&self) {
+        for counters in &self.counters {
+            let all =
+                [&counters.commands, &counters.lookups, &counters.adds, &counters.bytes_in, &counters.bytes_out];
+            all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+        }
+    }
+
+    /// When a command begins that may turn out slow.
+    #[must_use]
+    #[inline]
+    pub fn slow_clock(&self) -> Option<Instant> {
+        (self.slow_micros.load(Ordering::Relaxed) != u64::MAX).then(Instant::now)
+    }
+
+    /// A command is over; noted if it was slow.
+    #[inline]
+    pub fn note_slow(&self, began: Option<Instant>, words: &[&[u8]], client: &Client) {
+        let Some(took) = began.map(|began| began.elapsed()) else { return };
+        if took.as_micros() as u64 >= self.slow_micros.load(Ordering::Relaxed) {
+            self.keep_slow(took, words, client);
+        }
+    }
+
+    #[cold]
+    fn keep_slow(&self, took: Duration, words: &[&[u8]], client: &Client) {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let slow = Slow {
+            id: self.next_slow.fetch_add(1, Ordering::Relaxed),
+            at_s: now.map_or(0, |since| since.as_secs()),
+            micros: took.as_micros() as u64,
+            words: words.iter().take(SLOW_WORDS).map(|word| word[..word.len().min(SLOW_BYTES)].to_vec()).collect(),
+            address: client.address.map(|address| address.to_string()).unwrap_or_default(),
+            name: client.card().name.clone(),
+        };
+        let mut all = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push_front(slow);
+        all.truncate(SLOW_KEPT);
+    }
+
+    /// The commands that took long, newest first.
+    #[must_use]
+    pub fn slow(&self) -> Vec<Slow> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// SLOWLOG RESET.
+    pub fn forget_slow(&self) {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}

@@ -1,0 +1,166 @@
+//! Commands on names: which there are, when they end, and what they are called.
+
+use bloomgate_command::{ExpireOnly, Refusal, Reply, Request, glob_matches};
+
+use super::call::{Call, Outcome};
+use crate::engine::adding::NotDone;
+use crate::engine::entry::Entry;
+
+/// KEYS answers so many names at most; SCAN has no end.
+const MAX_KEYS: usize = 1_000_000;
+/// SCAN looks at so many names in one call at most.
+const MAX_SCAN: u64 = 10_000;
+
+/// Runs a command of this group.
+pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
+    Some(match *request {
+        Request::Type { key } => Ok(Reply::simple(call.find(key).map_or("none", |entry| entry.type_name()))),
+        Request::Exists { keys } | Request::Touch { keys } => {
+            Ok(Reply::Int(keys.iter().filter(|key| call.find(key).is_some()).count() as i64))
+        }
+        Request::Del { keys } | Request::Unlink { keys } => delete(call, keys),
+        Request::Keys { pattern } => all_names(call, pattern),
+        Request::Scan { cursor, pattern, count, kind } => Ok(scan(call, cursor, pattern, count, kind)),
+        Request::Randomkey => Ok(random(call)),
+        Request::Expire { key, milliseconds, from_now, only } => expire(call, key, milliseconds, from_now, only),
+        Request::Ttl { key } => Ok(ends(call, key, |at, now| (at.saturating_sub(now) + 500) / 1_000)),
+        Request::Pttl { key } => Ok(ends(call, key, u64::saturating_sub)),
+        Request::Expiretime { key } => Ok(ends(call, key, |at, _| at / 1_000)),
+        Request::Pexpiretime { key } => Ok(ends(call, key, |at, _| at)),
+        Request::Persist { key } => persist(call, key),
+        Request::Rename { key, newkey } => rename(call, key, newkey, true).map(|_| Reply::Ok),
+        Request::Renamenx { key, newkey } => rename(call, key, newkey, false).map(|done| Reply::Int(i64::from(done))),
+        Request::ObjectEncoding { key } => existing(call, key, |_| Reply::text("raw")),
+        Request::ObjectRefcount { key } => existing(call, key, |_| Reply::Int(1)),
+        Request::ObjectIdletime { key } => existing(call, key, |_| Reply::Int(0)),
+        Request::ObjectFreq { .. } => Err(Refusal::err(
+            "An LFU maxmemory policy is not selected, access frequency not tracked.",
+        )
+        .into()),
+        Request::Dbsize => Ok(Reply::Int(call.core.engine.names.len() as i64)),
+        Request::Flushall | Request::Flushdb => {
+            call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence)))
+        }
+        Request::MemoryUsage { key } => {
+            Ok(call.find(key).map_or(Reply::Nil, |entry| Reply::Int(super::bf::memory(&entry) as i64)))
+        }
+        _ => return None,
+    })
+}
+
+fn existing(call: &Call<'_, '_, '_>, key: &[u8], tell: impl FnOnce(&Entry) -> Reply) -> Outcome {
+    call.find(key).map(|entry| tell(&entry)).ok_or_else(|| Refusal::NO_SUCH_KEY.into())
+}
+
+fn delete(call: &mut Call<'_, '_, '_>, keys: &[&[u8]]) -> Outcome {
+    call.alone(|permit| {
+        let mut gone = 0;
+        let mut sequence = permit.engine().journal.appended();
+        for key in keys {
+            if let Some(entry) = permit.find(key)? {
+                sequence = permit.delete(&entry)?;
+                gone += 1;
+            }
+        }
+        Ok((Reply::Int(gone), sequence))
+    })
+}
+
+fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
+    let engine = call.engine();
+    let now = engine.clock.now_ms();
+    let mut names = Vec::new();
+    let mut next = 0;
+    loop {
+        let entries = engine.names.from_id(next, MAX_SCAN as usize);
+        let Some(last) = entries.last() else { break };
+        next = last.id + 1;
+        for entry in entries.iter().filter(|entry| !entry.is_expired(now)) {
+            let name = entry.name();
+            if glob_matches(pattern, &name) {
+                names.push(Reply::Bulk(name.to_vec()));
+            }
+        }
+        if names.len() > MAX_KEYS {
+            return Err(Refusal::err(format_args!("more than {MAX_KEYS} names match: use SCAN")).into());
+        }
+    }
+    Ok(Reply::Array(names))
+}
+
+fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64, kind: Option<&[u8]>) -> Reply {
+    let engine = call.engine();
+    let now = engine.clock.now_ms();
+    let count = count.clamp(1, MAX_SCAN) as usize;
+    let entries = engine.names.from_id(cursor, count);
+    let next = if entries.len() < count { 0 } else { entries.last().map_or(0, |last| last.id + 1) };
+    let wanted = |entry: &Entry| {
+        !entry.is_expired(now)
+            && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(entry.type_name().as_bytes()))
+            && pattern.is_none_or(|pattern| glob_matches(pattern, &entry.name()))
+    };
+    let names = entries.iter().filter(|entry| wanted(entry)).map(|entry| Reply::Bulk(entry.name().to_vec()));
+    Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(names.collect())])
+}
+
+fn random(call: &Call<'_, '_, '_>) -> Reply {
+    let engine = call.engine();
+    // Any of them: the clock is random enough for a look around.
+    let from = engine.clock.now_ns() % engine.next_id().max(1);
+    let entry = engine.names.from_id(from, 1).pop().or_else(|| engine.names.from_id(0, 1).pop());
+    entry.map_or(Reply::Nil, |entry| Reply::Bulk(entry.name().to_vec()))
+}
+
+fn expire(
+    call: &mut Call<'_, '_, '_>,
+    key: &[u8],
+    milliseconds: i64,
+    from_now: bool,
+    only: ExpireOnly,
+) -> Outcome {
+    call.alone(|permit| {
+        let now = permit.engine().clock.now_ms();
+        let Some(entry) = permit.find(key)? else { return Ok((Reply::Int(0), 0)) };
+        let at = if from_now { now.saturating_add_signed(milliseconds) } else { milliseconds.max(0) as u64 };
+        let current = entry.expires_ms();
+        let refused = (only.if_none && current != 0)
+            || (only.if_some && current == 0)
+            || (only.if_later && (current == 0 || at <= current))
+            || (only.if_sooner && current != 0 && at >= current);
+        if refused {
+            return Ok((Reply::Int(0), 0));
+        }
+        let sequence = if at <= now { permit.delete(&entry)? } else { permit.expire(&entry, at)? };
+        Ok((Reply::Int(1), sequence))
+    })
+}
+
+fn ends(call: &Call<'_, '_, '_>, key: &[u8], tell: impl Fn(u64, u64) -> u64) -> Reply {
+    let now = call.core.engine.clock.now_ms();
+    Reply::Int(match call.find(key).map(|entry| entry.expires_ms()) {
+        None => -2,
+        Some(0) => -1,
+        Some(at) => tell(at, now) as i64,
+    })
+}
+
+fn persist(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
+    call.alone(|permit| match permit.find(key)? {
+        Some(entry) if entry.expires_ms() != 0 => {
+            let sequence = permit.expire(&entry, 0)?;
+            Ok((Reply::Int(1), sequence))
+        }
+        _ => Ok((Reply::Int(0), 0)),
+    })
+}
+
+fn rename(call: &mut Call<'_, '_, '_>, from: &[u8], to: &[u8], replace: bool) -> Result<bool, NotDone> {
+    call.alone(|permit| {
+        let entry = permit.find(from)?.ok_or(Refusal::NO_SUCH_KEY)?;
+        if !replace && permit.find(to)?.is_some() {
+            return Ok((false, 0));
+        }
+        let sequence = permit.rename(&entry, to)?;
+        Ok((true, sequence))
+    })
+}

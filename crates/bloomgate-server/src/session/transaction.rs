@@ -1,0 +1,150 @@
+//! MULTI, EXEC, DISCARD and WATCH: commands that run together.
+//!
+//! Queued commands run in their order with nobody else writing, and their records go to the log as one batch: after a
+//! crash all of them happened or none did. A watched name whose filter came, went or changed since makes EXEC do
+//! nothing. Lookups of others take no lock, so they may see a transaction half done; other writers never do.
+
+use std::collections::BTreeMap;
+
+use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Spec, parse};
+
+use super::call::Call;
+use super::desk::Desk;
+use super::dispatch;
+use crate::engine::adding::NotDone;
+use crate::engine::{Core, Engine};
+
+/// Commands a transaction may hold, and bytes of them: what a client may make the server remember.
+const MAX_COMMANDS: usize = 100_000;
+const MAX_BYTES: usize = 64 << 20;
+
+/// A name as it was when it was watched: the filter's id and its last change.
+type Seen = Option<(u64, u64)>;
+
+/// The transaction of a conversation.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    open: bool,
+    spoiled: bool,
+    queued: Vec<Vec<Vec<u8>>>,
+    bytes: usize,
+    watched: BTreeMap<Vec<u8>, Seen>,
+}
+
+/// Whether a command runs at once also between MULTI and EXEC.
+#[must_use]
+pub fn runs_at_once(request: &Request<'_>) -> bool {
+    matches!(
+        request,
+        Request::Multi | Request::Exec | Request::Discard | Request::Watch { .. } | Request::Reset | Request::Quit
+    )
+}
+
+fn seen(engine: &Engine, name: &[u8]) -> Seen {
+    engine.find(name).map(|entry| (entry.id, entry.touched()))
+}
+
+impl Transaction {
+    /// Whether MULTI was said.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// A command between MULTI and EXEC was refused: EXEC will do nothing.
+    pub fn spoil(&mut self) {
+        self.spoiled |= self.open;
+    }
+
+    /// MULTI.
+    pub fn begin(&mut self) -> Result<Reply, Refusal> {
+        if self.open {
+            return Err(Refusal::NESTED_MULTI);
+        }
+        self.open = true;
+        Ok(Reply::Ok)
+    }
+
+    /// DISCARD.
+    pub fn discard(&mut self) -> Result<Reply, Refusal> {
+        if !self.open {
+            return Err(Refusal::DISCARD_WITHOUT_MULTI);
+        }
+        *self = Self::default();
+        Ok(Reply::Ok)
+    }
+
+    /// WATCH.
+    pub fn watch(&mut self, engine: &Engine, names: &[&[u8]]) -> Result<Reply, Refusal> {
+        if self.open {
+            return Err(Refusal::WATCH_IN_MULTI);
+        }
+        for &name in names {
+            self.watched.entry(name.to_vec()).or_insert_with(|| seen(engine, name));
+        }
+        Ok(Reply::Ok)
+    }
+
+    /// UNWATCH.
+    pub fn unwatch(&mut self) {
+        self.watched.clear();
+    }
+
+    /// Takes a command for EXEC.
+    pub fn queue(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
+        if spec.has(Flag::NoMulti) {
+            self.spoiled = true;
+            return Reply::Error(Refusal::err(format_args!("{} is not allowed in transactions", spec.usage())));
+        }
+        let bytes: usize = words.iter().map(|word| word.len() + 24).sum();
+        if self.queued.len() >= MAX_COMMANDS || self.bytes + bytes > MAX_BYTES {
+            self.spoiled = true;
+            return Reply::Error(Refusal::err(format_args!(
+                "a transaction holds {MAX_COMMANDS} commands and {MAX_BYTES} bytes at most: split it"
+            )));
+        }
+        self.bytes += bytes;
+        self.queued.push(words.iter().map(|word| word.to_vec()).collect());
+        Reply::simple("QUEUED")
+    }
+
+    /// EXEC.
+    pub fn execute(
+        &mut self,
+        core: &mut Core,
+        desk: &Desk,
+        protocol: Protocol,
+        gate: &mut u64,
+    ) -> Result<Reply, Refusal> {
+        if !self.open {
+            return Err(Refusal::EXEC_WITHOUT_MULTI);
+        }
+        let Self { spoiled, queued, watched, .. } = std::mem::take(self);
+        if spoiled {
+            return Err(Refusal::EXEC_ABORT);
+        }
+        let engine = core.engine.clone();
+        let mut permit = engine.transaction();
+        if watched.iter().any(|(name, before)| seen(&engine, name) != *before) {
+            return Ok(Reply::NilArray);
+        }
+        let mut replies = Vec::with_capacity(queued.len());
+        for words in &queued {
+            let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+            let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
+                match super::connection::stateless(core, desk, &request, protocol) {
+                    Some(reply) => Ok(reply),
+                    None => dispatch::run(&mut Call::within(core, desk, gate, &mut permit), request),
+                }
+            });
+            replies.push(match outcome {
+                Ok(reply) => reply,
+                Err(NotDone::Refused(refusal)) => Reply::Error(refusal),
+                Err(NotDone::Busy) => Reply::Error(Refusal::err("the filter is busy: try again")),
+            });
+        }
+        let sequence = permit.commit()?;
+        *gate = sequence.max(*gate);
+        Ok(Reply::Array(replies))
+    }
+}
