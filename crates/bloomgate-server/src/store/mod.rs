@@ -1,1 +1,24 @@
 //! What survives: the log, the snapshots, and the folder they live in.
+//!
+//! Nothing here knows what a record means: the engine hands over opaque batches and images and gets them back.
+//! Every step that touches a disk goes through [`Disk`], so that tests can fail each one of them.
+
+mod disk;
+mod folder;
+mod image;
+mod log;
+mod manifest;
+mod recover;
+
+pub use disk::faulty::{FaultyDisk, Trouble};
+pub use disk::memory::MemoryDisk;
+pub use disk::{Disk, DiskFile, RealDisk};
+pub use folder::{Folder, FolderError};
+pub use image::{ImageFile, image_name, remove_unreferenced};
+pub use log::error::LogError;
+pub use log::frame::{MAX_PAYLOAD, UnknownFsync};
+pub use log::{Fsync, Gate, Log, LogOptions, LogState, LogStatistics};
+pub use manifest::{Manifest, ManifestError, read_manifest, write_manifest};
+pub use recover::{OpenError, Recovery, open_log};
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! The disk, as a list of steps that can fail.
+//!
+//! The store never calls the file system directly. So a test can count the steps of an operation and let each one
+//! fail in turn ([`faulty::FaultyDisk`]), or pull the power cord after each one ([`memory::MemoryDisk`]): SQLite's way
+//! of testing ("fail the N-th one, for all N, until none fires").
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::path::Path;
+
+pub mod faulty;
+pub mod memory;
+
+/// A file system, as far as the store needs one.
+pub trait Disk: Send + Sync + 'static {
+    /// Makes a folder (and its parents), readable by its owner alone. One that exists is left as it is.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Whether a folder is there; an error if something else has its name.
+    fn is_dir(&self, path: &Path) -> io::Result<bool>;
+    /// Makes a new file to write and read (0600); an error if the name exists, even as a link.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a regular file to read it (and to sync it); links, pipes and devices are refused.
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Gives a file another name, replacing what had that name, in one step.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name that must not exist.
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// The names in a folder, in no order. Names that are not UTF-8 are not ours and left out.
+    fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+    /// Makes created, renamed and removed names of a folder durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Takes the lock file for this process and writes `owner` into it. `Ok(Err(text))`: someone else, who wrote `text`,
+    /// holds it. The lock ends with the value, or with the process.
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Result<Box<dyn Send + Sync>, String>>;
+}
+
+/// An open file of a [`Disk`]. Positions are given, so that several threads can use one file.
+pub trait DiskFile: Send + Sync + 'static {
+    /// Writes some of the bytes at this position; says how many.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+    /// Reads some bytes from this position; 0 at the end.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Makes the contents durable (fdatasync: the length too, the times not).
+    fn sync_data(&self) -> io::Result<()>;
+    /// How long the file is.
+    fn length(&self) -> io::Result<u64>;
+}
+
+/// Writes all bytes, however short each write comes out.
+pub(crate) fn write_all(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(io::Error::new(io::ErrorKind::WriteZero, "the disk took no more bytes")),
+            Ok(n) => {
+                bytes = &bytes[n..];
+                offset += n as u64;
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Reads until the buffer is full or the file ends; says how many bytes there were.
+pub(crate) fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut done = 0;
+    while done < bytes.len() {
+        match file.read_at(&mut bytes[done..], offset + done as u64) {
+            Ok(0) => break,
+            Ok(n) => done += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(done)
+}
+
+/// The operating system's disk.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDisk;
+
+fn no_follow() -> i32 {
+    rustix::fs::OFlags::NOFOLLOW.bits() as i32
+}
+
+impl Disk for RealDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn is_dir(&self, path: &Path) -> io::Result<bool> {
+        match std::fs::metadata(path) {
+            Ok(m) if m.is_dir() => Ok(true),
+            Ok(_) => Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder")),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        // create_new is O_CREAT | O_EXCL, and std always adds O_CLOEXEC.
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .custom_flags(no_follow())
+            .open(path)?;
+        Ok(Box::new(file))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        // O_NONBLOCK: opening a pipe that someone put here must not hang the start.
+        let flags = no_follow() | rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        Ok(Box::new(file))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        std::fs::hard_link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path)? {
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
+    }
+
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Result<Box<dyn Send + Sync>, String>> {
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(no_follow())
+            .open(path)?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                file.set_len(0)?;
+                file.write_all(owner.as_bytes())?;
+                Ok(Ok(Box::new(file)))
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                // What it says is only shown; that it is locked is what counts.
+                let _ = file.take(256).read_to_string(&mut text);
+                Ok(Err(text))
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+impl DiskFile for File {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        FileExt::write_at(self, bytes, offset)
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(self, bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        File::sync_data(self)
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+}

@@ -1,0 +1,192 @@
+//! A disk that fails when told to: the N-th step once, or every step from the N-th on until told to heal.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Disk, DiskFile};
+
+/// What goes wrong, and when.
+#[derive(Debug, Clone, Copy)]
+pub struct Trouble {
+    /// The first step that fails, counted from 1.
+    pub from: u64,
+    /// How many steps fail (`u64::MAX`: until [`FaultyDisk::heal`]).
+    pub steps: u64,
+    /// The error number they fail with (5 is EIO, 28 is ENOSPC).
+    pub errno: i32,
+    /// A failing write leaves half of its bytes behind, as a full disk does.
+    pub torn: bool,
+    /// Only steps that need room or a sync fail (create, write, sync, rename, link); reads and removals work.
+    pub only_changes: bool,
+}
+
+/// A disk that wraps another one and fails some of its steps.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct FaultyDisk {
+    inner: Arc<dyn Disk>,
+    plan: Arc<Plan>,
+}
+
+struct Plan {
+    steps: AtomicU64,
+    fired: AtomicU64,
+    trouble: Mutex<Option<Trouble>>,
+    /// Writes take at most this many bytes at a time (0: as many as given).
+    shortest: AtomicU64,
+}
+
+impl FaultyDisk {
+    /// A disk that works until [`FaultyDisk::plan`] says otherwise.
+    pub fn new(inner: impl Disk) -> FaultyDisk {
+        let plan = Plan {
+            steps: AtomicU64::new(0),
+            fired: AtomicU64::new(0),
+            trouble: Mutex::new(None),
+            shortest: AtomicU64::new(0),
+        };
+        FaultyDisk { inner: Arc::new(inner), plan: Arc::new(plan) }
+    }
+
+    /// Counts from zero again, and fails as told from there.
+    pub fn plan(&self, trouble: Trouble) {
+        let mut plan = self.plan.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        self.plan.steps.store(0, SeqCst);
+        self.plan.fired.store(0, SeqCst);
+        *plan = Some(trouble);
+    }
+
+    /// From here on, nothing fails.
+    pub fn heal(&self) {
+        *self.plan.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Each write takes at most this many bytes.
+    pub fn short_writes(&self, bytes: u64) {
+        self.plan.shortest.store(bytes, SeqCst);
+    }
+
+    /// How many steps failed since [`FaultyDisk::plan`].
+    pub fn fired(&self) -> u64 {
+        self.plan.fired.load(SeqCst)
+    }
+
+    /// How many steps there were since [`FaultyDisk::plan`].
+    pub fn steps(&self) -> u64 {
+        self.plan.steps.load(SeqCst)
+    }
+}
+
+impl Plan {
+    fn step(&self, change: bool) -> Result<(), (io::Error, bool)> {
+        let trouble = *self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(t) = trouble else { return Ok(()) };
+        if t.only_changes && !change {
+            return Ok(());
+        }
+        let step = self.steps.fetch_add(1, SeqCst) + 1;
+        if step < t.from || step - t.from >= t.steps {
+            return Ok(());
+        }
+        self.fired.fetch_add(1, SeqCst);
+        Err((io::Error::from_raw_os_error(t.errno), t.torn))
+    }
+
+    fn change(&self) -> io::Result<()> {
+        self.step(true).map_err(|(e, _)| e)
+    }
+
+    fn look(&self) -> io::Result<()> {
+        self.step(false).map_err(|(e, _)| e)
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.plan.change()?;
+        self.inner.create_dir(path)
+    }
+
+    fn is_dir(&self, path: &Path) -> io::Result<bool> {
+        self.plan.look()?;
+        self.inner.is_dir(path)
+    }
+
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.plan.change()?;
+        Ok(Box::new(FaultyFile { inner: self.inner.create(path)?, plan: self.plan.clone() }))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.plan.look()?;
+        Ok(Box::new(FaultyFile { inner: self.inner.open(path)?, plan: self.plan.clone() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.plan.change()?;
+        self.inner.rename(from, to)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.plan.change()?;
+        self.inner.link(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.plan.look()?;
+        self.inner.remove(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<String>> {
+        self.plan.look()?;
+        self.inner.list(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.plan.change()?;
+        self.inner.sync_dir(path)
+    }
+
+    fn lock(&self, path: &Path, owner: &str) -> io::Result<Result<Box<dyn Send + Sync>, String>> {
+        self.plan.look()?;
+        self.inner.lock(path, owner)
+    }
+}
+
+struct FaultyFile {
+    inner: Box<dyn DiskFile>,
+    plan: Arc<Plan>,
+}
+
+impl DiskFile for FaultyFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        if let Err((error, torn)) = self.plan.step(true) {
+            if torn {
+                super::write_all(&*self.inner, &bytes[..bytes.len() / 2], offset)?;
+            }
+            return Err(error);
+        }
+        let most = match self.plan.shortest.load(SeqCst) {
+            0 => bytes.len(),
+            n => bytes.len().min(n as usize),
+        };
+        self.inner.write_at(&bytes[..most], offset)
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.plan.look()?;
+        self.inner.read_at(bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.plan.change()?;
+        self.inner.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.plan.look()?;
+        self.inner.length()
+    }
+}

@@ -1,0 +1,522 @@
+//! The log: batches of bytes in order, durable when the policy says so.
+//!
+//! A batch passes three lines: **appended** (it has its sequence and lies in memory), **written** (the operating system has
+//! it: it survives `kill -9`), **synced** (the disk has it: it survives the power cord). [`Log::append`] never waits for
+//! a disk. A reactor calls [`Log::flush`] once at the end of its turn, and sends the replies of the turn when
+//! [`Log::gate`] is open for their sequence.
+//!
+//! Locks, always taken in this order: `writer` (held over write(2) and over the making of files), `queue` (held for a
+//! memcpy). Who holds `writer` takes everything that waits, so a busy log has few large writes and an idle one has
+//! no hand-over between threads.
+
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::sync::watch;
+
+pub(crate) mod error;
+pub(crate) mod frame;
+pub(crate) mod read;
+pub(crate) mod segment;
+mod thread;
+mod writer;
+
+use error::LogError;
+use frame::{Header, MAX_PAYLOAD};
+use segment::{FileHeader, Place, new_salt};
+use writer::Writer;
+
+/// When a write counts as safe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fsync {
+    /// A reply waits until its batch is on the disk.
+    Always,
+    /// The log is synced four times a second; replies wait only when the disk falls behind by half a second.
+    #[default]
+    EverySecond,
+    /// The operating system decides when bytes reach the disk. A reply still waits until it has them.
+    Never,
+}
+
+/// How a log behaves.
+#[derive(Debug, Clone)]
+pub struct LogOptions {
+    /// When a write counts as safe.
+    pub fsync: Fsync,
+    /// A segment that has this many bytes is closed and the next one begun.
+    pub segment_bytes: u64,
+    /// How many bytes may wait for the disk before [`Log::append`] refuses. They are kept in memory until they are
+    /// durable, so that a disk error loses none.
+    pub max_pending_bytes: u64,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions { fsync: Fsync::default(), segment_bytes: 64 << 20, max_pending_bytes: 64 << 20 }
+    }
+}
+
+/// Whether a reply may be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Gate {
+    /// Now.
+    Open,
+    /// Not yet: ask again when [`Log::watch`] moves.
+    Wait,
+    /// The batch could not be made safe: answer with an error instead ([`Log::failure`]).
+    Failed,
+}
+
+/// Whether the log takes batches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogState {
+    /// It does.
+    Writable,
+    /// A disk error; it tries again every second.
+    ReadOnly {
+        /// When it began.
+        since: SystemTime,
+        /// What failed.
+        why: String,
+    },
+    /// [`Log::close`] was called.
+    Closed,
+}
+
+/// What happened to a log since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LogStatistics {
+    /// The last sequence handed out.
+    pub appended: u64,
+    /// The last sequence the operating system has.
+    pub written: u64,
+    /// The last sequence the disk has.
+    pub synced: u64,
+    /// Bytes of all segments.
+    pub bytes: u64,
+    /// How many segments there are.
+    pub segments: u64,
+    /// Bytes that wait for the disk, in memory.
+    pub pending_bytes: u64,
+    /// How often the log was synced.
+    pub syncs: u64,
+    /// The slowest sync.
+    pub slowest_sync: Duration,
+    /// How long ago the disk had everything.
+    pub lag: Duration,
+    /// Disk errors.
+    pub errors: u64,
+    /// How often the log went on after a disk error.
+    pub recoveries: u64,
+    /// Bytes of a torn write that were left out when the log was opened.
+    pub torn_bytes: u64,
+}
+
+/// An open log. Dropping it closes it.
+pub struct Log {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+const WRITABLE: u8 = 0;
+const READ_ONLY: u8 = 1;
+const CLOSED: u8 = 2;
+
+/// How long the disk may be behind before replies of `every-second` wait for it.
+const KEEPS_UP: Duration = Duration::from_millis(500);
+
+pub(crate) struct Shared {
+    place: Place,
+    options: LogOptions,
+    queue: Mutex<Queue>,
+    writer: Mutex<Writer>,
+    /// All segments, oldest first; the last one is the one being written.
+    segments: Mutex<Vec<Segment>>,
+    /// Wakes the log thread; goes with `queue`.
+    wake: Condvar,
+    asleep: AtomicBool,
+    /// Someone left work to the log thread.
+    asked: AtomicBool,
+
+    appended: AtomicU64,
+    written: AtomicU64,
+    synced: AtomicU64,
+    state: AtomicU8,
+    trouble: Mutex<Option<(SystemTime, String)>>,
+    /// Someone was told to wait: the next progress must be announced.
+    awaited: AtomicBool,
+    moved: watch::Sender<u64>,
+
+    /// Milliseconds from `born` to the last moment of which everything is durable.
+    durable_at: AtomicU64,
+    born: Instant,
+    /// Bytes kept in memory: waiting to be written, or written and not yet durable.
+    held: AtomicU64,
+
+    syncs: AtomicU64,
+    slowest_sync: AtomicU64,
+    errors: AtomicU64,
+    recoveries: AtomicU64,
+    torn_bytes: u64,
+}
+
+/// A file of the log that exists.
+#[derive(Debug, Clone)]
+pub(crate) struct Segment {
+    pub first: u64,
+    pub bytes: u64,
+}
+
+/// Frames that go to one file.
+pub(crate) struct Chunk {
+    /// They begin this file.
+    starts: Option<FileHeader>,
+    frames: Vec<u8>,
+    last: u64,
+}
+
+/// What waits to be written.
+pub(crate) struct Queue {
+    pending: Vec<Chunk>,
+    /// A buffer that was written, to be filled again.
+    spare: Vec<u8>,
+    next: u64,
+    /// Where the header checksums of the current segment start; `None`: the next batch begins a segment.
+    salted: Option<u32>,
+    /// What the segment before holds past the next batch is void.
+    cut: bool,
+    /// Bytes that went to the current segment, and its first sequence.
+    fill: u64,
+    first: u64,
+    closing: bool,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Queue {
+    fn begin_segment(&mut self) -> u32 {
+        let header = FileHeader { salt: new_salt(), first: self.next, cut: std::mem::take(&mut self.cut) };
+        let salted = frame::salted(&header.salt);
+        self.salted = Some(salted);
+        self.fill = 0;
+        self.first = self.next;
+        let frames = std::mem::take(&mut self.spare);
+        self.pending.push(Chunk { last: self.next - 1, starts: Some(header), frames });
+        salted
+    }
+
+    fn has_new_segment(&self) -> bool {
+        self.pending.iter().any(|chunk| chunk.starts.is_some())
+    }
+}
+
+/// Where a log that was read ends, and what is there.
+pub(crate) struct Found {
+    pub last: u64,
+    pub cut: bool,
+    pub torn_bytes: u64,
+    pub segments: Vec<Segment>,
+}
+
+impl Log {
+    pub(crate) fn start(place: Place, options: LogOptions, found: Found) -> Result<Log, LogError> {
+        let path = place.folder.path().to_path_buf();
+        let queue = Queue {
+            pending: Vec::new(),
+            spare: Vec::new(),
+            next: found.last + 1,
+            salted: None,
+            cut: found.cut,
+            fill: 0,
+            first: found.last + 1,
+            closing: false,
+        };
+        let shared = Arc::new(Shared {
+            place,
+            options,
+            queue: Mutex::new(queue),
+            writer: Mutex::new(Writer::default()),
+            segments: Mutex::new(found.segments),
+            wake: Condvar::new(),
+            asleep: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
+            appended: AtomicU64::new(found.last),
+            written: AtomicU64::new(found.last),
+            synced: AtomicU64::new(found.last),
+            state: AtomicU8::new(WRITABLE),
+            trouble: Mutex::new(None),
+            awaited: AtomicBool::new(false),
+            moved: watch::Sender::new(0),
+            durable_at: AtomicU64::new(0),
+            born: Instant::now(),
+            held: AtomicU64::new(0),
+            syncs: AtomicU64::new(0),
+            slowest_sync: AtomicU64::new(0),
+            errors: AtomicU64::new(0),
+            recoveries: AtomicU64::new(0),
+            torn_bytes: found.torn_bytes,
+        });
+        let for_thread = shared.clone();
+        let thread = std::thread::Builder::new().name("bloomgate-log".into()).spawn(move || thread::run(&for_thread));
+        let thread = thread.map_err(|e| LogError::io("start the log's thread", &path, e))?;
+        Ok(Log { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Gives a batch its sequence and its place in the log. Never waits for the disk.
+    ///
+    /// An error means that the batch is not in the log and must not be applied.
+    pub fn append(&self, payload: &[u8]) -> Result<u64, LogError> {
+        if payload.len() > MAX_PAYLOAD {
+            return Err(LogError::TooLarge { bytes: payload.len() });
+        }
+        let payload_crc = crc32c::crc32c(payload);
+        let bytes = frame::frame_bytes(payload.len()) as u64;
+        let shared = &*self.shared;
+        let mut queue = lock(&shared.queue);
+        // Under the queue's lock: who turns the log read-only takes it too, so no batch slips in behind its back.
+        if shared.state.load(SeqCst) != WRITABLE || queue.closing {
+            drop(queue);
+            return Err(self.failure());
+        }
+        // One batch always fits, so that a limit below the size of a batch cannot stop the log for good.
+        let held = shared.held.load(SeqCst);
+        if held > 0 && held + bytes > shared.options.max_pending_bytes {
+            return Err(LogError::Congested { waiting: held, limit: shared.options.max_pending_bytes });
+        }
+        let salted = match queue.salted {
+            Some(salted) if queue.fill < shared.options.segment_bytes => salted,
+            _ => queue.begin_segment(),
+        };
+        let sequence = queue.next;
+        let durable = shared.synced.load(SeqCst);
+        if durable + 1 == sequence {
+            shared.durable_at.store(shared.now(), SeqCst);
+        }
+        if queue.pending.is_empty() {
+            let frames = std::mem::take(&mut queue.spare);
+            queue.pending.push(Chunk { starts: None, frames, last: sequence });
+        }
+        if let Some(chunk) = queue.pending.last_mut() {
+            let header = Header::batch(payload, payload_crc, sequence, durable);
+            frame::push(&mut chunk.frames, &header, salted, payload);
+            chunk.last = sequence;
+        }
+        queue.next += 1;
+        queue.fill += bytes;
+        shared.held.fetch_add(bytes, SeqCst);
+        shared.appended.store(sequence, SeqCst);
+        Ok(sequence)
+    }
+
+    /// Hands waiting batches to the operating system, or sees to it that someone does. To be called once after a turn's
+    /// batches; costs two atomic loads if nothing waits and one write(2) if something does.
+    pub fn flush(&self) {
+        let shared = &*self.shared;
+        if shared.written.load(SeqCst) >= shared.appended.load(SeqCst) {
+            return;
+        }
+        match shared.options.fsync {
+            Fsync::EverySecond if shared.keeps_up() => shared.write_here(),
+            Fsync::Never => shared.write_here(),
+            // The log thread writes and syncs in one go; and a disk that is behind may make write(2) wait.
+            Fsync::Always | Fsync::EverySecond => shared.wake_thread(),
+        }
+    }
+
+    /// The last sequence handed out.
+    pub fn appended(&self) -> u64 {
+        self.shared.appended.load(SeqCst)
+    }
+
+    /// The operating system has everything up to here.
+    pub fn written(&self) -> u64 {
+        self.shared.written.load(SeqCst)
+    }
+
+    /// The disk has everything up to here.
+    pub fn synced(&self) -> u64 {
+        self.shared.synced.load(SeqCst)
+    }
+
+    /// Changes when a closed gate may have opened. First [`watch::Receiver::borrow_and_update`], then [`Log::gate`], then wait:
+    /// progress is announced only to those who were told to wait since the last announcement.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.shared.moved.subscribe()
+    }
+
+    /// Whether a reply that depends on this sequence may be sent.
+    pub fn gate(&self, sequence: u64) -> Gate {
+        let shared = &*self.shared;
+        if shared.is_safe(sequence) {
+            return Gate::Open;
+        }
+        // First the wish to be told, then the last look: either this look sees the progress, or whoever makes it
+        // sees the wish.
+        shared.awaited.store(true, SeqCst);
+        let writable = shared.state.load(SeqCst) == WRITABLE;
+        match (shared.is_safe(sequence), writable) {
+            (true, _) => Gate::Open,
+            (false, true) => Gate::Wait,
+            (false, false) => Gate::Failed,
+        }
+    }
+
+    /// Why the log takes no batches, as an error for a client.
+    pub fn failure(&self) -> LogError {
+        match self.state() {
+            LogState::ReadOnly { why, .. } => LogError::ReadOnly { why },
+            LogState::Closed => LogError::Closed,
+            LogState::Writable if lock(&self.shared.queue).closing => LogError::Closed,
+            LogState::Writable => LogError::ReadOnly { why: "the disk failed a moment ago and works again".into() },
+        }
+    }
+
+    /// Whether the log takes batches.
+    pub fn state(&self) -> LogState {
+        let trouble = lock(&self.shared.trouble).clone();
+        match (self.shared.state.load(SeqCst), trouble) {
+            (READ_ONLY, Some((since, why))) => LogState::ReadOnly { since, why },
+            (CLOSED, _) => LogState::Closed,
+            _ => LogState::Writable,
+        }
+    }
+
+    /// So much waits for the disk that writers should pause before they are refused.
+    pub fn is_congested(&self) -> bool {
+        self.shared.held.load(SeqCst) > self.shared.options.max_pending_bytes / 2
+    }
+
+    /// Closes the current segment: the next batch is the first of a new one. Returns the last sequence before that.
+    pub fn rotate(&self) -> Result<u64, LogError> {
+        let shared = &*self.shared;
+        let mut queue = lock(&shared.queue);
+        if shared.state.load(SeqCst) != WRITABLE || queue.closing {
+            drop(queue);
+            return Err(self.failure());
+        }
+        let last = queue.next - 1;
+        if queue.salted.is_none() || queue.first <= last {
+            queue.begin_segment();
+        }
+        drop(queue);
+        shared.wake_thread();
+        Ok(last)
+    }
+
+    /// Removes the segments that hold only batches up to this one, oldest first; says how many. The segment being
+    /// written stays, so a folder that was ever written to always has one.
+    pub fn drop_through(&self, sequence: u64) -> Result<u64, LogError> {
+        let shared = &*self.shared;
+        let mut removed = 0;
+        loop {
+            let first = match lock(&shared.segments).as_slice() {
+                [oldest, next, ..] if next.first <= sequence.saturating_add(1) => oldest.first,
+                _ => break,
+            };
+            let path = shared.place.path(first);
+            match shared.place.folder.disk().remove(&path) {
+                Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(LogError::io("remove a log file", &path, e));
+                }
+                _ => {}
+            }
+            lock(&shared.segments).retain(|s| s.first != first);
+            removed += 1;
+        }
+        Ok(removed)
+    }
+
+    /// Bytes of the log on the disk.
+    pub fn bytes(&self) -> u64 {
+        lock(&self.shared.segments).iter().map(|s| s.bytes).sum()
+    }
+
+    /// What happened so far.
+    pub fn statistics(&self) -> LogStatistics {
+        let shared = &*self.shared;
+        let synced = self.synced();
+        let appended = self.appended();
+        let behind = shared.now().saturating_sub(shared.durable_at.load(SeqCst));
+        LogStatistics {
+            appended,
+            written: self.written(),
+            synced,
+            bytes: self.bytes(),
+            segments: lock(&shared.segments).len() as u64,
+            pending_bytes: shared.held.load(SeqCst),
+            syncs: shared.syncs.load(SeqCst),
+            slowest_sync: Duration::from_micros(shared.slowest_sync.load(SeqCst)),
+            lag: if synced >= appended { Duration::ZERO } else { Duration::from_millis(behind) },
+            errors: shared.errors.load(SeqCst),
+            recoveries: shared.recoveries.load(SeqCst),
+            torn_bytes: shared.torn_bytes,
+        }
+    }
+
+    /// Writes and syncs everything, and ends the log's thread. An error means that some batches could not be made safe.
+    pub fn close(&self) -> Result<(), LogError> {
+        let thread = lock(&self.thread).take();
+        lock(&self.shared.queue).closing = true;
+        self.shared.wake.notify_all();
+        if let Some(thread) = thread {
+            // A panic of that thread shows as batches that are not synced.
+            let _ = thread.join();
+        }
+        if self.synced() < self.appended() {
+            let trouble = lock(&self.shared.trouble).clone();
+            let why = trouble.map_or_else(|| "its thread ended early".to_string(), |(_, why)| why);
+            return Err(LogError::ReadOnly { why });
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close` first.
+        let _ = self.close();
+    }
+}
+
+impl Shared {
+    /// Milliseconds since the log was opened.
+    fn now(&self) -> u64 {
+        self.born.elapsed().as_millis() as u64
+    }
+
+    /// Everything was durable less than half a second ago.
+    fn keeps_up(&self) -> bool {
+        self.now().saturating_sub(self.durable_at.load(SeqCst)) < KEEPS_UP.as_millis() as u64
+    }
+
+    fn is_safe(&self, sequence: u64) -> bool {
+        if self.synced.load(SeqCst) >= sequence {
+            return true;
+        }
+        let written = self.written.load(SeqCst) >= sequence;
+        match self.options.fsync {
+            Fsync::Always => false,
+            Fsync::EverySecond => written && self.state.load(SeqCst) == WRITABLE && self.keeps_up(),
+            Fsync::Never => written,
+        }
+    }
+
+    fn wake_thread(&self) {
+        // The thread looks at `asked` under the queue's lock before it sleeps: it sees it, or is seen asleep.
+        self.asked.store(true, SeqCst);
+        if self.asleep.load(SeqCst) {
+            drop(lock(&self.queue));
+            self.wake.notify_all();
+        }
+    }
+
+    fn announce(&self, always: bool) {
+        if self.awaited.swap(false, SeqCst) || always {
+            self.moved.send_modify(|n| *n += 1);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Tests of the store.
+
+use std::sync::Arc;
+
+use super::*;
+
+mod basics;
+
+pub(crate) fn folder(path: &std::path::Path) -> Arc<Folder> {
+    Arc::new(Folder::open(path, Arc::new(RealDisk)).expect("the folder opens"))
+}
+
+pub(crate) fn options(fsync: Fsync) -> LogOptions {
+    LogOptions { fsync, ..LogOptions::default() }
+}
+
+/// Opens a log and returns all of its batches.
+pub(crate) fn open(
+    folder: &Arc<Folder>,
+    after: u64,
+    options: LogOptions,
+) -> Result<(Log, Recovery, Vec<(u64, Vec<u8>)>), LogError> {
+    let mut batches = Vec::new();
+    let opened = open_log(folder, after, options, |sequence, payload| {
+        batches.push((sequence, payload.to_vec()));
+        Ok::<(), std::convert::Infallible>(())
+    });
+    match opened {
+        Ok((log, recovery)) => Ok((log, recovery, batches)),
+        Err(OpenError::Log(error)) => Err(error),
+        Err(OpenError::Replay { source, .. }) => match source {},
+    }
+}
+
+/// Waits until the log says that this sequence is safe, as a reactor does.
+pub(crate) fn wait(log: &Log, sequence: u64) -> Gate {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut moved = log.watch();
+        loop {
+            moved.borrow_and_update();
+            match log.gate(sequence) {
+                Gate::Wait => {
+                    let changed = tokio::time::timeout(std::time::Duration::from_secs(20), moved.changed()).await;
+                    changed.expect("the log moves").expect("the log lives");
+                }
+                decided => return decided,
+            }
+        }
+    })
+}
+
+/// A payload whose length and bytes follow from its number.
+pub(crate) fn payload(number: u64) -> Vec<u8> {
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let length = state >> 33 & 63;
+    (0..length)
+        .map(|_| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (state >> 56) as u8
+        })
+        .collect()
+}
