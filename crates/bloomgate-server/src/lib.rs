@@ -1,7 +1,18 @@
 //! A Redis-protocol server of membership filters: every core, and durable when it says so.
+//!
+//! ```text
+//!  net ──▶ session ──▶ engine ──▶ bloomgate
+//!                        └──────▶ store
+//! ```
+//!
+//! [`session`] is the protocol without a socket: bytes in, bytes out. [`engine`] has the filters and decides what is
+//! written to the log. [`store`] keeps the log and the snapshots and knows nothing of filters. [`net`] is sockets and
+//! threads. [`Settings`] says how a server is started, [`serve`] does it.
 
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod net;
 pub mod resp;
+pub mod session;
 pub mod store;

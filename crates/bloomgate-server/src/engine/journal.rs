@@ -61,9 +61,16 @@ impl Journal {
     /// Refuses when the disk does.
     pub fn check_writable(&self) -> Result<(), Refusal> {
         match self {
-            Self::Log(log) => log.check_writable().map_err(|error| Refusal::new(error.to_string())),
+            Self::Log(log) if log.is_writable() => Ok(()),
+            Self::Log(log) => Err(Refusal::new(log.failure().to_string())),
             Self::Nowhere(_) => Ok(()),
         }
+    }
+
+    /// Whether writers should pause.
+    #[must_use]
+    pub fn is_congested(&self) -> bool {
+        self.log().is_some_and(Log::is_congested)
     }
 
     /// The log, if there is one.

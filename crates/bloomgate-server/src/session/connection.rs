@@ -157,10 +157,10 @@ impl Session {
     }
 
     fn shutdown(&mut self, core: &mut Core, desk: &Desk, how: Shutdown, gate: &mut u64) -> Own {
-        if how == Shutdown::Abort {
+        if how.abort {
             return Own::Reply(Reply::Error(Refusal::err("No shutdown in progress.")));
         }
-        if how == Shutdown::Save
+        if how.save == Some(true)
             && let Some(keeper) = &desk.keeper
             && let Err(why) = keeper.save()
         {
@@ -179,7 +179,7 @@ pub(super) fn stateless(_core: &Core, _desk: &Desk, request: &Request<'_>, proto
         Request::Select { index: 0 } => Reply::Ok,
         Request::Select { .. } => Reply::Error(Refusal::DB_INDEX),
         Request::ClientNoEvict { .. } | Request::ClientNoTouch { .. } | Request::ClientTrackingOff => Reply::Ok,
-        Request::Command(ref query) => bloomgate_command::command_reply(query, protocol),
+        Request::Command(ref query) => bloomgate_command::command_reply(query),
         _ => return None,
     })
 }

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
+
 /// One counter set per thread, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
@@ -45,8 +47,9 @@ pub struct ClientState {
     pub since: Instant,
     /// What it says about itself.
     pub card: Mutex<Card>,
-    /// CLIENT KILL was said of it.
-    pub killed: AtomicBool,
+    killed: AtomicBool,
+    /// Wakes its connection when it is to end.
+    pub ending: Notify,
 }
 
 /// What a client says about itself.
@@ -72,6 +75,18 @@ impl std::ops::Deref for Client {
 }
 
 impl ClientState {
+    /// Ends its connection, after the turn it is in.
+    pub fn end(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.ending.notify_one();
+    }
+
+    /// Whether its connection is to end.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
     /// What it says about itself.
     pub fn card(&self) -> std::sync::MutexGuard<'_, Card> {
         self.card.lock().unwrap_or_else(PoisonError::into_inner)
@@ -184,7 +199,7 @@ impl Desk {
     pub fn welcome(&self, address: Option<SocketAddr>) -> Client {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
         let card = Mutex::new(Card { protocol: 2, ..Card::default() });
-        let state = ClientState { id, address, since: Instant::now(), card, killed: AtomicBool::new(false) };
+        let state = ClientState { id, address, since: Instant::now(), card, killed: AtomicBool::new(false), ending: Notify::new() };
         let client = Client(Arc::new(state));
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(id, client.clone());
         client

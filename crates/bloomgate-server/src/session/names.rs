@@ -1,6 +1,6 @@
 //! Commands on names: which there are, when they end, and what they are called.
 
-use bloomgate_command::{ExpireOnly, Refusal, Reply, Request, glob_matches};
+use bloomgate_command::{ExpireOnly, Refusal, Reply, Request, glob};
 
 use super::call::{Call, Outcome};
 use crate::engine::adding::NotDone;
@@ -77,7 +77,7 @@ fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
         next = last.id + 1;
         for entry in entries.iter().filter(|entry| !entry.is_expired(now)) {
             let name = entry.name();
-            if glob_matches(pattern, &name) {
+            if glob::matches(pattern, &name) {
                 names.push(Reply::Bulk(name.to_vec()));
             }
         }
@@ -97,7 +97,7 @@ fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64
     let wanted = |entry: &Entry| {
         !entry.is_expired(now)
             && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(entry.type_name().as_bytes()))
-            && pattern.is_none_or(|pattern| glob_matches(pattern, &entry.name()))
+            && pattern.is_none_or(|pattern| glob::matches(pattern, &entry.name()))
     };
     let names = entries.iter().filter(|entry| wanted(entry)).map(|entry| Reply::Bulk(entry.name().to_vec()));
     Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(names.collect())])
@@ -123,10 +123,10 @@ fn expire(
         let Some(entry) = permit.find(key)? else { return Ok((Reply::Int(0), 0)) };
         let at = if from_now { now.saturating_add_signed(milliseconds) } else { milliseconds.max(0) as u64 };
         let current = entry.expires_ms();
-        let refused = (only.if_none && current != 0)
-            || (only.if_some && current == 0)
-            || (only.if_later && (current == 0 || at <= current))
-            || (only.if_sooner && current != 0 && at >= current);
+        let refused = (only.none_yet && current != 0)
+            || (only.if_set && current == 0)
+            || (only.later && (current == 0 || at <= current))
+            || (only.earlier && current != 0 && at >= current);
         if refused {
             return Ok((Reply::Int(0), 0));
         }

@@ -385,6 +385,11 @@ impl Log {
         }
     }
 
+    /// Whether the log takes batches now: one atomic load.
+    pub fn is_writable(&self) -> bool {
+        self.shared.state.load(SeqCst) == WRITABLE
+    }
+
     /// So much waits for the disk that writers should pause before they are refused.
     pub fn is_congested(&self) -> bool {
         self.shared.held.load(SeqCst) > self.shared.options.max_pending_bytes / 2
