@@ -20,17 +20,26 @@
 
 mod arguments;
 mod bloom;
+mod connection;
 mod cuckoo;
+mod describe;
+mod document;
+mod filters;
+pub mod glob;
+mod names;
 mod number;
 mod options;
 mod refusal;
 mod reply;
 mod request;
+mod server;
 mod spec;
 mod table;
 pub mod write;
 
 pub use arguments::{Arguments, MAX_ITEM, MAX_NAME};
+pub use describe::{acl_cat_reply, command_reply, help_reply};
+pub use document::{help, markdown_commands, markdown_differences};
 pub use number::{decimal, integer, unsigned};
 pub use options::{Takes, Word};
 pub use refusal::Refusal;

@@ -4,7 +4,7 @@
 //! refused, where RedisBloom reads first letters and ignores what it does not know.
 
 use crate::arguments::Arguments;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, shown};
 
 /// What follows an option word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub enum Takes {
     Value,
     /// One value that is the name of a filter: its rights are checked as those of other names are.
     Name,
+    /// Two values.
+    Two,
     /// Everything to the end of the command.
     Rest,
 }
@@ -47,6 +49,10 @@ pub(crate) enum Unknown {
     RedisBloom,
     /// Redis's `ERR syntax error`, for everything.
     Syntax,
+    /// Redis's `ERR Unsupported option X`, of the expiries.
+    Unsupported,
+    /// Redis's `ERR Syntax error in HELLO option 'X'`, for everything.
+    Hello,
 }
 
 /// An option that was found, with its value (empty if it takes none).
@@ -54,7 +60,7 @@ pub(crate) enum Unknown {
 pub(crate) struct Found<'a> {
     pub(crate) name: &'static str,
     pub(crate) value: &'a [u8],
-    /// What follows the word: for [`Takes::Rest`].
+    /// What follows the word, for [`Takes::Two`] and [`Takes::Rest`].
     pub(crate) rest: &'a [&'a [u8]],
 }
 
@@ -71,6 +77,16 @@ impl<'a> Options<'a> {
         Self { args, at: args.spec().options_from, seen: 0, unknown }
     }
 
+    /// The one option of a command that takes one of its words at most.
+    pub(crate) fn only(mut self) -> Result<Option<Found<'a>>, Refusal> {
+        let first = self.next()?;
+        match self.next()? {
+            None => Ok(first),
+            Some(_) if self.unknown == Unknown::Named => Err(self.args.wrong_number()),
+            Some(_) => Err(Refusal::SYNTAX),
+        }
+    }
+
     /// The next option, or none at the end.
     pub(crate) fn next(&mut self) -> Result<Option<Found<'a>>, Refusal> {
         let words = self.args.words();
@@ -82,12 +98,15 @@ impl<'a> Options<'a> {
                 Unknown::Named => Refusal::unknown_option(spec.name, word, &spec.option_words()),
                 Unknown::RedisBloom => Refusal::UNKNOWN_ARGUMENT,
                 Unknown::Syntax => Refusal::SYNTAX,
+                Unknown::Unsupported => Refusal::err(format_args!("Unsupported option {}", shown(word))),
+                Unknown::Hello => hello(word),
             });
         };
         let Word { name, takes } = spec.options[index];
         if self.seen >> index & 1 == 1 {
             return Err(match self.unknown {
                 Unknown::Syntax => Refusal::SYNTAX,
+                Unknown::Hello => hello(word),
                 _ => Refusal::duplicate_option(spec.name, name),
             });
         }
@@ -99,13 +118,22 @@ impl<'a> Options<'a> {
                 self.at = words.len();
                 return Ok(Some(Found { name, value: &[], rest }));
             }
+            Takes::Two => match rest.get(..2) {
+                Some(two) => {
+                    self.at += 3;
+                    return Ok(Some(Found { name, value: &[], rest: two }));
+                }
+                None if self.unknown == Unknown::Hello => return Err(hello(word)),
+                None => return Err(Refusal::SYNTAX),
+            },
             Takes::Value | Takes::Name => match rest.first() {
                 Some(&value) => value,
                 None => {
                     return Err(match self.unknown {
-                        Unknown::Named => Refusal::missing_value(spec.name, name),
+                        Unknown::Named | Unknown::Unsupported => Refusal::missing_value(spec.name, name),
                         Unknown::RedisBloom => Refusal::arity(spec.name),
                         Unknown::Syntax => Refusal::SYNTAX,
+                        Unknown::Hello => hello(word),
                     });
                 }
             },
@@ -113,4 +141,8 @@ impl<'a> Options<'a> {
         self.at += if takes == Takes::Nothing { 1 } else { 2 };
         Ok(Some(Found { name, value, rest: &[] }))
     }
+}
+
+fn hello(word: &[u8]) -> Refusal {
+    Refusal::err(format_args!("Syntax error in HELLO option '{}'", shown(word)))
 }

@@ -163,6 +163,11 @@ impl Refusal {
         Self(line.into())
     }
 
+    /// A refusal that never changes.
+    pub(crate) const fn fixed(line: &'static str) -> Self {
+        Self(Cow::Borrowed(line))
+    }
+
     /// A refusal with the code `ERR`.
     #[must_use]
     pub fn err(text: impl fmt::Display) -> Self {

@@ -176,6 +176,13 @@ impl Right {
         Right::Slow,
     ];
 
+    /// The right of this name, with its `@` or without.
+    #[must_use]
+    pub fn find(name: &[u8]) -> Option<Self> {
+        let name = name.strip_prefix(b"@").unwrap_or(name);
+        Self::ALL.into_iter().find(|right| name.eq_ignore_ascii_case(&right.name().as_bytes()[1..]))
+    }
+
     /// With its `@`.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -435,6 +442,7 @@ impl Spec {
                     Takes::Nothing => {}
                     Takes::Rest => return None,
                     Takes::Value => at += 1,
+                    Takes::Two => at += 2,
                     Takes::Name => {
                         at += 1;
                         return words.get(at - 1).copied();

@@ -4,9 +4,19 @@ use crate::arguments::Arguments;
 use crate::refusal::Refusal;
 use crate::request::Request;
 use crate::spec::Spec;
-use crate::{bloom, cuckoo};
+use crate::{bloom, connection, cuckoo, filters, names, server};
 
-const COUNT: usize = bloom::SPECS.len() + cuckoo::SPECS.len();
+const FAMILIES: &[&[Spec]] =
+    &[&bloom::SPECS, &cuckoo::SPECS, &filters::SPECS, &names::SPECS, &connection::SPECS, &server::SPECS];
+
+const COUNT: usize = {
+    let (mut count, mut family) = (0, 0);
+    while family < FAMILIES.len() {
+        count += FAMILIES[family].len();
+        family += 1;
+    }
+    count
+};
 
 const fn joined<const N: usize>(families: &[&[Spec]]) -> [Spec; N] {
     let mut table = [families[0][0]; N];
@@ -24,7 +34,7 @@ const fn joined<const N: usize>(families: &[&[Spec]]) -> [Spec; N] {
     table
 }
 
-static COMMANDS: [Spec; COUNT] = joined(&[&bloom::SPECS, &cuckoo::SPECS]);
+static COMMANDS: [Spec; COUNT] = joined(FAMILIES);
 
 /// Every command the server knows; subcommands are within their containers.
 pub static TABLE: &[Spec] = &COMMANDS;
@@ -34,7 +44,7 @@ const LONGEST: usize = 16;
 /// Slots of the index: more than twice the commands, so that a probe or two find a name.
 const SLOTS: usize = 512;
 /// The index: the place in the table + 1, 0 for none; collisions go to the next slot.
-static INDEX: [u8; SLOTS] = index(&joined::<COUNT>(&[&bloom::SPECS, &cuckoo::SPECS]));
+static INDEX: [u8; SLOTS] = index(&joined::<COUNT>(FAMILIES));
 
 const fn index(table: &[Spec; COUNT]) -> [u8; SLOTS] {
     assert!(COUNT < 255 && COUNT * 2 < SLOTS);

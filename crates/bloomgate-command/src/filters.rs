@@ -1,0 +1,395 @@
+//! `BG.*`: Bloomgate's own commands, for every kind of filter and what the kinds can do.
+
+use std::time::Duration;
+
+use bloomgate::bloom::rotating::{MAX_GENERATIONS, MAX_WINDOW, MIN_WINDOW};
+use bloomgate::promise::MAX_ITEMS;
+use bloomgate::{Address, Algorithm, Kind, WhenFull};
+
+use crate::arguments::{self, Arguments, label, rate, within};
+use crate::number;
+use crate::options::{Takes, Unknown, Word, flag, value};
+use crate::refusal::{Refusal, shown};
+use crate::request::{Create, FoldTo, RekeyStep, Request};
+use crate::spec::{Flag, Group, Parser, Right, Spec};
+use crate::table::find;
+
+/// The most bytes of a `REQUEST` id.
+const MAX_REQUEST: usize = 64;
+/// The most bytes one can ask for: 2^50, a petabyte; the memory budget decides long before.
+const MAX_BYTES: u64 = 1 << 50;
+/// The factors from stage to stage that the chains take.
+const GROWTH: std::ops::RangeInclusive<f64> = 1.0..=32768.0;
+/// The widest fingerprint of any kind.
+const MAX_FINGERPRINT: u64 = 56;
+/// The hashes a filter of the server can have.
+const HASHES: [Algorithm; 4] = [Algorithm::SipHash13, Algorithm::SipHash24, Algorithm::Blake2b, Algorithm::Xxh3];
+
+const ANY: u32 = u32::MAX;
+const WRITE: &[Flag] = &[Flag::Write, Flag::Denyoom];
+const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
+const READ_SLOW: &[Flag] = &[Flag::Readonly];
+const ADMIN: &[Flag] = &[Flag::Admin, Flag::Noscript];
+const WRITE_ADMIN: &[Flag] = &[Flag::Write, Flag::Denyoom, Flag::Admin];
+
+const CREATE: &[Word] = &[
+    value("KIND"),
+    value("CAPACITY"),
+    value("RATE"),
+    value("BYTES"),
+    value("GROWTH"),
+    value("ONFULL"),
+    value("WINDOW"),
+    value("GENERATIONS"),
+    value("FINGERPRINT"),
+    value("COUNTERS"),
+    value("HASH"),
+    value("SEED"),
+    value("CONTRACT"),
+    Word { name: "LIKE", takes: Takes::Name },
+];
+const REMOVE: &[Word] = &[value("REQUEST"), Word { name: "ITEMS", takes: Takes::Rest }];
+const BUILD: &[Word] = &[value("FROM"), value("KIND"), value("CAPACITY"), value("RATE"), flag("REPLACE")];
+const REPLACE: &[Word] = &[flag("REPLACE")];
+const RESET: &[Word] = &[flag("RESET")];
+const RATE: &[Word] = &[value("RATE")];
+
+const fn bg(name: &'static str, least: u32, most: u32, parser: Parser) -> Spec {
+    Spec::new(name, Group::Bloomgate, least, most, parser)
+}
+
+pub(crate) const SPECS: [Spec; 22] = [
+    bg("bg.create", 4, 30, create)
+        .flags(WRITE)
+        .options(2, CREATE)
+        .says(
+            "name KIND kind [CAPACITY n] [RATE rate] [BYTES n] [GROWTH factor] [ONFULL refuse|grow|goon] \
+             [WINDOW seconds] [GENERATIONS n] [FINGERPRINT bits] [COUNTERS bits] \
+             [HASH siphash13|siphash24|blake2b|xxh3] [SEED n] [CONTRACT contract] [LIKE other]",
+            "Makes an empty filter of any kind that takes adds. LIKE takes the kind, shape and contract of another \
+             filter, and the other options change them.",
+        )
+        .costs("O(capacity): the memory is cleared")
+        .example("BG.CREATE visits KIND rotating CAPACITY 100000 RATE 0.01 WINDOW 3600 GENERATIONS 6", "OK")
+        .heavy(),
+    bg("bg.add", 3, ANY, |args| Ok(Request::BgAdd { name: args.name(1)?, items: args.items(2)? }))
+        .flags(WRITE)
+        .says("name item [item ...]", "Adds items to a filter that exists and answers for each whether it is certainly new.")
+        .costs("O(n) for n items")
+        .example("BG.ADD visits alice bob", "1) 1\n2) 1"),
+    bg("bg.exists", 3, ANY, |args| Ok(Request::BgExists { name: args.name(1)?, items: args.items(2)? }))
+        .flags(READ)
+        .says("name item [item ...]", "Answers for each item 0 if it is certainly absent, 1 if it may be there; an error if there is no such filter.")
+        .costs("O(n) for n items")
+        .example("BG.EXISTS visits alice mallory", "1) 1\n2) 0"),
+    bg("bg.count", 3, ANY, |args| Ok(Request::BgCount { name: args.name(1)?, items: args.items(2)? }))
+        .flags(READ)
+        .says("name item [item ...]", "How often each item may have been added, never less than it was (counting, cuckoo, quotient).")
+        .costs("O(n) for n items")
+        .example("BG.COUNT carts alice", "1) 1"),
+    bg("bg.remove", 4, ANY, remove)
+        .flags(&[Flag::Write])
+        .right(Right::Delete)
+        .options(2, REMOVE)
+        .says(
+            "name [REQUEST id] ITEMS item [item ...]",
+            "Takes one copy of each item out and answers whether it was there. With a REQUEST id the same command again \
+             changes nothing and answers alike.",
+        )
+        .costs("O(n) for n items")
+        .example("BG.REMOVE carts REQUEST 8f14e45f ITEMS alice", "1) 1"),
+    bg("bg.info", 2, 3, info)
+        .flags(READ)
+        .says("name [field]", "Everything about a filter as a map, or one field of it.")
+        .example("BG.INFO visits kind", "rotating"),
+    bg("bg.estimate", 2, 2, |args| Ok(Request::BgEstimate { name: args.name(1)? }))
+        .flags(READ_SLOW)
+        .says("name", "How many different items the filter holds and at what rate it answers now, estimated from its bits.")
+        .costs("O(n) for n bytes of the filter")
+        .example("BG.ESTIMATE visits", "1) items\n2) 2\n3) rate\n4) 1e-9")
+        .heavy(),
+    bg("bg.audit", 2, 3, audit)
+        .flags(READ)
+        .options(2, RESET)
+        .says("name [RESET]", "The counters of what was asked and answered, and with RESET from zero again.")
+        .example("BG.AUDIT visits", "1) adds\n2) 2\n3) lookups\n4) 2\n5) ..."),
+    bg("bg.digest", 2, 2, |args| Ok(Request::BgDigest { name: args.name(1)? }))
+        .flags(READ_SLOW)
+        .says("name", "The content address of the filter: the BLAKE3 of its file, 64 hexadecimal digits.")
+        .costs("O(n) for n bytes of the filter")
+        .example("BG.DIGEST visits", "\"3f1c...\"")
+        .heavy(),
+    bg("bg.dump", 2, 2, |args| Ok(Request::BgDump { name: args.name(1)? }))
+        .flags(READ_SLOW)
+        .says("name", "The filter as a whole .bloom file, which is remembered as a base for BG.DELTA.")
+        .costs("O(n) for n bytes of the filter")
+        .example("BG.DUMP visits", "(bytes)")
+        .heavy(),
+    bg("bg.delta", 3, 3, delta)
+        .flags(READ_SLOW)
+        .says("name address", "What makes the file of this address (BG.DUMP, BG.DIGEST) into the filter as it is now.")
+        .costs("O(n) for n bytes of the filter")
+        .example(
+            "BG.DELTA visits 0000000000000000000000000000000000000000000000000000000000000000",
+            "(bytes)",
+        )
+        .heavy(),
+    bg("bg.merge", 3, ANY, |args| Ok(Request::BgMerge { destination: args.name(1)?, sources: args.names(2)? }))
+        .flags(WRITE)
+        .keys(1, -1, 1)
+        .says("destination source [source ...]", "Adds all items of filters of one shape and contract to the destination, which is made if there is none.")
+        .costs("O(n) for n bytes of the filters")
+        .example("BG.MERGE week monday tuesday", "OK")
+        .heavy(),
+    bg("bg.intersect", 4, 4, |args| {
+        Ok(Request::BgIntersect { destination: args.name(1)?, left: args.name(2)?, right: args.name(3)? })
+    })
+    .flags(WRITE)
+    .keys(1, 3, 1)
+    .says("destination left right", "Makes a filter that covers the items that are in both of two filters of one shape and contract.")
+    .costs("O(n) for n bytes of the filters")
+    .example("BG.INTERSECT both monday tuesday", "OK")
+    .heavy(),
+    bg("bg.fold", 3, 4, fold)
+        .flags(WRITE)
+        .options(2, RATE)
+        .says("name (factor | RATE rate)", "Makes a filter smaller, by a factor or as far as a rate allows for the items that are in.")
+        .costs("O(n) for n bytes of the filter")
+        .example("BG.FOLD week RATE 0.01", "OK")
+        .heavy(),
+    bg("bg.copy", 3, 4, copy)
+        .flags(WRITE)
+        .keys(1, 2, 1)
+        .options(3, REPLACE)
+        .says("source destination [REPLACE]", "Copies a filter as it is at one instant.")
+        .costs("O(n) for n bytes of the filter")
+        .example("BG.COPY week archive REPLACE", "1")
+        .heavy(),
+    bg("bg.swap", 3, 3, |args| Ok(Request::BgSwap { left: args.name(1)?, right: args.name(2)? }))
+        .flags(&[Flag::Write, Flag::Fast])
+        .keys(1, 2, 1)
+        .says("left right", "Exchanges the names of two filters at one instant: the end of a rebuild beside the live filter.")
+        .example("BG.SWAP users users.next", "OK"),
+    bg("bg.build", 4, 11, build)
+        .flags(WRITE_ADMIN)
+        .options(2, BUILD)
+        .says(
+            "name FROM file [KIND kind] [CAPACITY n] [RATE rate] [REPLACE]",
+            "Makes a filter from a file in the server's import folder: one item a line, or a .bloom file.",
+        )
+        .costs("O(n) for n bytes of the file")
+        .example("BG.BUILD blocked FROM blocklist.txt KIND fuse RATE 0.001", "OK")
+        .heavy(),
+    bg("bg.rekey", 3, 3, rekey)
+        .flags(WRITE_ADMIN)
+        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow that BG.FEED fills, FINISH puts it in place.")
+        .example("BG.REKEY users START", "OK")
+        .heavy(),
+    bg("bg.feed", 3, ANY, |args| Ok(Request::BgFeed { name: args.name(1)?, items: args.items(2)? }))
+        .flags(WRITE)
+        .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed.")
+        .costs("O(n) for n items")
+        .example("BG.FEED users alice bob", "2"),
+    bg("bg.secrets", 1, 1, |_| Ok(Request::BgSecrets))
+        .flags(ADMIN)
+        .keys(0, 0, 0)
+        .says("", "The contracts of the server with the ages of their secrets; never a secret itself.")
+        .example("BG.SECRETS", "1) 1) name\n   2) default\n   3) epoch\n   4) 1"),
+    bg("bg.backup", 2, 2, |args| Ok(Request::BgBackup { folder: label("a folder name", args.word(1))? }))
+        .flags(ADMIN)
+        .keys(0, 0, 0)
+        .says("folder", "Writes all filters as of one instant into a new folder of the server's backup folder.")
+        .costs("O(n) for n bytes of all filters")
+        .example("BG.BACKUP monday", "OK")
+        .heavy(),
+    bg("bg.help", 1, 2, help)
+        .flags(&[Flag::Fast, Flag::Loading, Flag::Stale])
+        .keys(0, 0, 0)
+        .says("[command]", "What a command does, or all of BG.*.")
+        .example("BG.HELP bg.swap", "BG.SWAP left right\n..."),
+];
+
+/// One of a list of words, or which there are.
+fn choice<T: Copy>(what: &str, text: &[u8], choices: &[(&str, T)]) -> Result<T, Refusal> {
+    let found = choices.iter().find(|(word, _)| text.eq_ignore_ascii_case(word.as_bytes()));
+    found.map(|&(_, chosen)| chosen).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|&(word, _)| word).collect();
+        Refusal::err(format_args!("{what} must be one of {}, not '{}'", words.join(", "), shown(text)))
+    })
+}
+
+fn kind(text: &[u8], adds: bool) -> Result<Kind, Refusal> {
+    let kinds = Kind::ALL.into_iter().filter(|kind| !kind.is_foreign());
+    let choices: Vec<(&str, Kind)> = kinds.map(|kind| (kind.name(), kind)).collect();
+    let kind = choice("KIND", text, &choices)?;
+    if adds && !kind.takes_inserts() {
+        return Err(Refusal::err(format_args!("a {kind} filter is built once from all its items: use BG.BUILD")));
+    }
+    Ok(kind)
+}
+
+fn create(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let name = args.name(1)?;
+    let mut create = Create::default();
+    let mut options = args.options(Unknown::Named);
+    while let Some(option) = options.next()? {
+        let text = option.value;
+        match option.name {
+            "KIND" => create.kind = Some(kind(text, true)?),
+            "CAPACITY" => create.capacity = Some(within("CAPACITY", text, 1, MAX_ITEMS)?),
+            "RATE" => create.rate = Some(rate("RATE", text)?),
+            "BYTES" => create.bytes = Some(within("BYTES", text, 1, MAX_BYTES)?),
+            "GROWTH" => create.growth = Some(growth(text)?),
+            "ONFULL" => {
+                let choices = [("refuse", WhenFull::Refuse), ("grow", WhenFull::Grow), ("goon", WhenFull::GoOn)];
+                create.on_full = Some(choice("ONFULL", text, &choices)?);
+            }
+            "WINDOW" => create.window = Some(window(text)?),
+            "GENERATIONS" => {
+                create.generations = Some(within("GENERATIONS", text, 1, u64::from(MAX_GENERATIONS))? as u32);
+            }
+            "FINGERPRINT" => create.fingerprint = Some(within("FINGERPRINT", text, 1, MAX_FINGERPRINT)? as u32),
+            "COUNTERS" => create.counters = Some(choice("COUNTERS", text, &[("4", 4), ("8", 8), ("16", 16)])?),
+            "HASH" => create.hash = Some(choice("HASH", text, &HASHES.map(|hash| (hash.name(), hash)))?),
+            "SEED" => create.seed = Some(within("SEED", text, 0, u64::MAX)?),
+            "CONTRACT" => create.contract = Some(label("a contract's name", text)?),
+            _ => create.like = Some(arguments::name(text)?),
+        }
+    }
+    if create.kind.is_none() && create.like.is_none() {
+        return Err(Refusal::err("BG.CREATE needs KIND (or LIKE another filter): BG.CREATE name KIND scalable"));
+    }
+    if create.seed.is_some() && create.hash != Some(Algorithm::Xxh3) {
+        return Err(Refusal::err("SEED is for HASH xxh3: the other hashes take their secret from a contract"));
+    }
+    if create.contract.is_some() && create.hash == Some(Algorithm::Xxh3) {
+        return Err(Refusal::err("CONTRACT names a secret, and HASH xxh3 has none: leave one of them out"));
+    }
+    if create.like.is_some() && (create.hash.is_some() || create.contract.is_some()) {
+        return Err(Refusal::err("LIKE takes the contract of the other filter: leave HASH, SEED and CONTRACT out"));
+    }
+    if create.capacity.is_some() && create.rate.is_some() && create.bytes.is_some() {
+        return Err(Refusal::err("CAPACITY, RATE and BYTES are one too many: two of them give the third"));
+    }
+    Ok(Request::BgCreate { name, create })
+}
+
+fn growth(text: &[u8]) -> Result<f64, Refusal> {
+    number::decimal(text).filter(|factor| GROWTH.contains(factor)).ok_or_else(|| {
+        let (least, most) = (GROWTH.start(), GROWTH.end());
+        Refusal::err(format_args!("GROWTH must be a factor from {least} to {most}, not '{}'", shown(text)))
+    })
+}
+
+fn window(text: &[u8]) -> Result<Duration, Refusal> {
+    let window = number::decimal(text).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    window.filter(|window| (MIN_WINDOW..=MAX_WINDOW).contains(window)).ok_or_else(|| {
+        let (least, most) = (MIN_WINDOW.as_secs_f64(), MAX_WINDOW.as_secs());
+        Refusal::err(format_args!("WINDOW must be {least} to {most} seconds (100 years), not '{}'", shown(text)))
+    })
+}
+
+fn remove(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let name = args.name(1)?;
+    let mut request = None;
+    let mut options = args.options(Unknown::Named);
+    while let Some(option) = options.next()? {
+        if option.name == "REQUEST" {
+            if !(1..=MAX_REQUEST).contains(&option.value.len()) {
+                return Err(Refusal::err(format_args!(
+                    "a REQUEST id is 1 to {MAX_REQUEST} bytes, not {}: a random number does",
+                    option.value.len()
+                )));
+            }
+            request = Some(option.value);
+        } else if !option.rest.is_empty() {
+            return Ok(Request::BgRemove { name, request, items: arguments::items(option.rest)? });
+        }
+    }
+    Err(Refusal::err("BG.REMOVE needs ITEMS and at least one item: BG.REMOVE name [REQUEST id] ITEMS item"))
+}
+
+fn info(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let field = args.from(2).first().map(|field| label("a field", field)).transpose()?;
+    Ok(Request::BgInfo { name: args.name(1)?, field })
+}
+
+fn audit(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let reset = args.options(Unknown::Named).only()?.is_some();
+    Ok(Request::BgAudit { name: args.name(1)?, reset })
+}
+
+fn delta(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let base: Address = shown(args.word(2)).parse()?;
+    Ok(Request::BgDelta { name: args.name(1)?, base })
+}
+
+fn fold(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let name = args.name(1)?;
+    if args.len() == 3 {
+        let factor = within("a factor (or the word RATE and a rate)", args.word(2), 2, 1 << 20)?;
+        return Ok(Request::BgFold { name, to: FoldTo::Factor(factor as u32) });
+    }
+    match args.options(Unknown::Named).only()? {
+        Some(option) => Ok(Request::BgFold { name, to: FoldTo::Rate(rate("RATE", option.value)?) }),
+        None => Err(args.wrong_number()),
+    }
+}
+
+fn copy(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let replace = args.options(Unknown::Named).only()?.is_some();
+    Ok(Request::BgCopy { source: args.name(1)?, destination: args.name(2)?, replace })
+}
+
+fn build(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let name = args.name(1)?;
+    let (mut file, mut of, mut capacity, mut at, mut replace) = (None, None, None, None, false);
+    let mut options = args.options(Unknown::Named);
+    while let Some(option) = options.next()? {
+        match option.name {
+            "FROM" => file = Some(import(option.value)?),
+            "KIND" => of = Some(kind(option.value, false)?),
+            "CAPACITY" => capacity = Some(within("CAPACITY", option.value, 1, MAX_ITEMS)?),
+            "RATE" => at = Some(rate("RATE", option.value)?),
+            _ => replace = true,
+        }
+    }
+    let Some(file) = file else {
+        return Err(Refusal::err("BG.BUILD needs FROM and a file of the import folder: BG.BUILD name FROM items.txt"));
+    };
+    Ok(Request::BgBuild { name, file, kind: of, capacity, rate: at, replace })
+}
+
+/// A path below the import folder: relative, and it cannot climb out of it.
+fn import(text: &[u8]) -> Result<&str, Refusal> {
+    let inside = |path: &&str| {
+        !path.is_empty()
+            && path.len() <= 1024
+            && !path.contains(['\0', '\\'])
+            && path.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
+    };
+    std::str::from_utf8(text).ok().filter(inside).ok_or_else(|| {
+        let text = shown(text);
+        Refusal::err(format_args!("a file is a path below the import folder, such as lists/items.txt, not '{text}'"))
+    })
+}
+
+fn rekey(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let steps = [
+        ("START", RekeyStep::Start),
+        ("STATUS", RekeyStep::Status),
+        ("FINISH", RekeyStep::Finish),
+        ("ABORT", RekeyStep::Abort),
+    ];
+    Ok(Request::BgRekey { name: args.name(1)?, step: choice("the step", args.word(2), &steps)? })
+}
+
+fn help(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let command = match args.from(1).first() {
+        None => None,
+        Some(name) => Some(find(name).ok_or_else(|| {
+            Refusal::err(format_args!("there is no command '{}': COMMAND LIST gives all names", shown(name)))
+        })?),
+    };
+    Ok(Request::BgHelp { command })
+}
