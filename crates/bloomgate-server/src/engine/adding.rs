@@ -93,9 +93,7 @@ pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<()
     answers.resize(items.len(), false);
     let asked = match &entry.body {
         Body::Shared(filter) => filter.contains_batch(items, answers),
-        Body::Guarded(filter) => {
-            filter.read().unwrap_or_else(PoisonError::into_inner).contains_batch(items, answers)
-        }
+        Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).contains_batch(items, answers),
         Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
     };
     asked.map_err(|error| refused(&error))?;
@@ -220,7 +218,8 @@ impl Scratch {
     fn collect_unknown(&mut self) {
         self.unknown.clear();
         self.places.clear();
-        for (place, (&digest, _)) in self.digests.iter().zip(&self.found).enumerate().filter(|(_, (_, found))| !**found) {
+        for (place, (&digest, _)) in self.digests.iter().zip(&self.found).enumerate().filter(|(_, (_, found))| !**found)
+        {
             // An item that comes twice in a batch is new once, and is counted once when the log is read again.
             let stamp = &mut self.stamps[(digest.lo >> 20) as usize % STAMPS];
             if self.unknown.get(*stamp as usize) == Some(&digest) {

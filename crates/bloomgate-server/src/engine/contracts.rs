@@ -50,7 +50,9 @@ impl Contracts {
             return Contract::new(hashing.algorithm, hashing.seed, None).map_err(|error| refused(&error));
         }
         let secret = self.secret(&hashing.contract, hashing.epoch).ok_or_else(|| {
-            Refusal::new("ERR the server has no master secret: give it the one it was started with before (--master-key)")
+            Refusal::new(
+                "ERR the server has no master secret: give it the one it was started with before (--master-key)",
+            )
         })?;
         Contract::new(hashing.algorithm, hashing.seed, Some(&secret)).map_err(|error| refused(&error))
     }
@@ -58,7 +60,8 @@ impl Contracts {
     /// How new filters hash under a contract: SipHash-1-3, its last epoch.
     #[must_use]
     pub fn keyed(&self, name: &str) -> Hashing {
-        let epoch = self.epochs.read().unwrap_or_else(PoisonError::into_inner).get(name).map_or(1, |all| all.len() as u32);
+        let epoch =
+            self.epochs.read().unwrap_or_else(PoisonError::into_inner).get(name).map_or(1, |all| all.len() as u32);
         Hashing { algorithm: Algorithm::SipHash13, seed: 0, contract: name.to_owned(), epoch: epoch.max(1) }
     }
 

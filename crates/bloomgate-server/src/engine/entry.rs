@@ -221,9 +221,7 @@ impl Entry {
     pub fn contract(&self) -> Option<Contract> {
         match &self.body {
             Body::Shared(filter) => Some(filter.contract().clone()),
-            Body::Guarded(filter) => {
-                Some(filter.read().unwrap_or_else(PoisonError::into_inner).contract().clone())
-            }
+            Body::Guarded(filter) => Some(filter.read().unwrap_or_else(PoisonError::into_inner).contract().clone()),
             Body::Unavailable { .. } => None,
         }
     }

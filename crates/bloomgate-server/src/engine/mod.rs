@@ -243,6 +243,12 @@ impl Core {
     /// A thread's view.
     #[must_use]
     pub fn new(engine: Arc<Engine>, thread: usize) -> Self {
-        Self { engine, thread, nearby: Nearby::default(), scratch: adding::Scratch::default(), buffers: Default::default() }
+        Self {
+            engine,
+            thread,
+            nearby: Nearby::default(),
+            scratch: adding::Scratch::default(),
+            buffers: Default::default(),
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bloomgate::bloom::CounterBits;
 use bloomgate::{
-    Algorithm, AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Error, GrowingCuckoo, Kind, Partitioned, Quotient,
-    Rotating, Scalable, Stable, WhenFull,
+    Algorithm, AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Error, GrowingCuckoo, Kind, Partitioned,
+    Quotient, Rotating, Scalable, Stable, WhenFull,
 };
 
 use bloomgate_command::Refusal;
@@ -161,12 +161,11 @@ impl Recipe {
                 }
                 finish.finish(builder)
             }
-            Kind::Scalable => finish.finish(
-                sized!(Scalable::builder(), self, contract).when_full(self.when_full).growth(self.growth),
-            ),
-            Kind::GrowingCuckoo => finish.finish(
-                sized!(GrowingCuckoo::builder(), self, contract).when_full(self.when_full).growth(self.growth),
-            ),
+            Kind::Scalable => {
+                finish.finish(sized!(Scalable::builder(), self, contract).when_full(self.when_full).growth(self.growth))
+            }
+            Kind::GrowingCuckoo => finish
+                .finish(sized!(GrowingCuckoo::builder(), self, contract).when_full(self.when_full).growth(self.growth)),
             Kind::Cuckoo => {
                 let mut builder = Cuckoo::builder().contract(contract).items(self.capacity);
                 builder = match self.fingerprint_bits {

@@ -38,18 +38,60 @@ pub enum Image<'a> {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)] // The table above says what each field is.
 pub enum Record<'a> {
-    Create { id: u64, created_ms: u64, maker: Maker, name: &'a [u8], recipe: Recipe },
-    Install { id: u64, created_ms: u64, expires_ms: u64, maker: Maker, name: &'a [u8], recipe: Recipe, image: Image<'a> },
-    Add { id: u64, digests: Digests<'a> },
-    Remove { id: u64, request: &'a [u8], answers: &'a [u8], digests: Digests<'a> },
-    Delete { id: u64 },
-    Rename { id: u64, name: &'a [u8] },
-    Swap { one: u64, other: u64 },
-    Expire { id: u64, at_ms: u64 },
+    Create {
+        id: u64,
+        created_ms: u64,
+        maker: Maker,
+        name: &'a [u8],
+        recipe: Recipe,
+    },
+    Install {
+        id: u64,
+        created_ms: u64,
+        expires_ms: u64,
+        maker: Maker,
+        name: &'a [u8],
+        recipe: Recipe,
+        image: Image<'a>,
+    },
+    Add {
+        id: u64,
+        digests: Digests<'a>,
+    },
+    Remove {
+        id: u64,
+        request: &'a [u8],
+        answers: &'a [u8],
+        digests: Digests<'a>,
+    },
+    Delete {
+        id: u64,
+    },
+    Rename {
+        id: u64,
+        name: &'a [u8],
+    },
+    Swap {
+        one: u64,
+        other: u64,
+    },
+    Expire {
+        id: u64,
+        at_ms: u64,
+    },
     Flush,
-    Advance { id: u64, now_ns: u64 },
-    Compact { id: u64 },
-    Contract { name: &'a str, epoch: u32, created_ms: u64 },
+    Advance {
+        id: u64,
+        now_ns: u64,
+    },
+    Compact {
+        id: u64,
+    },
+    Contract {
+        name: &'a str,
+        epoch: u32,
+        created_ms: u64,
+    },
 }
 
 /// Digests as they lie in the log.

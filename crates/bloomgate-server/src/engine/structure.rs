@@ -145,12 +145,7 @@ impl Permit<'_> {
     }
 
     /// Puts a filled filter under its name; its image is in the record, or in a file that is complete.
-    pub fn install(
-        &mut self,
-        prepared: Prepared,
-        image: Image<'_>,
-        existing: Existing,
-    ) -> Result<Arc<Entry>, Refusal> {
+    pub fn install(&mut self, prepared: Prepared, image: Image<'_>, existing: Existing) -> Result<Arc<Entry>, Refusal> {
         let name = prepared.entry.name();
         let before = self.find(&name)?;
         if before.is_some() && existing == Existing::Refuse {

@@ -203,7 +203,9 @@ impl Reader {
         };
         let words = inline::words(rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]))?;
         self.at += length + 1;
-        if words.first().is_some_and(|first| first.eq_ignore_ascii_case(b"POST") || first.eq_ignore_ascii_case(b"Host:"))
+        if words
+            .first()
+            .is_some_and(|first| first.eq_ignore_ascii_case(b"POST") || first.eq_ignore_ascii_case(b"Host:"))
         {
             return Err(ProtocolError::Http);
         }
@@ -213,11 +215,7 @@ impl Reader {
 
 /// The number of a line at `at`, and where the next line begins; none when the line is not whole yet.
 #[inline(always)]
-fn number(
-    buffer: &[u8],
-    at: usize,
-    wrong: impl Fn() -> ProtocolError,
-) -> Result<Option<(i64, usize)>, ProtocolError> {
+fn number(buffer: &[u8], at: usize, wrong: impl Fn() -> ProtocolError) -> Result<Option<(i64, usize)>, ProtocolError> {
     // Nearly every number has one or two digits.
     if let Some(&[a, b'\r', b'\n']) = buffer.get(at..at + 3)
         && a.is_ascii_digit()
@@ -274,7 +272,9 @@ mod tests {
         let mut requests = Vec::new();
         while let Some(frame) = reader.next(bytes, &Limits::OPEN)? {
             match frame {
-                Frame::Bulks => requests.push(reader.ranges().iter().map(|range| bytes[range.clone()].to_vec()).collect()),
+                Frame::Bulks => {
+                    requests.push(reader.ranges().iter().map(|range| bytes[range.clone()].to_vec()).collect())
+                }
                 Frame::Inline(words) => requests.push(words),
                 Frame::Nothing => {}
             }
@@ -336,10 +336,7 @@ mod tests {
         assert_eq!(refused(b"ECHO \"a\r\n"), ProtocolError::Quotes);
         assert_eq!(refused(b"POST / HTTP/1.1\r\n"), ProtocolError::Http);
         assert_eq!(refused(&vec![b'a'; 70_000]), ProtocolError::InlineTooBig);
-        assert_eq!(
-            ProtocolError::ExpectedBulk(b'*').to_string(),
-            "ERR Protocol error: expected '$', got '*'"
-        );
+        assert_eq!(ProtocolError::ExpectedBulk(b'*').to_string(), "ERR Protocol error: expected '$', got '*'");
     }
 
     #[test]

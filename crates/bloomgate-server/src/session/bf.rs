@@ -90,12 +90,7 @@ enum Creation {
     As { capacity: Option<u64>, rate: Option<f64>, expansion: Option<u32> },
 }
 
-fn add(
-    call: &mut Call<'_, '_, '_>,
-    key: &[u8],
-    items: &[&[u8]],
-    creation: Creation,
-) -> Result<Vec<Reply>, NotDone> {
+fn add(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]], creation: Creation) -> Result<Vec<Reply>, NotDone> {
     let engine = call.engine();
     loop {
         let mut added = Vec::new();

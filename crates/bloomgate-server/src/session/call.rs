@@ -88,10 +88,7 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     }
 
     /// Changes what there is, with nobody else writing.
-    pub fn alone<T>(
-        &mut self,
-        work: impl FnOnce(&mut Permit<'_>) -> Result<(T, u64), Refusal>,
-    ) -> Result<T, NotDone> {
+    pub fn alone<T>(&mut self, work: impl FnOnce(&mut Permit<'_>) -> Result<(T, u64), Refusal>) -> Result<T, NotDone> {
         let engine = self.engine();
         let (value, sequence) = match &mut self.held {
             Some(permit) => work(permit)?,

@@ -2,7 +2,6 @@
 
 use bloomgate_command::{ClientReply, Protocol, Refusal, Reply, Request, Shutdown};
 
-use super::call::Call;
 use super::desk::{Client, Desk};
 use super::{Next, Own, Session};
 use crate::engine::Core;
@@ -41,7 +40,7 @@ impl Replies {
 impl Session {
     /// Runs a command that concerns the conversation; nothing if it is of another sort.
     pub(super) fn own(&mut self, core: &mut Core, desk: &Desk, request: &Request<'_>, gate: &mut u64) -> Option<Own> {
-        if let Some(reply) = stateless(core, desk, request, self.protocol) {
+        if let Some(reply) = stateless(request) {
             return Some(Own::Reply(reply));
         }
         let reply = match *request {
@@ -62,7 +61,7 @@ impl Session {
                 self.transaction.unwatch();
                 Ok(Reply::Ok)
             }
-            Request::Exec => self.transaction.execute(core, desk, self.protocol, gate),
+            Request::Exec => self.transaction.execute(core, desk, gate),
             Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
             Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),
             Request::ClientGetname => {
@@ -89,7 +88,7 @@ impl Session {
                 };
                 Ok(Reply::Ok)
             }
-            Request::Shutdown(how) => return Some(self.shutdown(core, desk, how, gate)),
+            Request::Shutdown(how) => return Some(shutdown(desk, how)),
             _ => return None,
         };
         Some(Own::Reply(reply.unwrap_or_else(Reply::Error)))
@@ -155,24 +154,24 @@ impl Session {
         self.authenticated = true;
         Ok(())
     }
+}
 
-    fn shutdown(&mut self, core: &mut Core, desk: &Desk, how: Shutdown, gate: &mut u64) -> Own {
-        if how.abort {
-            return Own::Reply(Reply::Error(Refusal::err("No shutdown in progress.")));
-        }
-        if how.save == Some(true)
-            && let Some(keeper) = &desk.keeper
-            && let Err(why) = keeper.save()
-        {
-            return Own::Reply(Reply::Error(Refusal::err(format_args!("no snapshot, so no shutdown: {why}"))));
-        }
-        let _ = Call::new(core, desk, gate);
-        Own::End(Reply::Raw(Vec::new()), Next::Shutdown)
+fn shutdown(desk: &Desk, how: Shutdown) -> Own {
+    if how.abort {
+        return Own::Reply(Reply::Error(Refusal::err("No shutdown in progress.")));
     }
+    if how.save == Some(true)
+        && let Some(keeper) = &desk.keeper
+        && let Err(why) = keeper.save()
+        && !how.force
+    {
+        return Own::Reply(Reply::Error(Refusal::err(format_args!("no snapshot, so no shutdown: {why}"))));
+    }
+    Own::End(Reply::Raw(Vec::new()), Next::Shutdown)
 }
 
 /// Commands that need neither the filters nor who asks.
-pub(super) fn stateless(_core: &Core, _desk: &Desk, request: &Request<'_>, protocol: Protocol) -> Option<Reply> {
+pub(super) fn stateless(request: &Request<'_>) -> Option<Reply> {
     Some(match *request {
         Request::Ping { message: None } => Reply::simple("PONG"),
         Request::Ping { message: Some(message) } | Request::Echo { message } => Reply::Bulk(message.to_vec()),

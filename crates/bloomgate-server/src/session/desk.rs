@@ -161,7 +161,12 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
 impl Desk {
     /// A desk for so many threads.
     #[must_use]
-    pub fn new(threads: usize, password: Option<String>, run_id: String, settings: Vec<(&'static str, String)>) -> Self {
+    pub fn new(
+        threads: usize,
+        password: Option<String>,
+        run_id: String,
+        settings: Vec<(&'static str, String)>,
+    ) -> Self {
         Self {
             counters: (0..threads.max(1)).map(|_| Counters::default()).collect(),
             clients: Mutex::default(),
@@ -189,9 +194,10 @@ impl Desk {
     pub fn is_password(&self, given: &[u8]) -> bool {
         let Some(password) = &self.password else { return false };
         let password = password.as_bytes();
-        let differ = password.iter().enumerate().fold(0, |differ, (at, &byte)| {
-            differ | (byte ^ given.get(at).copied().unwrap_or(!byte))
-        });
+        let differ = password
+            .iter()
+            .enumerate()
+            .fold(0, |differ, (at, &byte)| differ | (byte ^ given.get(at).copied().unwrap_or(!byte)));
         differ == 0 && password.len() == given.len()
     }
 
@@ -199,7 +205,14 @@ impl Desk {
     pub fn welcome(&self, address: Option<SocketAddr>) -> Client {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
         let card = Mutex::new(Card { protocol: 2, ..Card::default() });
-        let state = ClientState { id, address, since: Instant::now(), card, killed: AtomicBool::new(false), ending: Notify::new() };
+        let state = ClientState {
+            id,
+            address,
+            since: Instant::now(),
+            card,
+            killed: AtomicBool::new(false),
+            ending: Notify::new(),
+        };
         let client = Client(Arc::new(state));
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(id, client.clone());
         client
@@ -270,8 +283,7 @@ impl Desk {
     /// CONFIG RESETSTAT.
     pub fn reset_counters(&self) {
         for counters in &self.counters {
-            let all =
-                [&counters.commands, &counters.lookups, &counters.adds, &counters.bytes_in, &counters.bytes_out];
+            let all = [&counters.commands, &counters.lookups, &counters.adds, &counters.bytes_in, &counters.bytes_out];
             all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
     }

@@ -230,7 +230,8 @@ impl Session {
 
     /// The command, if it may be given now.
     fn admit<'a>(&self, core: &Core, words: &'a [&'a [u8]]) -> Result<(&'static Spec, Request<'a>), Refusal> {
-        if !self.authenticated && !words.first().and_then(|name| find(name)).is_some_and(|spec| spec.has(Flag::NoAuth)) {
+        if !self.authenticated && !words.first().and_then(|name| find(name)).is_some_and(|spec| spec.has(Flag::NoAuth))
+        {
             return Err(Refusal::NO_AUTH);
         }
         let (spec, request) = parse(words)?;
@@ -265,7 +266,6 @@ impl Session {
                     reply.write(self.protocol, out);
                     Step::End(next)
                 }
-                Own::Busy => Step::Busy,
             };
         }
         if spec.heavy && !request.is_small() {
@@ -296,7 +296,6 @@ enum Step {
 pub(crate) enum Own {
     Reply(Reply),
     End(Reply, Next),
-    Busy,
 }
 
 /// Runs a long command on a worker; its reply, and the sequence that must be durable before it leaves.

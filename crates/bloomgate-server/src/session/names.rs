@@ -33,10 +33,9 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::ObjectEncoding { key } => existing(call, key, |_| Reply::text("raw")),
         Request::ObjectRefcount { key } => existing(call, key, |_| Reply::Int(1)),
         Request::ObjectIdletime { key } => existing(call, key, |_| Reply::Int(0)),
-        Request::ObjectFreq { .. } => Err(Refusal::err(
-            "An LFU maxmemory policy is not selected, access frequency not tracked.",
-        )
-        .into()),
+        Request::ObjectFreq { .. } => {
+            Err(Refusal::err("An LFU maxmemory policy is not selected, access frequency not tracked.").into())
+        }
         Request::Dbsize => Ok(Reply::Int(call.core.engine.names.len() as i64)),
         Request::Flushall | Request::Flushdb => {
             call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence)))
@@ -111,13 +110,7 @@ fn random(call: &Call<'_, '_, '_>) -> Reply {
     entry.map_or(Reply::Nil, |entry| Reply::Bulk(entry.name().to_vec()))
 }
 
-fn expire(
-    call: &mut Call<'_, '_, '_>,
-    key: &[u8],
-    milliseconds: i64,
-    from_now: bool,
-    only: ExpireOnly,
-) -> Outcome {
+fn expire(call: &mut Call<'_, '_, '_>, key: &[u8], milliseconds: i64, from_now: bool, only: ExpireOnly) -> Outcome {
     call.alone(|permit| {
         let now = permit.engine().clock.now_ms();
         let Some(entry) = permit.find(key)? else { return Ok((Reply::Int(0), 0)) };

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Spec, parse};
+use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, parse};
 
 use super::call::Call;
 use super::desk::Desk;
@@ -109,13 +109,7 @@ impl Transaction {
     }
 
     /// EXEC.
-    pub fn execute(
-        &mut self,
-        core: &mut Core,
-        desk: &Desk,
-        protocol: Protocol,
-        gate: &mut u64,
-    ) -> Result<Reply, Refusal> {
+    pub fn execute(&mut self, core: &mut Core, desk: &Desk, gate: &mut u64) -> Result<Reply, Refusal> {
         if !self.open {
             return Err(Refusal::EXEC_WITHOUT_MULTI);
         }
@@ -132,7 +126,7 @@ impl Transaction {
         for words in &queued {
             let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
             let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
-                match super::connection::stateless(core, desk, &request, protocol) {
+                match super::connection::stateless(&request) {
                     Some(reply) => Ok(reply),
                     None => dispatch::run(&mut Call::within(core, desk, gate, &mut permit), request),
                 }

@@ -120,6 +120,12 @@ pub struct Log {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log").field("statistics", &self.statistics()).finish_non_exhaustive()
+    }
+}
+
 const WRITABLE: u8 = 0;
 const READ_ONLY: u8 = 1;
 const CLOSED: u8 = 2;
