@@ -124,7 +124,7 @@ fn capacity(capacity: i64, bucket_size: u8, range: Refusal) -> Result<u64, Refus
 }
 
 fn reserve(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
-    if args.len() % 2 == 0 {
+    if args.len().is_multiple_of(2) {
         return Err(args.wrong_number());
     }
     let key = args.name(1)?;

@@ -2,7 +2,8 @@
 //!
 //! One table ([`TABLE`]) has one entry ([`Spec`]) per command: its name, arity, flags, keys, rights, words of help, an
 //! example, and the parser that turns its arguments into a typed [`Request`]. Everything that must agree comes from
-//! it: the server's dispatch, `COMMAND`'s answers, the documentation and the tests. There is no I/O here: bytes in, values out.
+//! it: the server's dispatch, `COMMAND`'s answers ([`command_reply`]), the documentation ([`markdown_commands`],
+//! [`markdown_differences`]) and the tests. There is no I/O here: bytes in, values out.
 //!
 //! ```
 //! use bloomgate_command::{Request, parse};

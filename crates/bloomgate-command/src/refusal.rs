@@ -212,7 +212,7 @@ impl Refusal {
             }
             let shown = shown(argument);
             line.push('\'');
-            line.push_str(&shown[..shown.floor_char_boundary(room)]);
+            line.extend(shown.char_indices().take_while(|(at, c)| at + c.len_utf8() <= room).map(|(_, c)| c));
             line.push_str("' ");
         }
         Self(Cow::Owned(line))

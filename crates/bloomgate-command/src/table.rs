@@ -47,7 +47,7 @@ const SLOTS: usize = 512;
 static INDEX: [u8; SLOTS] = index(&joined::<COUNT>(FAMILIES));
 
 const fn index(table: &[Spec; COUNT]) -> [u8; SLOTS] {
-    assert!(COUNT < 255 && COUNT * 2 < SLOTS);
+    const { assert!(COUNT < 255 && COUNT * 2 < SLOTS) };
     let mut slots = [0u8; SLOTS];
     let mut at = 0;
     while at < COUNT {
