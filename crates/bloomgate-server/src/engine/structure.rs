@@ -9,7 +9,8 @@ use bloomgate_command::Refusal;
 
 use super::entry::{Body, Entry, Maker};
 use super::recipe::{Recipe, refused};
-use super::record::{Image, Record};
+use super::record::{Image, Record, put_remove};
+use super::retries::Retries;
 use super::shadows::{check_name, check_settled, shadow_name};
 use super::{Engine, Permit};
 
@@ -195,6 +196,22 @@ impl Permit<'_> {
             self.retire(&before);
         }
         Ok(entry)
+    }
+
+    /// Gives a filter that takes another's place the requests which that one has answered.
+    pub fn keep_retries(&mut self, entry: &Entry, retries: Retries) -> Result<(), Refusal> {
+        let mut record = Vec::new();
+        for (request, answers) in retries.iter() {
+            put_remove(&mut record, entry.id, request, answers, &[]);
+        }
+        if record.is_empty() {
+            return Ok(());
+        }
+        let sequence = self.log(&record)?;
+        let mut writer = entry.write();
+        (writer.retries, writer.applied) = (retries, sequence);
+        entry.touch(sequence);
+        Ok(())
     }
 
     /// Takes a filter away, and its shadow with it.
