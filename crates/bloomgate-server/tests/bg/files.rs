@@ -48,6 +48,8 @@ fn bases_are_kept_for_an_hour_and_paid_for() {
     server.at(3_599.0);
     assert!(!client.ask(&format!("BG.DELTA f {address}")).bytes().is_empty());
     server.at(8_000.0);
+    server.engine.tick(1).unwrap();
+    assert!(server.engine.bases.is_empty());
     client.refuses(&format!("BG.DELTA f {address}"), "is not kept here");
     assert_eq!(server.engine.budget.used(), nothing);
     client.refuses("BG.DUMP nobody", "ERR not found");

@@ -22,8 +22,9 @@ use crate::engine::structure::Existing;
 
 /// Items hashed at once: their bytes and digests stay in the second-level cache.
 const BATCH: usize = 1_024;
-/// What a filter that is built once takes while it is built, for each item: its digest, and what solving needs.
-const BUILD_BYTES: u64 = 48;
+/// What solving a filter that is built once takes for each item, beside the digests (fuse: 51 bytes), and at least.
+const SOLVE_BYTES: u64 = 64;
+const SOLVE_LEAST: u64 = 256 << 10;
 /// The rate when none is asked for.
 const RATE: f64 = 0.01;
 
@@ -197,8 +198,8 @@ fn solve_lines(
     recipe: &Recipe,
     contract: Contract,
 ) -> Result<AnyFilter, Refusal> {
-    let needed = recipe.capacity.saturating_mul(BUILD_BYTES);
-    let _held = Held::take(engine, needed)?;
+    let needed = recipe.capacity.saturating_mul(SOLVE_BYTES).max(SOLVE_LEAST);
+    let _held = Held::take(engine, recipe.capacity.saturating_mul(16).saturating_add(needed))?;
     let mut digests = Vec::new();
     each_batch(path, file, &contract, |batch, number| {
         if (digests.len() + batch.len()) as u64 > recipe.capacity {
