@@ -155,7 +155,9 @@ fn each_batch(
     let mut lines = Lines::open(path, file)?;
     let (mut bytes, mut ends, mut digests) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        (bytes.clear(), ends.clear(), digests.clear());
+        bytes.clear();
+        ends.clear();
+        digests.clear();
         while ends.len() < BATCH
             && let Some(line) = lines.next()?
         {
