@@ -50,11 +50,18 @@ pub struct LogOptions {
     /// How many bytes may wait for the disk before [`Log::append`] refuses. They are kept in memory until they are
     /// durable, so that a disk error loses none.
     pub max_pending_bytes: u64,
+    /// How long after a disk error it tries to go on, again and again.
+    pub retry_every: Duration,
 }
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { fsync: Fsync::default(), segment_bytes: 64 << 20, max_pending_bytes: 64 << 20 }
+        LogOptions {
+            fsync: Fsync::default(),
+            segment_bytes: 64 << 20,
+            max_pending_bytes: 64 << 20,
+            retry_every: Duration::from_secs(1),
+        }
     }
 }
 
