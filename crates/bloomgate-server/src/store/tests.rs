@@ -14,7 +14,7 @@ pub(crate) fn folder(path: &std::path::Path) -> Arc<Folder> {
 }
 
 pub(crate) fn options(fsync: Fsync) -> LogOptions {
-    LogOptions { fsync, ..LogOptions::default() }
+    LogOptions { fsync, room_bytes: 0, ..LogOptions::default() }
 }
 
 /// Opens a log and returns all of its batches.

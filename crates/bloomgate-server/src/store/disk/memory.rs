@@ -125,6 +125,10 @@ impl Disk for MemoryDisk {
         Ok(Box::new(MemoryFile { node }))
     }
 
+    fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut names = lock(&self.names);
         let node = names.seen.remove(from).ok_or_else(missing)?;

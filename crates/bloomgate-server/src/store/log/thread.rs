@@ -84,6 +84,7 @@ fn end(shared: &Shared) {
     }
     shared.mark();
     shared.sync();
+    shared.end_room();
     let _queue = lock(&shared.queue);
     shared.state.store(CLOSED, SeqCst);
     shared.announce(true);

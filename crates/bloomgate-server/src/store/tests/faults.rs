@@ -33,15 +33,15 @@ fn insist(log: &Log, payload: &[u8], refused: &mut u64) -> u64 {
 
 #[test]
 fn every_step_may_fail_once() {
-    for (fsync, torn) in
-        [(Fsync::Always, true), (Fsync::Always, false), (Fsync::EverySecond, true), (Fsync::Never, true)]
-    {
+    let cases =
+        [(Fsync::Always, true, 0), (Fsync::Always, false, 128), (Fsync::EverySecond, true, 0), (Fsync::Never, true, 0)];
+    for (fsync, torn, room_bytes) in cases {
         let mut failures_seen = 0;
         for step in 1.. {
             assert!(step < 1000, "it never ends");
             let disk = FaultyDisk::new(MemoryDisk::default());
             let folder = on(disk.clone());
-            let (log, ..) = open(&folder, 0, eager(fsync)).expect("a new log");
+            let (log, ..) = open(&folder, 0, LogOptions { room_bytes, ..eager(fsync) }).expect("a new log");
             disk.plan(once(step, torn));
             let (mut kept, mut promised, mut refused, mut failed, mut dropped) = (Vec::new(), 0, 0, 0, 0);
             for i in 1..=12u64 {
@@ -66,7 +66,7 @@ fn every_step_may_fail_once() {
             drop(log);
             let after = read_manifest(&folder).expect("whole").map_or(0, |m| m.replay_after);
             assert!(after >= dropped);
-            let (_log, _, found) = open(&folder, after, eager(fsync)).expect("unaided");
+            let (_log, _, found) = open(&folder, after, LogOptions { room_bytes, ..eager(fsync) }).expect("unaided");
             assert!(after + found.len() as u64 >= promised, "step {step} of {fsync}: {promised} were promised");
             assert_eq!(found, kept[after as usize..after as usize + found.len()], "step {step} of {fsync}");
             if closed.is_ok() {

@@ -16,7 +16,7 @@ fn nothing_promised_is_lost_by_a_power_cut_after_any_step() {
             let disk = FaultyDisk::new(memory.clone());
             let folder = on(disk.clone());
             let retry_every = Duration::from_secs(3600);
-            let small = LogOptions { segment_bytes: 4096, retry_every, ..options(fsync) };
+            let small = LogOptions { segment_bytes: 4096, room_bytes: 2048, retry_every, ..options(fsync) };
             let (log, ..) = open(&folder, 0, small.clone()).expect("a new log");
             // From this step on nothing reaches the disk any more.
             disk.plan(Trouble { from: step, steps: u64::MAX, errno: 5, torn: step % 2 == 0, only_changes: false });
@@ -75,4 +75,24 @@ fn nothing_promised_is_lost_by_a_power_cut_after_any_step() {
         }
         assert!(torn > 0 && short > 0 && cuts > 100, "{fsync}: {torn} torn, {short} short of {cuts}");
     }
+}
+
+#[test]
+fn what_was_replayed_is_durable() {
+    // A server is killed with batches that only the operating system has. The next one replays them, and answers from them
+    // at once: so they must not be lost by a power cut after that.
+    let memory = MemoryDisk::default();
+    let disk = FaultyDisk::new(memory.clone());
+    let (log, ..) = open(&on(disk.clone()), 0, options(Fsync::Never)).expect("a new log");
+    for i in 1..=5 {
+        log.append(&payload(i)).expect("a batch");
+    }
+    log.flush();
+    assert_eq!(wait(&log, 5), Gate::Open);
+    disk.plan(Trouble { from: 1, steps: u64::MAX, errno: 5, torn: false, only_changes: false });
+    drop(log);
+    assert_eq!(open(&on(memory.power_cut(|_| false)), 0, options(Fsync::Never)).expect("an empty log").2, []);
+    let (_second, _, found) = open(&on(memory.clone()), 0, options(Fsync::Never)).expect("the log");
+    assert_eq!(found, (1..=5).map(|i| (i, payload(i))).collect::<Vec<_>>());
+    assert_eq!(open(&on(memory.power_cut(|_| false)), 0, options(Fsync::Never)).expect("the log").2, found);
 }
