@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 
+mod ahead;
 pub(crate) mod error;
 pub(crate) mod frame;
 pub(crate) mod read;
@@ -50,11 +51,21 @@ pub struct LogOptions {
     /// How many bytes may wait for the disk before [`Log::append`] refuses. They are kept in memory until they are
     /// durable, so that a disk error loses none.
     pub max_pending_bytes: u64,
+    /// Under `always`: how many bytes of zeros are written ahead of the end of a segment, to make syncs cheap (0: none).
+    pub room_bytes: u64,
+    /// How long after a disk error it tries to go on, again and again.
+    pub retry_every: Duration,
 }
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { fsync: Fsync::default(), segment_bytes: 64 << 20, max_pending_bytes: 64 << 20 }
+        LogOptions {
+            fsync: Fsync::default(),
+            segment_bytes: 64 << 20,
+            max_pending_bytes: 64 << 20,
+            room_bytes: 4 << 20,
+            retry_every: Duration::from_secs(1),
+        }
     }
 }
 

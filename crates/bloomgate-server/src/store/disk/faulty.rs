@@ -124,6 +124,11 @@ impl Disk for FaultyDisk {
         Ok(Box::new(FaultyFile { inner: self.inner.open(path)?, plan: self.plan.clone() }))
     }
 
+    fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.plan.change()?;
+        Ok(Box::new(FaultyFile { inner: self.inner.open_to_write(path)?, plan: self.plan.clone() }))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.plan.change()?;
         self.inner.rename(from, to)

@@ -10,7 +10,7 @@ fn two_threads_append_and_a_restart_finds_every_batch_in_order() {
     for fsync in [Fsync::Always, Fsync::EverySecond, Fsync::Never] {
         let temporary = tempfile::tempdir().expect("a folder");
         let folder = folder(temporary.path());
-        let small = LogOptions { segment_bytes: 4096, ..options(fsync) };
+        let small = LogOptions { segment_bytes: 4096, room_bytes: 1024, ..options(fsync) };
         let (log, recovery, _) = open(&folder, 0, small.clone()).expect("a new log");
         assert_eq!(recovery, Recovery::default());
         let appended: Vec<Vec<(u64, Vec<u8>)>> = std::thread::scope(|scope| {
