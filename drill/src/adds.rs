@@ -11,6 +11,7 @@ use crate::wire::{Reply, Wire};
 /// Most items in one request: the acknowledged ones are bits of a `u32`.
 const MOST: u64 = 16;
 
+#[derive(Clone)]
 struct Request {
     first: u64,
     count: u8,
@@ -20,6 +21,7 @@ struct Request {
 }
 
 /// The adds of one connection.
+#[derive(Clone)]
 pub struct Adds {
     prefix: String,
     random: Random,

@@ -17,6 +17,7 @@ use crate::wire::{Reply, Wire};
 /// of the filters of a chain; what is looked for (a replay done twice) shows in the sum at once.
 const STRANGERS_PERCENT: u64 = 15;
 
+#[derive(Clone)]
 struct Operation {
     item: u32,
     delete: bool,
@@ -25,6 +26,7 @@ struct Operation {
 }
 
 /// The counted items of one connection.
+#[derive(Clone)]
 pub struct Counts {
     prefix: String,
     random: Random,

@@ -34,6 +34,7 @@ pub struct Pace {
 }
 
 /// All connections' scripts. They go on where they were when the server comes back.
+#[derive(Clone)]
 pub struct Load {
     pub adds: Vec<Adds>,
     pub counts: Vec<Counts>,

@@ -30,7 +30,7 @@ const DRILLS: [(&str, Drill, &[Policy], Policy); 5] = [
     ("power", power::drill, &[Policy::Always, Policy::EverySecond], Policy::Never),
     ("kill", kill::drill, &[Policy::Always, Policy::EverySecond, Policy::Never], Policy::Always),
     ("faults", faults::drill, &[Policy::Always], Policy::Always),
-    ("disk-full", full::drill, &[Policy::Always, Policy::EverySecond], Policy::Always),
+    ("disk-full", full::drill, &[Policy::Always, Policy::EverySecond], Policy::EverySecond),
     ("flips", flips::drill, &[Policy::Always], Policy::Always),
 ];
 

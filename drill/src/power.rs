@@ -56,13 +56,13 @@ fn image(path: &Path, size: u64, make: &str) -> Result<(), String> {
     run(Command::new(make).arg("-q").arg(path)).map(drop)
 }
 
-/// Mounts of a drill must not outlive it: it runs in a mount namespace of its own, which the kernel clears away.
-fn own_namespace() -> Result<(), String> {
+/// Mounts of a drill must not outlive it: it runs in a mount namespace of its own (not its parent's), which the kernel
+/// clears away with the last process in it.
+pub fn own_namespace() -> Result<(), String> {
     let of = |process: &str| fs::read_link(format!("/proc/{process}/ns/mnt"));
-    match (of("self"), of("1")) {
-        (Ok(own), Ok(first)) if own != first => Ok(()),
-        (_, Err(error)) => Err(format!("the power drill needs root: {error}")),
-        _ => Err("the power drill mounts images: run it as scripts/drill power, which gives it its own mounts".into()),
+    match (of("self"), of(&std::os::unix::process::parent_id().to_string())) {
+        (Ok(own), Ok(parent)) if own != parent => Ok(()),
+        _ => Err("this drill mounts file systems: run it by scripts/drill, which gives it mounts of its own".into()),
     }
 }
 

@@ -152,7 +152,7 @@ mod tests {
         for end in 0..whole.len() {
             let mut at = 0;
             let first = parse(&whole[..end], &mut at).unwrap();
-            assert_eq!(first.is_some(), end >= 26, "{end}");
+            assert_eq!(first.is_some(), end >= 25, "{end}");
         }
         let mut at = 0;
         let array = vec![Reply::Integer(1), Reply::Bulk(b"ab".to_vec()), Reply::Error("ERR no".into())];
