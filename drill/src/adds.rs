@@ -98,15 +98,16 @@ impl Adds {
 
     /// Asks for every item that was there at the last check, and for every one acknowledged since, up to `until`. What
     /// is there is held from now on; what is lost is counted once.
-    pub fn check(&mut self, subject: &Subject, wire: &mut Wire, until: u64) -> io::Result<Found> {
-        let held = self.held.iter().flat_map(|&(first, end)| (first..end).map(|number| (number, 0)));
+    pub fn check(&mut self, subject: &Subject, wire: &mut Wire, until: u64, thorough: bool) -> io::Result<Found> {
+        let mut kept: Vec<(u64, u64)> = if thorough { Vec::new() } else { self.held.clone() };
+        let earlier = if thorough { &self.held[..] } else { &[] };
+        let held = earlier.iter().flat_map(|&(first, end)| (first..end).map(|number| (number, 0)));
         let recent = self.requests.iter().filter(|request| request.at <= until).flat_map(|request| {
             let bits = (0..u64::from(request.count)).filter(|bit| request.acknowledged >> bit & 1 == 1);
             bits.map(|bit| (request.first + bit, request.at))
         });
         let mut asked = held.chain(recent);
         let mut found = Found::default();
-        let mut kept: Vec<(u64, u64)> = Vec::new();
         let mut batches: VecDeque<Vec<(u64, u64)>> = VecDeque::new();
         loop {
             // Up to 8 questions of 250 in flight.
@@ -142,6 +143,8 @@ impl Adds {
         drop(asked);
         self.held = kept;
         self.requests.clear();
+        self.refused = 0;
+        self.refusal = None;
         Ok(found)
     }
 }

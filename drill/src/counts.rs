@@ -15,7 +15,7 @@ use crate::wire::{Reply, Wire};
 
 /// Of 100 items this many may show a copy that is not theirs: 8-bit fingerprints in buckets of 2 give 1.6 % in each
 /// of the filters of a chain; what is looked for (a replay done twice) shows in the sum at once.
-const STRANGERS_PERCENT: u64 = 15;
+const STRANGERS_PERCENT: u64 = 25;
 
 #[derive(Clone)]
 struct Operation {
@@ -116,11 +116,15 @@ impl Counts {
 
     /// Asks for every item ever touched whose history is known. `until`: acknowledgements up to then must have
     /// survived; later ones may have. Items in doubt are asked one last time and then left alone.
-    pub fn check(&mut self, subject: &Subject, wire: &mut Wire, until: u64) -> io::Result<Counted> {
-        let mut bounds: HashMap<u32, (i32, i32)> = self.exact.iter().map(|(&item, &n)| (item, (n, n))).collect();
+    pub fn check(&mut self, subject: &Subject, wire: &mut Wire, until: u64, thorough: bool) -> io::Result<Counted> {
+        let mut bounds: HashMap<u32, (i32, i32)> = HashMap::new();
+        if thorough {
+            bounds.extend(self.exact.iter().map(|(&item, &copies)| (item, (copies, copies))));
+        }
         let (mut least_sum, mut most_sum) = (self.sum, self.sum);
         for operation in &self.operations {
-            let (least, most) = bounds.entry(operation.item).or_insert((0, 0));
+            let copies = self.exact.get(&operation.item).copied().unwrap_or(0);
+            let (least, most) = bounds.entry(operation.item).or_insert((copies, copies));
             let sure = operation.at.is_some_and(|at| at <= until);
             match (operation.delete, sure) {
                 (false, true) => (*least += 1, *most += 1, least_sum += 1, most_sum += 1),
@@ -136,9 +140,8 @@ impl Counts {
             found.sum = Some((told, least_sum, most_sum));
             self.sum = told;
         }
-        self.exact.clear();
-        self.copies.clear();
-        self.pool.clear();
+        // What is asked for comes back below, if it is beyond doubt.
+        self.exact.retain(|item, _| !bounds.contains_key(item));
         for batch in items.chunks(500) {
             for &item in batch {
                 subject.ask_count(wire, &self.item(item));
@@ -160,10 +163,6 @@ impl Counts {
                         }
                         if least == most {
                             self.exact.insert(item, least);
-                            self.copies.insert(item, least);
-                            if least > 0 {
-                                self.pool.push(item);
-                            }
                         }
                     }
                     Answer::Refused(text) => {
@@ -174,6 +173,11 @@ impl Counts {
             }
         }
         self.operations.clear();
+        self.refused = 0;
+        self.copies = self.exact.clone();
+        self.pool = self.exact.iter().filter(|(_, copies)| **copies > 0).map(|(item, _)| *item).collect();
+        // Maps have no order; a seed's load has.
+        self.pool.sort_unstable();
         Ok(found)
     }
 }

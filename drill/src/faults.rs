@@ -36,6 +36,8 @@ const CALLS: [&str; 15] = [
     "unlink",
     "unlinkat",
 ];
+/// Findings after which no more are looked for.
+const ENOUGH: usize = 10;
 const RECOVERED: Duration = Duration::from_secs(5);
 
 #[derive(Default)]
@@ -80,37 +82,32 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
             subject.save(&mut wire).map_err(say)??;
         }
     }
-    let verdict = load.check(subject, server.address, u64::MAX, u64::MAX)?;
-    verdict.nothing_lost(subject).map_err(|what| format!("before any fault: {what}"))?;
     load.refused()?;
+    let verdict = load.check(subject, server.address, u64::MAX, u64::MAX, true)?;
+    verdict.nothing_lost(subject).map_err(|what| format!("before any fault: {what}"))?;
     server.kill()?;
 
     let mut tally = Tally::default();
+    let mut findings = Vec::new();
     for call in CALLS {
-        for nth in 1..=options.most {
-            let mut one = load.clone();
-            let round = round(options, policy, &base, &mut one, call, nth).map_err(|what| {
-                let trace = std::fs::read_to_string(options.work.join("trace")).unwrap_or_default();
-                let failed: Vec<&str> = trace.lines().filter(|line| line.contains("(INJECTED)")).collect();
-                format!("{call} number {nth}: {what}\nthe calls that failed:\n{}", failed.join("\n"))
-            })?;
+        let mut nth = 1;
+        while nth <= options.most && findings.len() < ENOUGH {
+            let outcome = round(options, policy, &base, &mut load.clone(), call, nth);
             tally.rounds += 1;
-            tally.lost += round.lost;
-            if round.failed.is_empty() {
-                break;
+            match outcome {
+                Ok(round) if round.failed.is_empty() => {
+                    tally.lost += round.lost;
+                    break;
+                }
+                Ok(round) => tally.take(&round),
+                Err(what) => findings.push(keep(options, call, nth, &what)?),
             }
-            tally.in_data += u64::from(round.in_data);
-            tally.outside += u64::from(!round.in_data);
-            tally.not_started += u64::from(!round.started);
-            tally.refused += u64::from(round.started && round.refused > 0);
-            let silent = round.started && round.in_data && round.refused == 0;
-            tally.silent += u64::from(silent);
-            if silent {
-                // Not wrong in itself: a temporary file that could not be removed concerns no writer.
-                println!("no client heard of: {}", round.failed[0]);
-            }
-            tally.recovered = tally.recovered.max(round.recovered);
+            // Sparse: every N up to 8, then steps of an eighth to a quarter.
+            nth += if options.sparse { (nth / 4).max(1) } else { 1 };
         }
+    }
+    if !findings.is_empty() {
+        return Err(format!("{} findings in {} rounds:\n{}", findings.len(), tally.rounds, findings.join("\n\n")));
     }
     if tally.in_data == 0 {
         return Err(format!("of {} faults none hit a file of the data folder", tally.rounds));
@@ -125,6 +122,36 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         .text("writes again after", format!("{:.0} ms", tally.recovered.as_secs_f64() * 1e3))
         .number("lost", tally.lost)
         .found(tally.lost))
+}
+
+impl Tally {
+    fn take(&mut self, round: &Round) {
+        self.lost += round.lost;
+        self.in_data += u64::from(round.in_data);
+        self.outside += u64::from(!round.in_data);
+        self.not_started += u64::from(!round.started);
+        self.refused += u64::from(round.started && round.refused > 0);
+        self.recovered = self.recovered.max(round.recovered);
+        if round.started && round.in_data && round.refused == 0 {
+            // Not wrong in itself: a temporary file that could not be removed concerns no writer. To be looked at.
+            self.silent += 1;
+            println!("no client heard of: {}", round.failed[0]);
+        }
+    }
+}
+
+/// Keeps what a finding left behind beside the work of the rounds to come, and says where.
+fn keep(options: &Options, call: &str, nth: u64, what: &str) -> Result<String, String> {
+    let work = &options.work;
+    let trace = std::fs::read_to_string(work.join("trace")).unwrap_or_default();
+    let failed: Vec<&str> = trace.lines().filter(|line| line.contains("(INJECTED)")).collect();
+    let kept = work.join(format!("found-{call}-{nth}"));
+    copy_folder(&work.join("data"), &kept.join("data"))?;
+    for name in ["trace", "server.log"] {
+        let _ = std::fs::copy(work.join(name), kept.join(name));
+    }
+    let kept = kept.display();
+    Ok(format!("{call} number {nth}: {what}\nthe calls that failed (kept in {kept}):\n{}", failed.join("\n")))
 }
 
 fn round(
@@ -149,14 +176,22 @@ fn round(
         under.extend(["-e".into(), what]);
     }
     let mut round = Round::default();
-    match server::start(subject, &data, policy, &log, &under, Duration::from_secs(30))? {
-        Start::Gone(status, text) => {
+    match server::start(subject, &data, policy, &log, &under, Duration::from_secs(10)) {
+        Err(what) => {
+            // The line that says it is ready may be what could not be written.
+            wait_for_trace(&trace);
+            read_trace(&trace, &data, &mut round);
+            if round.in_data || round.failed.is_empty() {
+                return Err(what);
+            }
+        }
+        Ok(Start::Gone(status, text)) => {
             server::no_panic(&text)?;
             if status.success() || text.trim().is_empty() {
                 return Err(format!("it did not start, with {status} and no word why: {text:?}"));
             }
         }
-        Start::Ready(server) => {
+        Ok(Start::Ready(server)) => {
             round.started = true;
             write_and_ask(subject, load, server, &trace, &data, nth % 2 == 1, &mut round)?;
         }
@@ -175,7 +210,7 @@ fn round(
         Err(_) if options.control => return Ok(Round { lost: 1, ..round }),
         other => other?,
     };
-    let verdict = load.check(subject, server.address, u64::MAX, u64::MAX)?;
+    let verdict = load.check(subject, server.address, u64::MAX, u64::MAX, true)?;
     server.kill()?;
     round.lost = verdict.adds.lost + verdict.counts.short;
     if !options.control {
@@ -197,8 +232,20 @@ fn read_trace(trace: &Path, data: &Path, round: &mut Round) {
     let text = std::fs::read_to_string(trace).unwrap_or_default();
     let folder = data.display().to_string();
     round.failed = text.lines().filter(|line| line.contains("(INJECTED)")).map(String::from).collect();
-    // Redis renames by names relative to its folder.
-    round.in_data = round.failed.iter().any(|line| line.contains(&folder) || line.contains("rename("));
+    let inside = |line: &String| match path_of(line) {
+        Some(path) if path.starts_with('/') => path.starts_with(&folder),
+        // Redis works in its folder and names its files from there; strace tells the folder of an openat.
+        Some(_) => line.contains(&folder) || !line.contains("at("),
+        None => line.contains(&folder),
+    };
+    round.in_data = round.failed.iter().any(inside);
+    round.failed.sort_by_key(|line| !inside(line));
+}
+
+/// The path that a call names a file by; calls on an open file have none.
+fn path_of(line: &str) -> Option<&str> {
+    let named = ["openat(", "rename", "unlink"].iter().any(|call| line.contains(call));
+    line.split('"').nth(1).filter(|_| named && !line.contains("write"))
 }
 
 /// The load of one round: writes, lookups of what is acknowledged, two snapshots.

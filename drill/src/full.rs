@@ -180,13 +180,13 @@ fn fillings(options: &Options, policy: Policy, subject: &Subject, disk: &Path) -
             copy_folder(&stale, &data)?;
         }
         let server = server::must_start(subject, &data, policy, &log)?;
-        let verdict = load.check(subject, server.address, u64::MAX, u64::MAX)?;
+        refused += load.adds[0].refused + load.counts[0].refused;
+        let verdict = load.check(subject, server.address, u64::MAX, u64::MAX, true)?;
         server.kill()?;
         lost += verdict.adds.lost + verdict.counts.short;
         if !options.control {
             verdict.nothing_lost(subject)?;
         }
-        refused += std::mem::take(&mut load.adds[0].refused) + std::mem::take(&mut load.counts[0].refused);
         // Each filling starts with an empty disk: eight megabytes are not for all of them.
         empty_folder(&data)?;
         load = Load::new(options.seed, turn + 1, 1);

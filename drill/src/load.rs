@@ -152,22 +152,24 @@ impl Verdict {
 
 impl Load {
     /// Asks for everything. Adds acknowledged up to `adds_until` are asked for; operations on counted items
-    /// acknowledged up to `counts_until` must have survived.
+    /// acknowledged up to `counts_until` must have survived. Not `thorough`: what an earlier check found is not asked
+    /// for again. Refusals are forgotten.
     pub fn check(
         &mut self,
         subject: &Subject,
         address: SocketAddr,
         adds_until: u64,
         counts_until: u64,
+        thorough: bool,
     ) -> Result<Verdict, String> {
         let say = |error: io::Error| format!("the check after the restart: {error}");
         let mut wire = Wire::connect(address, Duration::from_secs(30)).map_err(say)?;
         let mut verdict = Verdict::default();
         for script in &mut self.adds {
-            verdict.adds.merge(script.check(subject, &mut wire, adds_until).map_err(say)?);
+            verdict.adds.merge(script.check(subject, &mut wire, adds_until, thorough).map_err(say)?);
         }
         for script in &mut self.counts {
-            verdict.counts.merge(script.check(subject, &mut wire, counts_until).map_err(say)?);
+            verdict.counts.merge(script.check(subject, &mut wire, counts_until, thorough).map_err(say)?);
         }
         Ok(verdict)
     }

@@ -29,7 +29,7 @@ type Drill = fn(&Options, Policy) -> Result<Row, String>;
 const DRILLS: [(&str, Drill, &[Policy], Policy); 5] = [
     ("power", power::drill, &[Policy::Always, Policy::EverySecond], Policy::Never),
     ("kill", kill::drill, &[Policy::Always, Policy::EverySecond, Policy::Never], Policy::Always),
-    ("faults", faults::drill, &[Policy::Always], Policy::Always),
+    ("faults", faults::drill, &[Policy::Always], Policy::EverySecond),
     ("disk-full", full::drill, &[Policy::Always, Policy::EverySecond], Policy::EverySecond),
     ("flips", flips::drill, &[Policy::Always], Policy::Always),
 ];

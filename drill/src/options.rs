@@ -19,6 +19,7 @@ usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both program
   --fsync POLICY      always, every-second or never; may be repeated
   --runs N            cuts, kills, fillings, or flips (a tenth as many truncations)
   --most N            faults: the highest N
+  --sparse            faults: not every N, but more of the small ones
   --seconds S         load before each cut or kill
   --rate N            writes per second over all connections, 0 for as many as it can
   --connections N     writing connections besides the counting one
@@ -33,6 +34,7 @@ pub struct Options {
     pub policies: Vec<Policy>,
     pub runs: Option<u64>,
     pub most: u64,
+    pub sparse: bool,
     pub seconds: f64,
     pub pace: Pace,
     pub connections: usize,
@@ -48,6 +50,7 @@ impl Options {
             policies: Vec::new(),
             runs: None,
             most: 200,
+            sparse: false,
             seconds: 2.0,
             pace: Pace { rate: 60_000, window: 32 },
             connections: 3,
@@ -57,8 +60,12 @@ impl Options {
         };
         let mut words = words;
         while let Some(word) = words.next() {
-            if word == "--control" {
-                options.control = true;
+            match word.as_str() {
+                "--control" => options.control = true,
+                "--sparse" => options.sparse = true,
+                _ => {}
+            }
+            if matches!(word.as_str(), "--control" | "--sparse") {
                 continue;
             }
             let value = words.next().ok_or_else(|| format!("{word} needs a value\n\n{USAGE}"))?;

@@ -143,7 +143,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
             Policy::EverySecond => at.saturating_sub(SECOND),
             Policy::Never => 0,
         };
-        let verdict = load.check(subject, server.address, at, counts_until)?;
+        let verdict = load.check(subject, server.address, at, counts_until, true)?;
         server.kill()?;
         asked += verdict.adds.asked;
         lost += verdict.adds.lost;

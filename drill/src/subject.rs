@@ -107,7 +107,9 @@ impl Subject {
         if self.kind == Kind::Redis {
             return Ok(());
         }
-        for (word, arguments) in [("BF.RESERVE", &[ADDS, "0.0001", "20000"][..]), ("CF.RESERVE", &[COUNTS, "20000"])] {
+        for (word, arguments) in
+            [("BF.RESERVE", &[ADDS, "0.0001", "20000"][..]), ("CF.RESERVE", &[COUNTS, "20000", "EXPANSION", "2"])]
+        {
             match wire.ask(word, arguments)? {
                 Reply::Error(text) if !text.contains("exists") => {
                     return Err(io::Error::other(format!("{word} was answered {text:?}")));
