@@ -36,6 +36,8 @@ const ENOUGH: u64 = 20;
 /// A folder to damage.
 struct Base {
     folder: PathBuf,
+    /// Its files that hold something: path in the folder, length, and the length without zeros at the end.
+    files: Vec<(PathBuf, u64, u64)>,
     /// The files that the last write changed, by their path in the folder.
     tail: Vec<PathBuf>,
     /// Answers of the undamaged folder.
@@ -176,8 +178,21 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
     if answers.steps.iter().flatten().any(|answer| !matches!(answer, Answer::Count(1..))) {
         return Err("the undamaged folder has lost acknowledged items".into());
     }
-    println!("{}: {} files, the last write went to {tail:?}", folder.display(), files(&folder)?.len());
-    Ok(Base { folder, tail, answers })
+    let mut contents = Vec::new();
+    for (path, size) in files(&folder)? {
+        let bytes = fs::read(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
+        let name = path.strip_prefix(&folder).map_err(|error| error.to_string())?.to_path_buf();
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        if used > 0 {
+            println!("{}: {size} bytes, {used} without zeros at the end", path.display());
+            contents.push((name, size, used));
+        }
+    }
+    if contents.is_empty() || tail.is_empty() {
+        return Err(format!("{} holds nothing, or the last write went to no file of it", folder.display()));
+    }
+    println!("the last write went to {tail:?}");
+    Ok(Base { folder, files: contents, tail, answers })
 }
 
 /// The step before which the last snapshot was made.
@@ -226,7 +241,7 @@ fn one(
     cut: bool,
 ) -> Result<Outcome, String> {
     copy_folder(&base.folder, folder)?;
-    let (name, how) = damage(folder, random, cut)?;
+    let (name, how) = damage(&base.files, folder, random, cut)?;
     let log = folder.with_extension("log");
     let file = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let server = match server::start(subject, folder, policy, &log, &[], Duration::from_secs(20))
@@ -249,35 +264,40 @@ fn one(
     judge(&base.answers, &got, base.tail.contains(&name), cut).map_err(|what| format!("{how}: {what}"))
 }
 
-/// Flips a bit, or cuts off an end. Half of the time every file is as likely, half of the time every byte.
-fn damage(folder: &Path, random: &mut Random, cut: bool) -> Result<(PathBuf, String), String> {
-    let files: Vec<(PathBuf, u64)> = files(folder)?.into_iter().filter(|(_, size)| *size > 0).collect();
-    let total: u64 = files.iter().map(|(_, size)| size).sum();
-    if total == 0 {
-        return Err(format!("{} is empty", folder.display()));
-    }
-    let by_file = random.below(2) == 0;
-    let (mut which, mut at) = (random.below(files.len() as u64) as usize, random.below(total));
-    if by_file {
-        at = random.below(files[which].1);
+/// Flips a bit, or cuts off an end. Half of the time every file is as likely, half of the time every byte; one time in
+/// eight the zeros that a file ends with count as well.
+fn damage(
+    files: &[(PathBuf, u64, u64)],
+    folder: &Path,
+    random: &mut Random,
+    cut: bool,
+) -> Result<(PathBuf, String), String> {
+    let zeros = random.below(8) == 0;
+    let room = |(_, size, used): &(PathBuf, u64, u64)| if zeros { *size } else { *used };
+    let which = if random.below(2) == 0 {
+        random.below(files.len() as u64) as usize
     } else {
-        which = 0;
-        while at >= files[which].1 {
-            at -= files[which].1;
-            which += 1;
-        }
-    }
-    let (path, size) = &files[which];
-    let name = path.strip_prefix(folder).map_err(|error| error.to_string())?.to_path_buf();
+        let mut at = random.below(files.iter().map(room).sum());
+        let holds = |file: &(PathBuf, u64, u64)| match at.checked_sub(room(file)) {
+            None => true,
+            Some(rest) => {
+                at = rest;
+                false
+            }
+        };
+        files.iter().position(holds).unwrap_or(0)
+    };
+    let (name, size, _) = &files[which];
+    let (at, path) = (random.below(room(&files[which])), folder.join(name));
     let say = |error: std::io::Error| format!("damage {}: {error}", path.display());
     if cut {
-        fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(at)).map_err(say)?;
+        fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(at)).map_err(say)?;
         return Ok((name.clone(), format!("{} cut from {size} to {at} bytes", name.display())));
     }
-    let mut bytes = fs::read(path).map_err(say)?;
+    let mut bytes = fs::read(&path).map_err(say)?;
     let bit = random.below(8);
     bytes[at as usize] ^= 1 << bit;
-    fs::write(path, bytes).map_err(say)?;
+    fs::write(&path, bytes).map_err(say)?;
     Ok((name.clone(), format!("{} bit {bit} of byte {at} of {size}", name.display())))
 }
 

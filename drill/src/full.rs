@@ -19,7 +19,8 @@ use crate::wire::Wire;
 
 /// How long an answer may take, how long an error may be in coming, how long writes may stay refused afterwards.
 const ANSWER: Duration = Duration::from_secs(1);
-const FELT: Duration = Duration::from_secs(10);
+/// (A log may have made room ahead: writes go on until that is used up.)
+const FELT: Duration = Duration::from_secs(30);
 const RECOVERED: Duration = Duration::from_secs(5);
 
 /// Two connections, one that writes and one that asks, and how long each had to wait at most.

@@ -136,7 +136,8 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         clone_image(&cut, &next)?;
         fs::rename(&next, &live).map_err(|error| format!("{}: {error}", next.display()))?;
         disk = Some(Mount::new(&live, &folder)?);
-        let server = server::must_start(subject, &data, policy, &log)?;
+        let server = server::must_start(subject, &data, policy, &log)
+            .map_err(|what| format!("cut {turn}: {what}\nthe cut image is cut.img inside {}", outer.display()))?;
         slowest_start = slowest_start.max(server.started);
         let counts_until = match policy {
             Policy::Always => at,

@@ -209,22 +209,7 @@ impl Subject {
             return Ok(None);
         }
         let reply = wire.ask("CF.INFO", &[COUNTS])?;
-        let Reply::Array(pairs) = &reply else {
-            // A filter whose making was lost holds nothing.
-            return match reply {
-                Reply::Error(text) if text.contains("not found") => Ok(Some(0)),
-                other => Err(io::Error::other(format!("CF.INFO was answered {other:?}"))),
-            };
-        };
-        let is = |name: &Reply| match name {
-            Reply::Status(text) => text == "Number of items inserted",
-            Reply::Bulk(text) => text == b"Number of items inserted",
-            _ => false,
-        };
-        match pairs.chunks_exact(2).find(|pair| is(&pair[0])).map(|pair| &pair[1]) {
-            Some(Reply::Integer(items)) => Ok(Some(*items)),
-            _ => Err(io::Error::other("CF.INFO has no integer 'Number of items inserted'")),
-        }
+        items_told(&reply).map(Some).map_err(io::Error::other)
     }
 
     /// Asks for a snapshot and waits for it; an error the server answered is given back as text.
@@ -254,6 +239,25 @@ impl Subject {
     }
 }
 
+/// How many items a reply to CF.INFO tells of.
+fn items_told(reply: &Reply) -> Result<i64, String> {
+    let is = |name: &Reply| match name {
+        Reply::Status(text) => text == "Number of items inserted",
+        Reply::Bulk(text) => text == b"Number of items inserted",
+        _ => false,
+    };
+    let value = match reply {
+        // A filter whose making was lost holds nothing.
+        Reply::Error(text) if text.contains("not found") => return Ok(0),
+        Reply::Array(pairs) => pairs.chunks_exact(2).find(|pair| is(&pair[0])).map(|pair| &pair[1]),
+        _ => None,
+    };
+    match value {
+        Some(Reply::Integer(items)) => Ok(*items),
+        _ => Err(format!("CF.INFO tells no integer 'Number of items inserted': {reply:?}")),
+    }
+}
+
 /// One element as a count of copies.
 pub fn answer(reply: Reply) -> Answer {
     match reply {
@@ -279,6 +283,16 @@ mod tests {
         assert_eq!(subject.ready("bloomgate: ready on 127.0.0.1:41234 (RESP), 3 filters.", 0), address);
         assert_eq!(subject.ready("ready", 0), None);
         assert_eq!(subject.ready("bloomgate: loading 127.0.0.1:1", 0), None);
+    }
+
+    #[test]
+    fn the_sum_is_read_by_its_name() {
+        let name = |text: &str| Reply::Status(text.into());
+        let pairs = vec![name("Size"), Reply::Integer(9), name("Number of items inserted"), Reply::Integer(7)];
+        assert_eq!(items_told(&Reply::Array(pairs.clone())), Ok(7));
+        assert_eq!(items_told(&Reply::Error("ERR not found".into())), Ok(0));
+        assert!(items_told(&Reply::Array(pairs[..2].to_vec())).is_err());
+        assert!(items_told(&Reply::Error("ERR quarantined".into())).is_err());
     }
 
     #[test]
