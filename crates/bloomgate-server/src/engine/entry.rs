@@ -172,7 +172,7 @@ impl Entry {
     }
 
     /// Gives it another name; the keyspace does this, with nobody writing.
-    pub(super) fn rename(&self, name: &[u8]) {
+    pub(crate) fn rename(&self, name: &[u8]) {
         *self.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
@@ -208,12 +208,12 @@ impl Entry {
     /// Whether several threads may write at once: bits that are only ever set need no order.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
-        match &self.body {
+        !matches!(
+            &self.body,
             Body::Shared(
-                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_),
-            ) => false,
-            _ => true,
-        }
+                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_)
+            )
+        )
     }
 
     /// How its keys become digests.

@@ -96,6 +96,8 @@ pub struct Engine {
     pub(crate) next_id: AtomicU64,
     /// Whether it is still reading what was there before.
     loading: AtomicBool,
+    /// Whether any filter ends by itself: if not, nobody has to look.
+    pub(crate) has_expiries: AtomicBool,
 }
 
 /// The right to write: through a thread's own gate, or alone.
@@ -171,6 +173,7 @@ impl Engine {
             defaults,
             next_id: AtomicU64::new(1),
             loading: AtomicBool::new(false),
+            has_expiries: AtomicBool::new(false),
         }
     }
 
