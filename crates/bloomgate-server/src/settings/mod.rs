@@ -1,5 +1,7 @@
 //! How a server is started.
 
+pub mod table;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
