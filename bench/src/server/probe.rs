@@ -1,5 +1,6 @@
 //! How long one lookup takes, asked at a fixed modest rate: the delays somebody else's work causes.
 
+use super::process;
 use super::replies::Replies;
 use super::traffic::{Dialect, Random};
 use crate::args::Fault;
@@ -65,9 +66,8 @@ fn ask(
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         lines.push((stream, Replies::of(&traffic)));
     }
-    // The probe is the clock, not the load: it goes first where it is allowed to. A refusal only adds noise.
-    // SAFETY: the call takes no pointer; 0 names the calling thread.
-    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -15) };
+    // The probe is the clock, not the load: it goes first where it is allowed to.
+    process::yield_to_others(-15);
     let (mut buffer, mut random) = (traffic.template.clone(), Random(0x9E37));
     let (mut read, mut delays) = ([0; 4096], Delays::default());
     let begun = Instant::now();

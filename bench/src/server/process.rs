@@ -44,6 +44,12 @@ pub fn pin(cores: &[usize]) -> std::io::Result<()> {
     if status == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
+/// Puts the calling thread (and what it starts) behind or before others; a refusal only adds noise to what is measured.
+pub fn yield_to_others(nice: libc::c_int) {
+    // SAFETY: the call takes no pointer; 0 names the calling thread.
+    let _ = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+}
+
 /// What to start, and where.
 #[derive(Clone, Debug)]
 pub struct Launch {

@@ -148,14 +148,14 @@ pub fn run(mut group: Group, choice: &Choice, table: &mut Table) -> Result<(), F
     let mut samples: Vec<Vec<Sample>> = group.cells.iter().map(|_| Vec::new()).collect();
     for _ in 0..rounds {
         for (at, cell) in group.cells.iter().enumerate() {
-            if group.rows.iter().all(|row| row.ours != at && row.peer != at) {
-                continue;
-            }
+            let Some(row) = group.rows.iter().find(|row| row.ours == at || row.peer == at) else { continue };
             let server = &servers[cell.side];
             if let Some(stock) = &cell.before {
                 put(server, stock, choice)?;
             }
-            samples[at].push(measure(server, cell, choice)?);
+            let side = if row.ours == at { "ours" } else { "the peer" };
+            let sample = measure(server, cell, choice);
+            samples[at].push(sample.map_err(|fault| Fault(format!("{}, {side}: {fault}", row.what)))?);
         }
     }
     for row in &group.rows {

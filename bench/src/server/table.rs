@@ -91,13 +91,13 @@ pub struct Table {
 impl Table {
     /// Prints the names of the columns.
     pub fn head(&self) {
-        println!("{:<60} {:>8} {:>9}  {:<17} {:<24} verdict", "what", "target", "measured", "peer", "ours (spread)");
+        println!("{:<66} {:>8} {:>9}  {:<17} {:<24} verdict", "what", "target", "measured", "peer", "ours (spread)");
     }
 
     /// Takes in a line and prints it.
     pub fn add(&mut self, line: Line) {
         println!(
-            "{:<60} {:>8} {:>9}  {:<17} {:<24} {:<6} {}",
+            "{:<66} {:>8} {:>9}  {:<17} {:<24} {:<6} {}",
             line.what,
             line.promise.text(line.unit),
             format!("{:.2}{}", line.figure, line.unit),
