@@ -132,7 +132,7 @@ fn two_threads(cores: usize) -> Group {
 /// Every reply held until its write is on disk: ours, and redis-server with its log synced for each turn.
 fn always(ours: Dialect) -> Group {
     let (mut cells, mut rows) = (Vec::new(), Vec::new());
-    let (theirs, own) = (Items::new_from(0), Items::new_from(STRANGERS));
+    let (theirs, own) = (Items::new_from(STRANGERS), Items::new_from(STRANGERS));
     for (pipeline, least) in [(1, 1.0), (16, 2.0), (64, 2.0)] {
         let first = cells.len();
         cells.push(cell(0, Dialect::Redis.add("", theirs.clone(), pipeline)));
@@ -143,7 +143,7 @@ fn always(ours: Dialect) -> Group {
     }
     let fresh = Stock::Filter { name: "fresh", capacity: BIG / 2, filled: SMALL, hash: None };
     let side = |program, stock| Side { fsync: "always", pinned: false, ..side(program, stock) };
-    let sides = vec![side(Program::Redis, vec![]), side(Program::Ours, vec![fresh])];
+    let sides = vec![side(Program::Redis, vec![Stock::Keys(SMALL)]), side(Program::Ours, vec![fresh])];
     Group { name: "always", rounds: 5, n: SMALL, sides, cells, rows }
 }
 

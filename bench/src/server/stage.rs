@@ -146,9 +146,15 @@ pub fn run(mut group: Group, choice: &Choice, table: &mut Table) -> Result<(), F
     }
     let rounds = choice.rounds.unwrap_or(group.rounds);
     let mut samples: Vec<Vec<Sample>> = group.cells.iter().map(|_| Vec::new()).collect();
-    for _ in 0..rounds {
-        for (at, cell) in group.cells.iter().enumerate() {
-            let Some(row) = group.rows.iter().find(|row| row.ours == at || row.peer == at) else { continue };
+    for round in 0..rounds {
+        let mut order: Vec<usize> = (0..group.cells.len()).collect();
+        // Forth and back: what drifts during a round, or is left over by the cell before, falls on both sides alike.
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for at in order {
+            let (cell, row) = (&group.cells[at], group.rows.iter().find(|row| row.ours == at || row.peer == at));
+            let Some(row) = row else { continue };
             let server = &servers[cell.side];
             if let Some(stock) = &cell.before {
                 put(server, stock, choice)?;
@@ -157,6 +163,11 @@ pub fn run(mut group: Group, choice: &Choice, table: &mut Table) -> Result<(), F
             let sample = measure(server, cell, choice);
             samples[at].push(sample.map_err(|fault| Fault(format!("{}, {side}: {fault}", row.what)))?);
         }
+    }
+    drop(servers);
+    for at in 0..group.sides.len() {
+        // Logs of a hundred million items add up; what cannot be removed now goes with the whole folder.
+        let _ = std::fs::remove_dir_all(choice.folder.join(format!("{}-{at}", group.name)));
     }
     for row in &group.rows {
         report(row, &group, &samples, table);
