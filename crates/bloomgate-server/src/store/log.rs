@@ -37,7 +37,8 @@ pub enum Fsync {
     /// The log is synced four times a second; replies wait only when the disk falls behind by half a second.
     #[default]
     EverySecond,
-    /// The operating system decides when bytes reach the disk. A reply still waits until it has them.
+    /// The operating system decides when bytes reach the disk. A reply still waits until it has them. (The log syncs each
+    /// quarter of a segment in the background, only so that closing a segment does not stall.)
     Never,
 }
 
@@ -166,6 +167,9 @@ pub(crate) struct Shared {
     /// Bytes kept in memory: waiting to be written, or written and not yet durable.
     held: AtomicU64,
 
+    /// Bytes written since the last sync began.
+    unsynced_bytes: AtomicU64,
+
     syncs: AtomicU64,
     slowest_sync: AtomicU64,
     errors: AtomicU64,
@@ -265,6 +269,7 @@ impl Log {
             durable_at: AtomicU64::new(0),
             born: Instant::now(),
             held: AtomicU64::new(0),
+            unsynced_bytes: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             slowest_sync: AtomicU64::new(0),
             errors: AtomicU64::new(0),

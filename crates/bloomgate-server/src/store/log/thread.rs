@@ -49,7 +49,7 @@ fn sync_is_due(shared: &Shared, last: Instant) -> bool {
         Fsync::EverySecond => {
             last.elapsed() >= SYNC_EVERY || shared.held.load(SeqCst) > shared.options.max_pending_bytes / 4
         }
-        Fsync::Never => false,
+        Fsync::Never => shared.unsynced_bytes.load(SeqCst) >= shared.options.segment_bytes / 4,
     }
 }
 

@@ -141,6 +141,7 @@ impl Shared {
         match written {
             Ok((first, position)) => {
                 self.note_bytes(first, position);
+                self.unsynced_bytes.fetch_add(chunk.frames.len() as u64, SeqCst);
                 if self.options.fsync == Fsync::Never {
                     self.held.fetch_sub(chunk.frames.len() as u64, SeqCst);
                 } else {
@@ -216,6 +217,7 @@ impl Shared {
 
     fn timed_sync(&self, file: &dyn DiskFile) -> std::io::Result<()> {
         let start = Instant::now();
+        self.unsynced_bytes.store(0, SeqCst);
         let result = file.sync_data();
         self.syncs.fetch_add(1, SeqCst);
         self.slowest_sync.fetch_max(start.elapsed().as_micros() as u64, SeqCst);
