@@ -39,10 +39,14 @@ pub(super) fn run(shared: &Shared) {
         if closing {
             return end(shared);
         }
+        shared.look_again();
     }
 }
 
 fn sync_is_due(shared: &Shared, last: Instant) -> bool {
+    if shared.sync_wanted.load(SeqCst) > shared.synced.load(SeqCst) {
+        return true;
+    }
     match shared.options.fsync {
         Fsync::Always => true,
         // Early when much waits: it is kept in memory until then.
