@@ -9,6 +9,9 @@ mod damage;
 mod faults;
 mod power;
 
+/// Sequences and payloads.
+pub(crate) type Batches = Vec<(u64, Vec<u8>)>;
+
 pub(crate) fn folder(path: &std::path::Path) -> Arc<Folder> {
     Arc::new(Folder::open(path, Arc::new(RealDisk)).expect("the folder opens"))
 }
@@ -22,7 +25,7 @@ pub(crate) fn open(
     folder: &Arc<Folder>,
     after: u64,
     options: LogOptions,
-) -> Result<(Log, Recovery, Vec<(u64, Vec<u8>)>), LogError> {
+) -> Result<(Log, Recovery, Batches), LogError> {
     let mut batches = Vec::new();
     let opened = open_log(folder, after, options, |sequence, payload| {
         batches.push((sequence, payload.to_vec()));

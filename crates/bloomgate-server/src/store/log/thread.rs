@@ -39,17 +39,21 @@ pub(super) fn run(shared: &Shared) {
         if closing {
             return end(shared);
         }
+        shared.look_again();
     }
 }
 
 fn sync_is_due(shared: &Shared, last: Instant) -> bool {
+    if shared.sync_wanted.load(SeqCst) > shared.synced.load(SeqCst) {
+        return true;
+    }
     match shared.options.fsync {
         Fsync::Always => true,
         // Early when much waits: it is kept in memory until then.
         Fsync::EverySecond => {
             last.elapsed() >= SYNC_EVERY || shared.held.load(SeqCst) > shared.options.max_pending_bytes / 4
         }
-        Fsync::Never => false,
+        Fsync::Never => shared.unsynced_bytes.load(SeqCst) >= shared.options.segment_bytes / 4,
     }
 }
 

@@ -81,9 +81,16 @@ impl Shared {
             if let Err(error) = self.write_taken(&mut writer) {
                 self.fail(&mut writer, &error);
             }
-            // Whoever appended and found the lock taken relies on this one to look again after letting it go.
+            // Whoever appended and found the lock taken relies on its holder to look again after letting it go.
         }
         self.wake_thread();
+    }
+
+    /// What the log thread does after it held the lock: someone may have found it taken and gone away.
+    pub(super) fn look_again(&self) {
+        if self.options.fsync != Fsync::Always && self.written.load(SeqCst) < self.appended.load(SeqCst) {
+            self.write_here();
+        }
     }
 
     /// Moves what waits into `writer.taken`. New files are left to the log thread: they take syncs.
@@ -141,6 +148,7 @@ impl Shared {
         match written {
             Ok((first, position)) => {
                 self.note_bytes(first, position);
+                self.unsynced_bytes.fetch_add(chunk.frames.len() as u64, SeqCst);
                 if self.options.fsync == Fsync::Never {
                     self.held.fetch_sub(chunk.frames.len() as u64, SeqCst);
                 } else {
@@ -216,6 +224,7 @@ impl Shared {
 
     fn timed_sync(&self, file: &dyn DiskFile) -> std::io::Result<()> {
         let start = Instant::now();
+        self.unsynced_bytes.store(0, SeqCst);
         let result = file.sync_data();
         self.syncs.fetch_add(1, SeqCst);
         self.slowest_sync.fetch_max(start.elapsed().as_micros() as u64, SeqCst);
@@ -253,6 +262,7 @@ impl Shared {
         let writer_fields = &mut *writer;
         std::mem::swap(&mut writer_fields.written, &mut writer_fields.syncing);
         drop(writer);
+        self.look_again();
         let result = self.timed_sync(&*file);
         let mut writer = lock(&self.writer);
         let mut syncing = std::mem::take(&mut writer.syncing);

@@ -6,7 +6,7 @@ use super::*;
 
 /// A log of three segments with three batches each, every batch durable before the next; the disk as `kill -9` leaves it and
 /// as a clean end leaves it.
-fn small_log() -> (MemoryDisk, MemoryDisk, Vec<(u64, Vec<u8>)>) {
+fn small_log() -> (MemoryDisk, MemoryDisk, Batches) {
     let disk = MemoryDisk::default();
     let (log, ..) = open(&on(disk.clone()), 0, options(Fsync::Always)).expect("a new log");
     let mut batches = Vec::new();
@@ -28,7 +28,7 @@ fn segments() -> [PathBuf; 3] {
     [1, 4, 7].map(|first| PathBuf::from(format!("{DATA}/log-{first:020}")))
 }
 
-fn try_open(disk: &MemoryDisk) -> Result<(Recovery, Vec<(u64, Vec<u8>)>), LogError> {
+fn try_open(disk: &MemoryDisk) -> Result<(Recovery, Batches), LogError> {
     open(&on(disk.clone()), 0, options(Fsync::Always)).map(|(_, recovery, batches)| (recovery, batches))
 }
 

@@ -13,7 +13,7 @@ fn eager(fsync: Fsync) -> LogOptions {
 }
 
 fn once(step: u64, torn: bool) -> Trouble {
-    Trouble { from: step, steps: 1, errno: EIO, torn, only_changes: false }
+    Trouble { from: step, steps: 1, errno: EIO, torn, steps_of: Kind::Any }
 }
 
 /// Appends until the log takes it: what a client does that tries again after an error.
@@ -142,7 +142,7 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
         }
         log.flush();
         assert_eq!(wait(&log, 5), Gate::Open);
-        disk.plan(Trouble { from: 1, steps: u64::MAX, errno: ENOSPC, torn: true, only_changes: true });
+        disk.plan(Trouble { from: 1, steps: u64::MAX, errno: ENOSPC, torn: true, steps_of: Kind::Change });
         let mut taken = 5;
         while let Ok(sequence) = log.append(&payload(taken + 1)) {
             kept.push((sequence, payload(sequence)));
@@ -219,4 +219,57 @@ fn a_failed_sync_is_never_asked_again() {
     assert_eq!((files, log.statistics().recoveries), (2, 1));
     let (_log, _, found) = open(&on(memory.power_cut(|_| false)), 0, eager(Fsync::Always)).expect("unaided");
     assert_eq!(found, (1..=sequence).map(|i| (i, payload(i))).collect::<Vec<_>>());
+}
+
+#[test]
+fn batches_written_while_a_sync_fails_are_kept_too() {
+    // Reactors go on writing while the log thread syncs. When that sync fails, their bytes went to the same file.
+    let memory = MemoryDisk::default();
+    let disk = FaultyDisk::new(memory.clone());
+    let (log, ..) = open(&on(disk.clone()), 0, LogOptions { segment_bytes: 1 << 20, ..eager(Fsync::EverySecond) })
+        .expect("a new log");
+    log.append(&payload(1)).expect("a batch");
+    log.flush();
+    assert_eq!(wait(&log, 1), Gate::Open);
+    disk.slow_syncs(Duration::from_millis(20));
+    disk.plan(Trouble { from: 1, steps: 1, errno: EIO, torn: false, steps_of: Kind::Sync });
+    let mut last = 1;
+    while disk.fired() == 0 {
+        last = insist(&log, &payload(last + 1), &mut 0);
+        log.flush();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut refused = 0;
+    last = insist(&log, &payload(last + 1), &mut refused);
+    log.flush();
+    while log.synced() < last {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(log.statistics().recoveries, 1);
+    let (_log, _, found) = open(&on(memory.power_cut(|_| false)), 0, eager(Fsync::EverySecond)).expect("unaided");
+    assert_eq!(found, (1..=last).map(|i| (i, payload(i))).collect::<Vec<_>>());
+}
+
+#[test]
+fn replies_of_every_second_wait_when_the_disk_falls_behind() {
+    let disk = FaultyDisk::new(MemoryDisk::default());
+    let (log, ..) = open(&on(disk.clone()), 0, eager(Fsync::EverySecond)).expect("a new log");
+    log.append(&payload(1)).expect("a batch");
+    log.flush();
+    assert_eq!(wait(&log, 1), Gate::Open);
+    disk.slow_syncs(Duration::from_millis(900));
+    // A sync begins within a quarter of a second and then hangs; half a second after the last good one the gate closes.
+    let mut closed = false;
+    for _ in 0..2000 {
+        let sequence = log.append(&payload(2)).expect("a batch");
+        log.flush();
+        closed = log.gate(sequence) == Gate::Wait && log.statistics().lag >= Duration::from_millis(500);
+        if closed {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(closed);
+    disk.slow_syncs(Duration::ZERO);
+    assert_eq!(wait(&log, log.appended()), Gate::Open);
 }

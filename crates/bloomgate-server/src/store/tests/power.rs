@@ -19,7 +19,7 @@ fn nothing_promised_is_lost_by_a_power_cut_after_any_step() {
             let small = LogOptions { segment_bytes: 4096, room_bytes: 2048, retry_every, ..options(fsync) };
             let (log, ..) = open(&folder, 0, small.clone()).expect("a new log");
             // From this step on nothing reaches the disk any more.
-            disk.plan(Trouble { from: step, steps: u64::MAX, errno: 5, torn: step % 2 == 0, only_changes: false });
+            disk.plan(Trouble { from: step, steps: u64::MAX, errno: 5, torn: step % 2 == 0, steps_of: Kind::Any });
             let mut kept = Vec::new();
             let mut promised = 0;
             let mut covered = 0;
@@ -89,7 +89,7 @@ fn what_was_replayed_is_durable() {
     }
     log.flush();
     assert_eq!(wait(&log, 5), Gate::Open);
-    disk.plan(Trouble { from: 1, steps: u64::MAX, errno: 5, torn: false, only_changes: false });
+    disk.plan(Trouble { from: 1, steps: u64::MAX, errno: 5, torn: false, steps_of: Kind::Any });
     drop(log);
     assert_eq!(open(&on(memory.power_cut(|_| false)), 0, options(Fsync::Never)).expect("an empty log").2, []);
     let (_second, _, found) = open(&on(memory.clone()), 0, options(Fsync::Never)).expect("the log");
