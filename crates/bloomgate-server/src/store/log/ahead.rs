@@ -29,15 +29,19 @@ pub(super) struct Room {
 struct State {
     /// Everything before this is written, by the log or as zeros.
     end: u64,
-    /// Zeros are wanted up to here; more than `end` while the thread is at it.
+    /// Zeros are wanted up to here.
     wanted: u64,
+    /// The thread has been told so and is not done.
+    ordered: bool,
+    /// The disk took no zeros: there will be no more of them in this segment.
+    refused: bool,
     /// Zeros are being written at `end`.
     busy: bool,
 }
 
 impl Room {
     pub fn new(file: Box<dyn DiskFile>, end: u64, limit: u64) -> Arc<Room> {
-        let state = Mutex::new(State { end, wanted: end, busy: false });
+        let state = Mutex::new(State { end, wanted: end, ordered: false, refused: false, busy: false });
         Arc::new(Room { file, limit, state, freed: Condvar::new() })
     }
 
@@ -56,7 +60,8 @@ impl Room {
         let zeros = vec![0; PIECE];
         loop {
             let mut state = lock(&self.state);
-            if state.end >= state.wanted {
+            if state.refused || state.end >= state.wanted {
+                state.ordered = false;
                 break;
             }
             state.busy = true;
@@ -67,12 +72,11 @@ impl Room {
             let mut state = lock(&self.state);
             state.busy = false;
             self.freed.notify_all();
-            if wrote.is_err() {
+            match wrote {
+                Ok(()) => state.end = from + piece as u64,
                 // A full disk, most likely: the log will find out by itself, and needs no room to do so.
-                state.wanted = u64::MAX;
-                return;
+                Err(_) => state.refused = true,
             }
-            state.end = from + piece as u64;
         }
         // So that the length and the extents are not left to the next commit. Errors: see `file`.
         let _ = self.file.sync_data();
@@ -98,11 +102,15 @@ impl Ahead {
     /// Orders more room if less than half a step is left behind `position`.
     pub fn order(&self, room: &Arc<Room>, position: u64) {
         let mut state = lock(&room.state);
-        let ordered = state.wanted > state.end;
-        if ordered || state.end >= room.limit || state.end.saturating_sub(position) > self.step / 2 {
+        if state.ordered
+            || state.refused
+            || state.end >= room.limit
+            || state.end.saturating_sub(position) > self.step / 2
+        {
             return;
         }
         state.wanted = (state.end + self.step).min(room.limit);
+        state.ordered = true;
         drop(state);
         // The thread ends only with this value.
         let _ = self.jobs.send(room.clone());
