@@ -170,7 +170,7 @@ fn tell(ready: &Ready, settings: &Settings) {
         None => line.push_str(", nothing is kept"),
     }
     if ready.batches > 0 {
-        line.push_str(&format!(" (read {} of the log in {})", counted(ready.batches, "batch"), duration(ready.took)));
+        line.push_str(&format!(" (read {} of the log in {})", counted(ready.batches, "write"), duration(ready.took)));
     }
     screen::tell(&line);
     if ready.torn_bytes > 0 {

@@ -55,6 +55,9 @@ impl Keeping {
             }
         }
         pack.finish()?;
+        // After a power cut the log must reach at least as far as the images: it would give their sequences out again,
+        // and the next start would take new writes for ones that the images hold.
+        log.sync_through(self.engine.journal.appended()).map_err(|error| error.to_string())?;
         let mut sections = Vec::with_capacity(listed.len() + 1024);
         sections.put_u64(self.engine.clock.now_ms());
         sections.put_u64(self.engine.next_id());
