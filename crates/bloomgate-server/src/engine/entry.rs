@@ -334,6 +334,8 @@ impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
         match self {
             AnyFilter::Scalable(chain) => chain.stages(),
             AnyFilter::GrowingCuckoo(chain) => chain.stages(),
+            AnyFilter::RedisBloom(chain) => chain.shape().links().len(),
+            AnyFilter::RedisCuckoo(chain) => chain.shape().tables() as usize,
             _ => 1,
         }
     }

@@ -10,9 +10,12 @@ pub mod adding;
 pub mod budget;
 pub mod clock;
 pub mod contracts;
+pub mod dump_form;
+pub mod dumps;
 pub mod entry;
 pub mod fields;
 pub mod journal;
+pub mod loads;
 pub mod names;
 pub mod recipe;
 pub mod record;
@@ -28,8 +31,10 @@ use bloomgate_command::Refusal;
 use budget::Budget;
 use clock::Clock;
 use contracts::Contracts;
+use dumps::Dumps;
 use entry::{Body, Entry};
 use journal::Journal;
+use loads::Loads;
 use names::{Names, Nearby};
 use turnstile::{Passing, Standstill, Turnstile};
 
@@ -92,6 +97,10 @@ pub struct Engine {
     pub limits: Limits,
     /// What filters are like when nobody says.
     pub defaults: Defaults,
+    /// Filters that are being fetched in chunks.
+    pub dumps: Dumps,
+    /// Filters that come in chunks and are not whole yet.
+    pub loads: Loads,
     /// The id of the next filter.
     pub(crate) next_id: AtomicU64,
     /// Whether it is still reading what was there before.
@@ -171,6 +180,8 @@ impl Engine {
             clock,
             limits,
             defaults,
+            dumps: Dumps::default(),
+            loads: Loads::default(),
             next_id: AtomicU64::new(1),
             loading: AtomicBool::new(false),
             has_expiries: AtomicBool::new(false),
@@ -209,6 +220,13 @@ impl Engine {
     #[must_use]
     pub fn next_id(&self) -> u64 {
         self.next_id.load(Ordering::Relaxed)
+    }
+
+    /// Lets go of dumps and loads that nobody went on with.
+    pub fn drop_abandoned(&self) {
+        let now = self.clock.now_ms();
+        self.dumps.drop_abandoned(&self.budget, now);
+        self.loads.drop_abandoned(&self.budget, now);
     }
 
     /// The filter of a name, unless its time is over.

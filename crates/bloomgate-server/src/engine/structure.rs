@@ -57,7 +57,7 @@ pub enum Existing {
 
 impl Engine {
     /// The number of the next filter.
-    fn take_id(&self) -> u64 {
+    pub fn take_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
@@ -81,10 +81,22 @@ impl Engine {
 
     /// Makes a filter of one that was built, charged now.
     pub fn adopt(&self, name: &[u8], recipe: Recipe, maker: Maker, filter: AnyFilter) -> Result<Prepared, Refusal> {
+        self.adopt_as(self.take_id(), name, recipe, maker, filter)
+    }
+
+    /// [`adopt`](Self::adopt) under a number that was taken before, to write its image first.
+    pub fn adopt_as(
+        &self,
+        id: u64,
+        name: &[u8],
+        recipe: Recipe,
+        maker: Maker,
+        filter: AnyFilter,
+    ) -> Result<Prepared, Refusal> {
         let bytes = filter.size_in_bytes();
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
         let body = Body::of(filter).inspect_err(|_| self.budget.release(bytes))?;
-        let entry = Entry::new(self.take_id(), name, recipe, maker, self.clock.now_ms(), body);
+        let entry = Entry::new(id, name, recipe, maker, self.clock.now_ms(), body);
         entry.charged.store(bytes, Ordering::Relaxed);
         Ok(Prepared { entry, bytes })
     }
