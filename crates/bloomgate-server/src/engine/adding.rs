@@ -14,6 +14,7 @@ use bloomgate_command::Refusal;
 use super::entry::{Body, Entry, Writer};
 use super::recipe::refused;
 use super::record::{put_add, put_remove};
+use super::windows::tell_time;
 use super::{Engine, Permit, check_available};
 
 /// What became of an item that was to be added.
@@ -142,6 +143,10 @@ impl Scratch {
         copies: Copies,
         added: &mut Vec<Added>,
     ) -> Result<u64, NotDone> {
+        let in_shadow = match entry.shadow() {
+            Some(shadow) => self.add_to_shadow(permit, &shadow, items)?,
+            None => 0,
+        };
         added.clear();
         added.resize(items.len(), Added::Known);
         self.hash(entry, items)?;
@@ -152,6 +157,8 @@ impl Scratch {
                     true => entry.write(),
                     false => entry.try_write().ok_or(NotDone::Busy)?,
                 };
+                // A key is as old as the last reading of the clock before it.
+                tell_time(permit, entry, &mut writer)?;
                 self.add_ordered(permit, entry, &mut writer, copies, added)?
             }
         };
@@ -165,7 +172,7 @@ impl Scratch {
         if refused > 0 {
             entry.audit.refused.fetch_add(refused, Ordering::Relaxed);
         }
-        Ok(sequence)
+        Ok(sequence.max(in_shadow))
     }
 
     /// Bits that are only ever set: ask, log what is new, set.

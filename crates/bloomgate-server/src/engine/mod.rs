@@ -7,6 +7,7 @@
 //! ```
 
 pub mod adding;
+pub mod bases;
 pub mod budget;
 pub mod clock;
 pub mod contracts;
@@ -20,14 +21,17 @@ pub mod names;
 pub mod recipe;
 pub mod record;
 pub mod retries;
+pub mod shadows;
 pub mod structure;
 pub mod turnstile;
+pub mod windows;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bloomgate_command::Refusal;
 
+use bases::Bases;
 use budget::Budget;
 use clock::Clock;
 use contracts::Contracts;
@@ -93,6 +97,8 @@ pub struct Engine {
     pub contracts: Contracts,
     /// The time.
     pub clock: Clock,
+    /// Files that were given out, for deltas.
+    pub bases: Bases,
     /// The limits it was started with.
     pub limits: Limits,
     /// What filters are like when nobody says.
@@ -178,6 +184,7 @@ impl Engine {
             budget: Budget::new(limits.max_memory, limits.max_filter_memory),
             contracts,
             clock,
+            bases: Bases::default(),
             limits,
             defaults,
             dumps: Dumps::default(),
