@@ -44,7 +44,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
     let bound = |error: io::Error| format!("cannot listen on {}: {error}", settings.resp);
     let address = listener.local_addr().map_err(bound)?;
     listener.set_nonblocking(true).map_err(bound)?;
-    let Opened { engine, keeping, found } = open(settings, settings.threads + WORKERS)?;
+    let Opened { engine, keeping, found } = open(settings, settings.threads + WORKERS + 1)?;
     let told = Ready { address, found, took: began.elapsed() };
     let mut desk = Desk::new(settings.threads + WORKERS, settings.password.clone(), run_id(), settings.rows(address));
     desk.slow_micros = settings.slow_micros.into();
@@ -71,7 +71,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
                     // Too many open files: those that are open go on, new ones wait.
                     Err(_) => tokio::time::sleep(TICK).await,
                 },
-                _ = tick.tick() => on_tick(&engine, &desk, keeping.as_deref()),
+                _ = tick.tick() => on_tick(&engine, &desk, keeping.as_deref(), settings.threads + WORKERS),
                 () = stop.notified() => break,
                 _ = term.recv() => break,
                 _ = interrupt.recv() => break,
@@ -110,8 +110,10 @@ fn accept(
     }
 }
 
-fn on_tick(engine: &Engine, desk: &Desk, keeping: Option<&Keeping>) {
+fn on_tick(engine: &Engine, desk: &Desk, keeping: Option<&Keeping>, gate: usize) {
     engine.remove_expired();
+    // A disk that refuses a turn of a window now takes it later; until then keys are kept longer.
+    let _ = engine.turn_windows(gate);
     if let (Some(keeping), Some(keeper)) = (keeping, &desk.keeper)
         && !keeper.is_saving()
         && keeping.is_due()

@@ -64,6 +64,7 @@ pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
     };
     let engine = Arc::new(Engine::new(Journal::Log(loaded.log), contracts, clock, limits, defaults, threads));
     engine.restore(loaded.entries, loaded.next_id, |why| found.unavailable.push(why.to_owned()));
+    engine.link_shadows();
     let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms);
     Ok(Opened { engine, keeping: Some(Arc::new(keeping)), found })
 }
