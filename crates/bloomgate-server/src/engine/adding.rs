@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use bloomgate::cuckoo::MAX_COPIES;
-use bloomgate::{AnyFilter, Digest, Insertion, Shared};
+use bloomgate::{AnyFilter, Digest, Insertion, Kind, Shared};
 use bloomgate_command::Refusal;
 
 use super::entry::{Body, Entry, Writer};
@@ -342,7 +342,6 @@ impl Scratch {
 
 /// Whether a repeat changes the filter: counters count it, a window moves it to now, decaying cells freshen it.
 fn notes_repeats(entry: &Entry) -> bool {
-    use bloomgate::Kind;
     matches!(entry.kind(), Kind::Counting | Kind::Quotient | Kind::Rotating | Kind::Stable)
 }
 
@@ -353,7 +352,8 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
         if copies == Copies::One && held > 0 {
             return Ok(Added::Known);
         }
-        if held >= MAX_COPIES {
+        // RedisBloom's own opens another table for them.
+        if held >= MAX_COPIES && entry.kind() != Kind::RedisCuckoo {
             return Ok(Added::TooManyCopies);
         }
     }
@@ -369,7 +369,19 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
         }
         Body::Guarded(filter) => {
             let mut filter = filter.write().unwrap_or_else(PoisonError::into_inner);
-            match filter.insert_digest(digest) {
+            // RedisBloom's filters grow by themselves; they are charged for the most it may be, and it is put right after.
+            let growth = filter.growth_for(digest);
+            if growth > 0 && engine.budget.charge(entry.charged.load(Ordering::Relaxed), growth).is_err() {
+                return Ok(Added::NoMemory);
+            }
+            let before = filter.size_in_bytes();
+            let inserted = filter.insert_digest(digest);
+            if growth > 0 {
+                let grown = filter.size_in_bytes().saturating_sub(before);
+                engine.budget.release(growth.saturating_sub(grown));
+                entry.charged.fetch_add(grown, Ordering::Relaxed);
+            }
+            match inserted {
                 Ok(true) => Ok(Insertion::New),
                 Ok(false) => Ok(Insertion::Known),
                 Err(error) if error.kind() == bloomgate::ErrorKind::Full => Ok(Insertion::Full),

@@ -181,7 +181,7 @@ impl Entry {
     }
 
     /// Gives it another name; the keyspace does this, with nobody writing.
-    pub(super) fn rename(&self, name: &[u8]) {
+    pub(crate) fn rename(&self, name: &[u8]) {
         *self.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
@@ -217,12 +217,12 @@ impl Entry {
     /// Whether several threads may write at once: bits that are only ever set need no order.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
-        match &self.body {
+        !matches!(
+            &self.body,
             Body::Shared(
-                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_),
-            ) => false,
-            _ => true,
-        }
+                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_)
+            )
+        )
     }
 
     /// How its keys become digests.
@@ -360,6 +360,8 @@ impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
         match self {
             AnyFilter::Scalable(chain) => chain.stages(),
             AnyFilter::GrowingCuckoo(chain) => chain.stages(),
+            AnyFilter::RedisBloom(chain) => chain.shape().links().len(),
+            AnyFilter::RedisCuckoo(chain) => chain.shape().tables() as usize,
             _ => 1,
         }
     }

@@ -114,6 +114,45 @@ impl Engine {
         Ok(Prepared { entry, bytes })
     }
 
+    /// Takes the filters that were there before a restart; `unavailable` is told of those that cannot answer.
+    pub fn restore(&self, entries: Vec<Arc<Entry>>, next_id: u64, mut unavailable: impl FnMut(&str)) {
+        for entry in entries {
+            let bytes = entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
+            self.budget.charge_anyway(bytes);
+            entry.charged.store(bytes, Ordering::Relaxed);
+            if entry.expires_ms() != 0 {
+                self.has_expiries.store(true, Ordering::Relaxed);
+            }
+            if let Body::Unavailable { why, .. } = &entry.body {
+                unavailable(why);
+            }
+            self.names.insert(entry);
+        }
+        self.next_id.fetch_max(next_id, Ordering::Relaxed);
+    }
+
+    /// Takes away the filters whose time is over.
+    pub fn remove_expired(&self) {
+        if !self.has_expiries.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = self.clock.now_ms();
+        let mut next = 0;
+        loop {
+            let entries = self.names.from_id(next, 1_024);
+            let Some(last) = entries.last() else { return };
+            next = last.id + 1;
+            for entry in entries.iter().filter(|entry| entry.is_expired(now)) {
+                let mut permit = self.stop();
+                // A disk that refuses now will not for ever: the next tick tries again.
+                let still_there = self.names.by_id(entry.id).is_some() && entry.is_expired(now);
+                if still_there && permit.delete(entry).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
     /// Gives back a filter that gets no name.
     pub fn abandon(&self, prepared: Prepared) {
         self.budget.release(prepared.bytes);
@@ -284,6 +323,7 @@ impl Permit<'_> {
         Record::Expire { id: entry.id, at_ms }.put(&mut record);
         let sequence = self.log(&record)?;
         entry.expire_at(at_ms);
+        self.engine().has_expiries.store(true, Ordering::Relaxed);
         entry.touch(sequence);
         Ok(sequence)
     }

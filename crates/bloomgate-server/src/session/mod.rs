@@ -11,6 +11,8 @@ pub mod cf;
 pub mod connection;
 pub mod desk;
 pub mod dispatch;
+pub mod dumping;
+pub mod loading;
 pub mod names;
 pub mod server;
 pub mod transaction;
