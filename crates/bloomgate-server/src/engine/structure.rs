@@ -56,19 +56,25 @@ pub enum Existing {
 }
 
 impl Engine {
-    /// The number of the next filter.
-    fn take_id(&self) -> u64 {
+    /// A number for a filter, which nobody else gets.
+    pub fn take_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes an empty filter, charged before it is allocated. Needs no permit: nobody sees it.
-    pub fn prepare(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
+    /// Refuses one more filter when there are as many as may be.
+    pub fn check_count(&self) -> Result<(), Refusal> {
         if self.names.len() as u64 >= self.limits.max_filters {
             return Err(Refusal::err(format_args!(
                 "there are {} filters, the most that may be: delete some, or raise max-filters",
                 self.limits.max_filters
             )));
         }
+        Ok(())
+    }
+
+    /// Makes an empty filter, charged before it is allocated. Needs no permit: nobody sees it.
+    pub fn prepare(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
+        self.check_count()?;
         let contract = self.contracts.contract(&recipe.hashing)?;
         let bytes = recipe.bytes_needed(contract.clone())?;
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
@@ -81,10 +87,22 @@ impl Engine {
 
     /// Makes a filter of one that was built, charged now.
     pub fn adopt(&self, name: &[u8], recipe: Recipe, maker: Maker, filter: AnyFilter) -> Result<Prepared, Refusal> {
+        self.adopt_as(self.take_id(), name, recipe, maker, filter)
+    }
+
+    /// [`adopt`](Self::adopt) under a number that was taken before, as whoever writes its image to a file needs.
+    pub fn adopt_as(
+        &self,
+        id: u64,
+        name: &[u8],
+        recipe: Recipe,
+        maker: Maker,
+        filter: AnyFilter,
+    ) -> Result<Prepared, Refusal> {
         let bytes = filter.size_in_bytes();
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
         let body = Body::of(filter).inspect_err(|_| self.budget.release(bytes))?;
-        let entry = Entry::new(self.take_id(), name, recipe, maker, self.clock.now_ms(), body);
+        let entry = Entry::new(id, name, recipe, maker, self.clock.now_ms(), body);
         entry.charged.store(bytes, Ordering::Relaxed);
         Ok(Prepared { entry, bytes })
     }
