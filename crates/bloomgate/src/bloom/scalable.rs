@@ -22,7 +22,7 @@ use super::layout::AnyLayout;
 use super::layout::sealed::Layout as _;
 use super::stage::Stage;
 use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout};
-use crate::arch::CHUNK;
+use crate::arch::{CHUNK, FEW};
 use crate::bits::{Owned, Shared, Store};
 use crate::chain::Chain;
 use crate::error::{Error, ErrorKind, Result};
@@ -131,6 +131,13 @@ impl<S: Store> Scalable<S> {
     /// [`contains_batch`](Self::contains_batch) for digests.
     pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         check_lengths(digests.len(), answers.len())?;
+        if self.chain.open() == 1 {
+            return self.chain.newest().contains_digests(digests, answers);
+        }
+        if digests.len() < FEW {
+            digests.iter().zip(answers).for_each(|(&digest, answer)| *answer = self.contains_digest(digest));
+            return Ok(());
+        }
         for (digests, answers) in digests.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             answers.fill(false);
             let mut one_stage = [false; BATCH];
@@ -536,6 +543,12 @@ impl Scalable<Shared> {
     /// ```
     pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
         check_lengths(digests.len(), outcomes.len())?;
+        if digests.len() < FEW {
+            for (&digest, outcome) in digests.iter().zip(outcomes) {
+                *outcome = Insertion::of(self.insert_digest(digest))?;
+            }
+            return Ok(());
+        }
         for (digests, outcomes) in digests.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
             let open = self.chain.open();
             let mut found = [false; BATCH];
