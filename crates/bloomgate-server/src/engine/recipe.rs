@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bloomgate::bloom::CounterBits;
+use bloomgate::math::cuckoo::buckets_for;
 use bloomgate::{
     Algorithm, AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Error, GrowingCuckoo, Kind, Partitioned,
     Quotient, Rotating, Scalable, Stable, WhenFull,
@@ -170,7 +171,7 @@ impl Recipe {
                 let mut builder = Cuckoo::builder().contract(contract).items(self.capacity);
                 builder = match self.fingerprint_bits {
                     0 => builder.rate(self.rate),
-                    bits => builder.fingerprint_bits(bits),
+                    bits => builder.buckets(buckets_for(self.capacity)).fingerprint_bits(bits),
                 };
                 finish.finish(builder)
             }

@@ -1,0 +1,5 @@
+//! Conversations without a socket: every command, in both protocols.
+
+mod cf;
+mod copying;
+mod talk;
