@@ -2,4 +2,5 @@
 
 mod cf;
 mod copying;
+mod server;
 mod talk;
