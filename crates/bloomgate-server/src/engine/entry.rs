@@ -229,15 +229,15 @@ impl Entry {
         }
     }
 
-    /// Whether several threads may write at once: bits that are only ever set need no order.
+    /// Whether one thread writes at a time: bits that are only ever set need no order.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
-        match &self.body {
+        !matches!(
+            &self.body,
             Body::Shared(
                 AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_),
-            ) => false,
-            _ => true,
-        }
+            )
+        )
     }
 
     /// How its keys become digests.

@@ -245,11 +245,12 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     let seen = entry.touched();
     let Some(ready) = packed(&engine, desk, &entry)? else { return Ok(Reply::Ok) };
     let installed = call.alone(|permit| {
-        let now = permit.find(key)?;
-        if now.is_none_or(|now| !Arc::ptr_eq(&now, &entry)) || entry.touched() != seen {
+        let now = permit.find(key);
+        let same = matches!(&now, Ok(Some(now)) if Arc::ptr_eq(now, &entry)) && entry.touched() == seen;
+        if !same {
             // It was deleted, renamed, or changed by a transaction, which does not wait.
             ready.abandon(&engine);
-            return Ok((false, 0));
+            return now.map(|_| (false, 0));
         }
         let packed = ready.install(permit, Existing::Replace)?;
         Ok((true, packed.touched()))

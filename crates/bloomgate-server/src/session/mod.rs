@@ -234,9 +234,9 @@ impl Session {
     fn command(&mut self, core: &mut Core, desk: &Desk, words: &[&[u8]], out: &mut Vec<u8>, gate: &mut u64) -> Step {
         let start = out.len();
         let step = match self.admit(core, words) {
-            Ok((spec, request)) => {
-                self.note(spec.name);
-                self.run(core, desk, spec, request, words, out, gate)
+            Ok(admitted) => {
+                self.note(admitted.0.name);
+                self.run(core, desk, admitted, words, out, gate)
             }
             Err(refusal) => {
                 self.transaction.spoil();
@@ -265,8 +265,7 @@ impl Session {
         &mut self,
         core: &mut Core,
         desk: &Desk,
-        spec: &'static Spec,
-        request: Request<'_>,
+        (spec, request): (&'static Spec, Request<'_>),
         words: &[&[u8]],
         out: &mut Vec<u8>,
         gate: &mut u64,

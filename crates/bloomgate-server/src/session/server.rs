@@ -135,8 +135,7 @@ fn client_list(desk: &Desk, kind: Option<&[u8]>, ids: &[&[u8]]) -> Reply {
     let wanted = |client: &Client| {
         let id = client.id.to_string();
         // All are of one type.
-        kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"normal"))
-            && (ids.is_empty() || ids.iter().any(|&wanted| wanted == id.as_bytes()))
+        kind.is_none_or(|kind| kind.eq_ignore_ascii_case(b"normal")) && (ids.is_empty() || ids.contains(&id.as_bytes()))
     };
     let lines = desk.clients().iter().filter(|client| wanted(client)).map(|client| describe(client) + "\n").collect();
     Reply::Verbatim(lines)
