@@ -63,6 +63,17 @@ impl Engine {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Refuses one more filter when there are as many as may be.
+    pub fn check_count(&self) -> Result<(), Refusal> {
+        if self.names.len() as u64 >= self.limits.max_filters {
+            return Err(Refusal::err(format_args!(
+                "there are {} filters, the most that may be: delete some, or raise max-filters",
+                self.limits.max_filters
+            )));
+        }
+        Ok(())
+    }
+
     /// Makes an empty filter, charged before it is allocated. Needs no permit: nobody sees it.
     pub fn prepare(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
         check_name(name)?;
@@ -75,12 +86,7 @@ impl Engine {
     }
 
     fn prepare_any(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
-        if self.names.len() as u64 >= self.limits.max_filters {
-            return Err(Refusal::err(format_args!(
-                "there are {} filters, the most that may be: delete some, or raise max-filters",
-                self.limits.max_filters
-            )));
-        }
+        self.check_count()?;
         let contract = self.contracts.contract(&recipe.hashing)?;
         let bytes = recipe.bytes_needed(contract.clone())?;
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
