@@ -62,7 +62,7 @@ pub(crate) const SPECS: [Spec; 11] = [
     bf("bf.exists", 3, 3, |args| Ok(Request::BfExists { key: args.name(1)?, item: args.item(2)? }))
         .flags(READ)
         .says("key item", "Answers 0 if the item is certainly not in the filter, 1 if it may be.")
-        .differs("A filter that exists but is loading, quarantined or without its secret answers an error, never 0.")
+        .differs("A filter that exists but is loading, quarantined, without its secret or of the other family answers an error, never 0.")
         .example("BF.EXISTS seen mallory", "0"),
     bf("bf.mexists", 3, ANY, |args| Ok(Request::BfMexists { key: args.name(1)?, items: args.items(2)? }))
         .flags(READ)

@@ -30,13 +30,13 @@ pub(crate) const SPECS: [Spec; 14] = [
         .options(3, RESERVE)
         .says("key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [RATE rate | FINGERPRINT bits]", "Makes an empty cuckoo filter for a number of items.")
         .costs("O(capacity): the memory is cleared")
-        .differs("RATE or FINGERPRINT choose the width of the fingerprints, which is 8 bits in RedisBloom. Words that are no option are refused, and so is one that is given twice.")
+        .differs("The filter keeps a rate of 1 % over all its tables; RATE chooses another, or FINGERPRINT the width of one table (EXPANSION 0) or the rate of such a table (8 in 2^bits) over all of them. RedisBloom's fingerprints have 8 bits, 3 % a table. EXPANSION 1 doubles: removals need tables of different sizes. BUCKETSIZE and MAXITERATIONS are kept and told by CF.INFO; buckets have 4 slots here. Words that are no option are refused, and so is one that is given twice.")
         .example("CF.RESERVE carts 100000 RATE 0.001", "OK")
         .heavy(),
     cf("cf.add", 3, 3, |args| Ok(Request::CfAdd { key: args.name(1)?, item: args.item(2)? }))
         .flags(WRITE)
         .says("key item", "Adds a copy of an item; makes the filter if there is none.")
-        .differs("One copy more of an item than its two buckets hold is refused and changes nothing.")
+        .differs("The fourth copy of an item is refused and changes nothing: three can be removed one by one.")
         .example("CF.ADD carts alice", "1"),
     cf("cf.addnx", 3, 3, |args| Ok(Request::CfAddnx { key: args.name(1)?, item: args.item(2)? }))
         .flags(WRITE)
@@ -47,7 +47,7 @@ pub(crate) const SPECS: [Spec; 14] = [
         .options(2, INSERT)
         .says(INSERT_SYNTAX, "Adds copies of items to a filter that is made as asked if there is none.")
         .costs("O(n) for n items, and O(capacity) if it makes the filter")
-        .differs("Option words are whole words and come once; RedisBloom looks at their first letters.")
+        .differs("Option words are whole words and come once; RedisBloom looks at their first letters. -1 (false in RESP3) is also the answer for a fourth copy and when there is no memory to grow.")
         .example("CF.INSERT carts CAPACITY 1000 ITEMS bob carol", "1) 1\n2) 1")
         .heavy(),
     cf("cf.insertnx", 4, ANY, insertnx)
@@ -61,7 +61,7 @@ pub(crate) const SPECS: [Spec; 14] = [
     cf("cf.exists", 3, 3, |args| Ok(Request::CfExists { key: args.name(1)?, item: args.item(2)? }))
         .flags(READ)
         .says("key item", "Answers 0 if the item is certainly not in the filter, 1 if it may be.")
-        .differs("A filter that exists but is loading, quarantined or without its secret answers an error, never 0.")
+        .differs("A filter that exists but is loading, quarantined, without its secret or of the other family answers an error, never 0.")
         .example("CF.EXISTS carts mallory", "0"),
     cf("cf.mexists", 3, ANY, |args| Ok(Request::CfMexists { key: args.name(1)?, items: args.items(2)? }))
         .flags(READ)
@@ -72,25 +72,25 @@ pub(crate) const SPECS: [Spec; 14] = [
     cf("cf.count", 3, 3, |args| Ok(Request::CfCount { key: args.name(1)?, item: args.item(2)? }))
         .flags(READ)
         .says("key item", "How many copies of an item there may be, never fewer than there are.")
-        .differs("A fingerprint is counted once where its two buckets are one; RedisBloom counts it twice.")
+        .differs("A fingerprint is counted once where its two buckets are one; RedisBloom counts it twice. A filter of the other family is an error, not 0.")
         .example("CF.COUNT carts alice", "1"),
     cf("cf.del", 3, 3, |args| Ok(Request::CfDel { key: args.name(1)?, item: args.item(2)? }))
         .flags(&[Flag::Write, Flag::Fast])
         .right(Right::Delete)
         .says("key item", "Removes one copy of an item. Remove only what was added: another item may look alike.")
-        .differs("It is a right of its own, @delete.")
+        .differs("It is a right of its own, @delete. A filter of the other family is WRONGTYPE. Tables are packed by CF.COMPACT alone; RedisBloom also does so when a tenth of the items was deleted.")
         .example("CF.DEL carts bob", "1"),
     cf("cf.compact", 2, 2, |args| Ok(Request::CfCompact { key: args.name(1)? }))
         .flags(WRITE)
         .says("key", "Moves items to older tables and gives back the tables that become empty.")
         .costs("O(n) for n items")
-        .differs("It counts as a write, which it is.")
+        .differs("It counts as a write, which it is. A filter of the other family is WRONGTYPE.")
         .example("CF.COMPACT carts", "OK")
         .heavy(),
     cf("cf.info", 2, 2, |args| Ok(Request::CfInfo { key: args.name(1)? }))
         .flags(READ)
         .says("key", "What the filter was made for and what it holds.")
-        .differs("Size is what the filter takes here.")
+        .differs("Size is what the filter takes here, and the number of buckets is of buckets with 4 slots.")
         .example("CF.INFO carts", "1) Size\n2) ...\n3) Number of buckets\n4) ..."),
     cf("cf.scandump", 3, 3, scandump)
         .flags(&[Flag::Readonly])

@@ -238,7 +238,7 @@ impl Entry {
         }
     }
 
-    /// Whether several threads may write at once: bits that are only ever set need no order.
+    /// Whether one thread writes at a time: bits that are only ever set need no order.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         !matches!(
@@ -331,7 +331,7 @@ impl Entry {
     /// Holds off writers after those before; nothing if somebody else does already.
     pub fn freeze(&self) -> Option<Frozen<'_>> {
         let mut writer = self.write();
-        (!std::mem::replace(&mut writer.frozen, true)).then_some(Frozen(self))
+        (!std::mem::replace(&mut writer.frozen, true)).then(|| Frozen(self))
     }
 
     /// The filter as it is now, for one owner. Of the kinds that only set bits, keys that are added meanwhile may be in

@@ -58,7 +58,7 @@ pub enum Existing {
 }
 
 impl Engine {
-    /// A number for a filter, which nobody else gets.
+    /// A number for a filter that is to be made.
     pub fn take_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
@@ -102,7 +102,7 @@ impl Engine {
         self.adopt_as(self.take_id(), name, recipe, maker, filter)
     }
 
-    /// [`adopt`](Self::adopt) under a number that was taken before, as whoever writes its image to a file needs.
+    /// The same under a number that was taken before, because its image was written under it.
     pub fn adopt_as(
         &self,
         id: u64,
