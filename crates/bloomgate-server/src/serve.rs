@@ -108,10 +108,10 @@ fn on_tick(engine: &Engine, desk: &Desk, keeping: Option<&Keeping>, gate: usize)
     engine.remove_expired();
     // A disk that refuses a turn of a window now takes it later; until then keys are kept longer.
     let _ = engine.tick(gate);
-    if let (Some(keeping), Some(keeper)) = (keeping, &desk.keeper)
-        && !keeper.is_saving()
-        && keeping.is_due()
-    {
+    let (Some(keeping), Some(keeper)) = (keeping, &desk.keeper) else { return };
+    // What cannot be removed now stays until it can.
+    let _ = keeping.trim_log();
+    if !keeper.is_saving() && keeping.is_due() {
         keeper.save_in_background();
     }
 }

@@ -40,6 +40,7 @@ use entry::{Body, Entry};
 use journal::Journal;
 use loads::Loads;
 use names::{Names, Nearby};
+use crate::store::MAX_PAYLOAD;
 use turnstile::{Passing, Standstill, Turnstile};
 
 /// What the engine is told at the start.
@@ -150,6 +151,11 @@ impl<'a> Permit<'a> {
             None => self.engine.journal.append(records),
             Some(batch) => {
                 self.engine.journal.check_writable()?;
+                if batch.len() + records.len() > MAX_PAYLOAD {
+                    return Err(Refusal::err(format_args!(
+                        "the transaction would write more than {MAX_PAYLOAD} bytes to the log at once: split it"
+                    )));
+                }
                 batch.extend_from_slice(records);
                 // Alone, so nobody else takes the next sequence.
                 Ok(self.engine.journal.appended() + 1)

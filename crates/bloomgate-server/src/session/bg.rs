@@ -55,7 +55,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
 fn existing(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refusal> {
     let entry = call.find(name).ok_or(Refusal::NOT_FOUND)?;
     check_available(&entry)?;
-    call.depends_on(entry.touched());
+    call.sees(&entry);
     Ok(entry)
 }
 
