@@ -45,8 +45,8 @@ impl Args {
             return Err(Fault(format!("the value {value:?} belongs to an option that takes none")));
         }
         let Some(word) = self.words.next() else { return Ok(None) };
-        if !word.starts_with("--") {
-            return Err(Fault(format!("unexpected word {word:?}; options begin with --, see --help")));
+        if !word.starts_with('-') {
+            return Err(Fault(format!("unexpected word {word:?}; options begin with -, see --help")));
         }
         match word.split_once('=') {
             Some((name, value)) => {

@@ -12,10 +12,12 @@ mod peers;
 mod promise;
 mod race;
 mod relatives;
+mod server;
 mod sides;
 mod targets;
 
 use args::{Args, Fault};
+use std::process::ExitCode;
 
 /// What `--help` prints.
 const HELP: &str = "\
@@ -45,7 +47,22 @@ scripts/bench kinds [--n N[,N..]] [--rate P] [--kind K[,K..]] [--passes R]
 scripts/bench floor [--mb N[,N..]] [--passes R] [--json]
                                   random 64-byte reads, 32 in flight: what the memory allows (128,1024)
 scripts/bench lines [--n N[,N..]] [--bits B] [--passes R] [--json]
-                                  the two layouts of a 512-bit line side by side";
+                                  the two layouts of a 512-bit line side by side
+scripts/bench server [options]    `bloomgate serve` beside redis-server, every promised figure judged; exit 1 if one
+                                  is missed
+    --binary PATH    the bloomgate to use (built for the run)
+    --server CMD     another way to start it, with {port}, {folder}, {threads} and {fsync}
+    --rounds R       medians of R rounds (5; pipeline 1 and hashing 7; two threads 9; log replay 3)
+    --seconds S      of each cell; lookups beside something big take four times that (1)
+    --max-n N        leave out larger filters (100000000)
+    --only TEXT      only rows whose line contains TEXT
+    --folder DIR     where the servers keep their data meanwhile: fsync is as fast as its disk (TMPDIR or /tmp)
+    --json FILE      the table as one JSON object
+    --quick          all rows once and briefly, no filter above a million items; judges nothing
+    --calibrate      redis-server in our place: what the noise alone does
+scripts/bench server --load CMD [--address HOST:PORT] [-P DEPTH] [-c CONNECTIONS] [-t THREADS] [-d SECONDS]
+                                  load on a running server (127.0.0.1:6479): 'BF.EXISTS f {random 1000000}',
+                                  'BF.MADD f {new x100}'";
 
 /// The processor this runs on, in one line.
 fn machine() -> String {
@@ -60,8 +77,9 @@ fn machine() -> String {
     format!("CPU: {model}, {cores} cores{cache}")
 }
 
-fn run(mut args: Args) -> Result<(), Fault> {
+fn run(mut args: Args) -> Result<ExitCode, Fault> {
     match args.word().as_deref() {
+        Some("server") => return server::run(&mut args),
         Some("peers") => peers::run(&mut args),
         Some("promise") => promise::run(&mut args),
         Some("targets") => targets::run(&mut args),
@@ -74,15 +92,16 @@ fn run(mut args: Args) -> Result<(), Fault> {
         }
         Some(other) => Err(Fault(format!("unknown command {other:?}; see --help"))),
         None => Err(Fault(format!("no command\n{HELP}"))),
-    }
+    }?;
+    Ok(ExitCode::SUCCESS)
 }
 
-fn main() -> std::process::ExitCode {
+fn main() -> ExitCode {
     match run(Args::new(std::env::args().skip(1).collect())) {
-        Ok(()) => std::process::ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(fault) => {
             eprintln!("bench: {fault}");
-            std::process::ExitCode::from(2)
+            ExitCode::from(2)
         }
     }
 }

@@ -5,10 +5,11 @@ use clap::Command;
 use crate::screen::{HEAD, paint, wrapped};
 
 /// The groups, and the verbs of each as far as there are. A verb that is named nowhere comes last, and is never lost.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Make a filter", &["plan", "build", "add", "remove", "import", "convert"]),
     ("Ask it", &["check", "dedup", "verify"]),
     ("Look at filters and combine them", &["info", "merge", "intersect", "fold", "diff", "patch"]),
+    ("Serve it", &["serve"]),
     ("Around it", &["secret", "bench", "completions", "man", "help"]),
 ];
 

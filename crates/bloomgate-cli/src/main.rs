@@ -38,6 +38,8 @@ mod progress;
 mod remove;
 mod screen;
 mod secret;
+#[cfg(feature = "serve")]
+mod serve;
 mod shell;
 mod spill;
 mod standing;
@@ -108,6 +110,8 @@ enum Verb {
     Verify(verify::Args),
     #[command(subcommand)]
     Secret(secret::Verb),
+    #[cfg(feature = "serve")]
+    Serve(serve::Args),
     Bench(bench::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -147,6 +151,8 @@ fn main() -> ExitCode {
         Verb::Dedup(args) => dedup::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Secret(verb) => secret::run(&verb),
+        #[cfg(feature = "serve")]
+        Verb::Serve(args) => serve::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Completions(args) => manual::completions::<Command>(&args),
         Verb::Man(args) => manual::man::<Command>(&args),

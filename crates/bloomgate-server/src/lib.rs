@@ -12,7 +12,13 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod keeping;
 pub mod net;
 pub mod resp;
+pub mod serve;
 pub mod session;
+pub mod settings;
 pub mod store;
+
+pub use serve::{Ready, serve};
+pub use settings::Settings;

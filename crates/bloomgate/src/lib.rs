@@ -91,6 +91,7 @@ mod arch;
 #[allow(unsafe_code)] // Memory: aligned, shared, mapped.
 pub mod bits;
 pub mod bloom;
+mod chain;
 pub mod cuckoo;
 pub mod error;
 pub mod foreign;

@@ -1,6 +1,6 @@
 //! A filter of the server: its bits, what it was made for, who may write when, and what is counted about it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
@@ -165,6 +165,12 @@ pub struct Entry {
     pub deleted: AtomicU64,
     /// What is counted about it.
     pub audit: Audit,
+    /// When its window was told the time last in this run of the server, in nanoseconds since 1970; 0 for never.
+    pub(super) told_ns: AtomicU64,
+    /// Whether what is added goes to a shadow too: looked at by every add, so it is no lock.
+    shadowed: AtomicBool,
+    /// The filter that takes its place when its secret has changed ([`super::shadows`]).
+    shadow: RwLock<Option<Arc<Entry>>>,
     writer: Mutex<Writer>,
 }
 
@@ -185,6 +191,9 @@ impl Entry {
             growth: Mutex::new(()),
             deleted: AtomicU64::new(0),
             audit: Audit::default(),
+            told_ns: AtomicU64::new(0),
+            shadowed: AtomicBool::new(false),
+            shadow: RwLock::new(None),
             writer: Mutex::new(Writer::default()),
         }
     }
@@ -196,7 +205,7 @@ impl Entry {
     }
 
     /// Gives it another name; the keyspace does this, with nobody writing.
-    pub(super) fn rename(&self, name: &[u8]) {
+    pub(crate) fn rename(&self, name: &[u8]) {
         *self.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
     }
 
@@ -235,7 +244,7 @@ impl Entry {
         !matches!(
             &self.body,
             Body::Shared(
-                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_),
+                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_)
             )
         )
     }
@@ -290,6 +299,23 @@ impl Entry {
     #[inline]
     pub fn touch(&self, sequence: u64) {
         self.touched.fetch_max(sequence, Ordering::AcqRel);
+    }
+
+    /// Its shadow, if it has one.
+    #[must_use]
+    #[inline]
+    pub fn shadow(&self) -> Option<Arc<Entry>> {
+        if !self.shadowed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.shadow.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives it a shadow, or takes it away. With nobody writing.
+    pub(super) fn set_shadow(&self, shadow: Option<Arc<Entry>>) {
+        let mut held = self.shadow.write().unwrap_or_else(PoisonError::into_inner);
+        self.shadowed.store(shadow.is_some(), Ordering::Release);
+        *held = shadow;
     }
 
     /// The one writer of an ordered filter, if nobody else is it now.
@@ -375,6 +401,8 @@ impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
         match self {
             AnyFilter::Scalable(chain) => chain.stages(),
             AnyFilter::GrowingCuckoo(chain) => chain.stages(),
+            AnyFilter::RedisBloom(chain) => chain.shape().links().len(),
+            AnyFilter::RedisCuckoo(chain) => chain.shape().tables() as usize,
             _ => 1,
         }
     }

@@ -12,7 +12,6 @@
 //!   8 expire   id u64, ms u64 (0: never)
 //!   9 flush    nothing: all filters are deleted
 //!  10 advance  id u64, ns u64: a window moves
-//!  11 compact  id u64
 //!  12 contract name, epoch u32, created ms u64: a new secret from here on
 //! ```
 //!
@@ -83,9 +82,6 @@ pub enum Record<'a> {
     Advance {
         id: u64,
         now_ns: u64,
-    },
-    Compact {
-        id: u64,
     },
     Contract {
         name: &'a str,
@@ -247,10 +243,6 @@ impl<'a> Record<'a> {
                 out.put_u64(*id);
                 out.put_u64(*now_ns);
             }
-            Self::Compact { id } => {
-                out.put_u8(11);
-                out.put_u64(*id);
-            }
             Self::Contract { name, epoch, created_ms } => {
                 out.put_u8(12);
                 out.put_bytes(name.as_bytes());
@@ -300,7 +292,6 @@ impl<'a> Record<'a> {
             8 => Self::Expire { id: fields.u64("an id")?, at_ms: fields.u64("a time")? },
             9 => Self::Flush,
             10 => Self::Advance { id: fields.u64("an id")?, now_ns: fields.u64("a time")? },
-            11 => Self::Compact { id: fields.u64("an id")? },
             12 => Self::Contract {
                 name: fields.text("a contract's name")?,
                 epoch: fields.u32("an epoch")?,

@@ -12,13 +12,13 @@ use super::bf::memory;
 use super::call::{Call, Outcome};
 use super::copying::bits_of;
 use super::desk::Desk;
-use super::installing::{Built, INLINE, Ready};
+use super::installing::{INLINE, Made, Ready};
 use crate::engine::adding::{Added, Copies, NotDone, ask, count};
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Body, Entry, Family, Maker};
 use crate::engine::recipe::Recipe;
 use crate::engine::structure::Existing;
-use crate::engine::{Engine, check_available};
+use crate::engine::{Engine, Permit, check_available};
 
 /// Slots of our buckets, for filters that were made without RedisBloom's words.
 const BUCKET_SIZE: u16 = 4;
@@ -234,7 +234,7 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
             check_family(&entry)?;
             check_available(&entry)?;
             let sequence = match packed(&engine, desk, &entry)? {
-                Some(ready) => ready.install(permit, Existing::Replace)?.touched(),
+                Some(ready) => replace(permit, &entry, ready)?,
                 None => entry.touched(),
             };
             Ok((Reply::Ok, sequence))
@@ -252,11 +252,19 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
             ready.abandon(&engine);
             return now.map(|_| (false, 0));
         }
-        let packed = ready.install(permit, Existing::Replace)?;
-        Ok((true, packed.touched()))
+        replace(permit, &entry, ready).map(|sequence| (true, sequence))
     })?;
     drop(frozen);
     if installed { Ok(Reply::Ok) } else { Err(NotDone::Busy) }
+}
+
+/// Puts the packed copy in the filter's place, with what is known beside the bits.
+fn replace(permit: &mut Permit<'_>, entry: &Entry, ready: Ready) -> Result<u64, Refusal> {
+    ready.entry().audit.go_on_from(&entry.audit);
+    let retries = entry.write().retries.clone();
+    let packed = ready.install(permit, Existing::Replace)?;
+    permit.keep_retries(&packed, retries)?;
+    Ok(packed.touched())
 }
 
 /// A packed copy of a filter; nothing if that frees no table. The count of removals begins anew either way.
@@ -274,17 +282,8 @@ fn packed(engine: &Engine, desk: &Desk, entry: &Entry) -> Result<Option<Ready>, 
         entry.deleted.store(0, Ordering::Relaxed);
         return Ok(None);
     }
-    let built = Built {
-        name: &entry.name(),
-        recipe: entry.recipe.clone(),
-        maker: entry.maker,
-        filter,
-        expires_ms: entry.expires_ms(),
-    };
-    let ready = Ready::make(engine, desk, built)?;
-    ready.entry().audit.go_on_from(&entry.audit);
-    ready.entry().write().retries = entry.write().retries.clone();
-    Ok(Some(ready))
+    let made = Made { filter, recipe: entry.recipe.clone(), maker: entry.maker, expires_ms: entry.expires_ms() };
+    Ready::make(engine, desk, &entry.name(), made).map(Some)
 }
 
 /// What CF.INFO and CF.DEBUG tell.

@@ -22,6 +22,8 @@ pub trait Disk: Send + Sync + 'static {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a regular file to read it (and to sync it); links, pipes and devices are refused.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a regular file to write in it.
+    fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Gives a file another name, replacing what had that name, in one step.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name that must not exist.
@@ -87,6 +89,16 @@ fn no_follow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits() as i32
 }
 
+fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+    // O_NONBLOCK: opening a pipe that someone put here must not hang the start.
+    let flags = no_follow() | rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = options.custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    Ok(Box::new(file))
+}
+
 impl Disk for RealDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -114,13 +126,11 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        // O_NONBLOCK: opening a pipe that someone put here must not hang the start.
-        let flags = no_follow() | rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
-        }
-        Ok(Box::new(file))
+        regular(OpenOptions::new().read(true), path)
+    }
+
+    fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        regular(OpenOptions::new().read(true).write(true), path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

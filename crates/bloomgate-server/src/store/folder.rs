@@ -78,6 +78,12 @@ pub(crate) fn random() -> u64 {
 
 const TEMPORARY: &str = ".tmp-";
 
+impl std::fmt::Debug for Folder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Folder").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 impl Folder {
     /// Makes the folder if it is missing (0700), takes its lock and removes what an interrupted run left half written.
     pub fn open(path: impl Into<PathBuf>, disk: Arc<dyn Disk>) -> Result<Folder, FolderError> {

@@ -1,7 +1,7 @@
 //! Images of filters: large files that appear under their name only when they are complete and durable.
 
 use std::collections::HashSet;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -102,6 +102,19 @@ impl Write for ImageFile {
 
     fn flush(&mut self) -> io::Result<()> {
         self.empty_buffer()
+    }
+}
+
+/// Back to an earlier place: the sums of a file stand before what they check and are known after it.
+impl Seek for ImageFile {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.empty_buffer()?;
+        self.offset = match to {
+            SeekFrom::Start(offset) => offset,
+            SeekFrom::Current(0) => self.offset,
+            _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "an image is sought from its start")),
+        };
+        Ok(self.offset)
     }
 }
 

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 
+mod ahead;
 pub(crate) mod error;
 pub(crate) mod frame;
 pub(crate) mod read;
@@ -36,7 +37,8 @@ pub enum Fsync {
     /// The log is synced four times a second; replies wait only when the disk falls behind by half a second.
     #[default]
     EverySecond,
-    /// The operating system decides when bytes reach the disk. A reply still waits until it has them.
+    /// The operating system decides when bytes reach the disk. A reply still waits until it has them. (The log syncs each
+    /// quarter of a segment in the background, only so that closing a segment does not stall.)
     Never,
 }
 
@@ -50,11 +52,21 @@ pub struct LogOptions {
     /// How many bytes may wait for the disk before [`Log::append`] refuses. They are kept in memory until they are
     /// durable, so that a disk error loses none.
     pub max_pending_bytes: u64,
+    /// Under `always`: how many bytes of zeros are written ahead of the end of a segment, to make syncs cheap (0: none).
+    pub room_bytes: u64,
+    /// How long after a disk error it tries to go on, again and again.
+    pub retry_every: Duration,
 }
 
 impl Default for LogOptions {
     fn default() -> LogOptions {
-        LogOptions { fsync: Fsync::default(), segment_bytes: 64 << 20, max_pending_bytes: 64 << 20 }
+        LogOptions {
+            fsync: Fsync::default(),
+            segment_bytes: 64 << 20,
+            max_pending_bytes: 64 << 20,
+            room_bytes: 4 << 20,
+            retry_every: Duration::from_secs(1),
+        }
     }
 }
 
@@ -161,6 +173,11 @@ pub(crate) struct Shared {
     /// Bytes kept in memory: waiting to be written, or written and not yet durable.
     held: AtomicU64,
 
+    /// Someone needs everything up to here to be durable, whatever the policy.
+    sync_wanted: AtomicU64,
+    /// Bytes written since the last sync began.
+    unsynced_bytes: AtomicU64,
+
     syncs: AtomicU64,
     slowest_sync: AtomicU64,
     errors: AtomicU64,
@@ -260,6 +277,8 @@ impl Log {
             durable_at: AtomicU64::new(0),
             born: Instant::now(),
             held: AtomicU64::new(0),
+            sync_wanted: AtomicU64::new(0),
+            unsynced_bytes: AtomicU64::new(0),
             syncs: AtomicU64::new(0),
             slowest_sync: AtomicU64::new(0),
             errors: AtomicU64::new(0),
@@ -399,6 +418,24 @@ impl Log {
     /// So much waits for the disk that writers should pause before they are refused.
     pub fn is_congested(&self) -> bool {
         self.shared.held.load(SeqCst) > self.shared.options.max_pending_bytes / 2
+    }
+
+    /// Waits until everything up to this sequence is durable, whatever the policy: not for a reactor.
+    ///
+    /// A snapshot calls it before its manifest, with the highest sequence any of its images holds. Otherwise a power cut could
+    /// leave a log that is older than the images, and new batches would get sequences that an image claims to hold.
+    pub fn sync_through(&self, sequence: u64) -> Result<(), LogError> {
+        let shared = &*self.shared;
+        let sequence = sequence.min(self.appended());
+        shared.sync_wanted.fetch_max(sequence, SeqCst);
+        while self.synced() < sequence {
+            if shared.state.load(SeqCst) != WRITABLE {
+                return Err(self.failure());
+            }
+            shared.wake_thread();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Closes the current segment: the next batch is the first of a new one. Returns the last sequence before that.

@@ -10,7 +10,7 @@ mod log;
 mod manifest;
 mod recover;
 
-pub use disk::faulty::{FaultyDisk, Trouble};
+pub use disk::faulty::{FaultyDisk, Kind, Trouble};
 pub use disk::memory::MemoryDisk;
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use folder::{Folder, FolderError};

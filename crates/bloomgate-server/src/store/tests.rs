@@ -5,13 +5,19 @@ use std::sync::Arc;
 use super::*;
 
 mod basics;
+mod damage;
+mod faults;
+mod power;
+
+/// Sequences and payloads.
+pub(crate) type Batches = Vec<(u64, Vec<u8>)>;
 
 pub(crate) fn folder(path: &std::path::Path) -> Arc<Folder> {
     Arc::new(Folder::open(path, Arc::new(RealDisk)).expect("the folder opens"))
 }
 
 pub(crate) fn options(fsync: Fsync) -> LogOptions {
-    LogOptions { fsync, ..LogOptions::default() }
+    LogOptions { fsync, room_bytes: 0, ..LogOptions::default() }
 }
 
 /// Opens a log and returns all of its batches.
@@ -19,7 +25,7 @@ pub(crate) fn open(
     folder: &Arc<Folder>,
     after: u64,
     options: LogOptions,
-) -> Result<(Log, Recovery, Vec<(u64, Vec<u8>)>), LogError> {
+) -> Result<(Log, Recovery, Batches), LogError> {
     let mut batches = Vec::new();
     let opened = open_log(folder, after, options, |sequence, payload| {
         batches.push((sequence, payload.to_vec()));
@@ -60,4 +66,23 @@ pub(crate) fn payload(number: u64) -> Vec<u8> {
             (state >> 56) as u8
         })
         .collect()
+}
+
+/// The data folder on a disk in memory.
+pub(crate) const DATA: &str = "/data";
+
+pub(crate) fn on(disk: impl Disk) -> Arc<Folder> {
+    Arc::new(Folder::open(DATA, Arc::new(disk)).expect("the folder opens"))
+}
+
+/// Random bits from a seed (splitmix64).
+pub(crate) struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
 }

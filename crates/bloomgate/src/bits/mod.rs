@@ -24,6 +24,8 @@ pub use shared::Shared;
 pub use version::Version;
 
 pub(crate) use counter::Counter;
+#[cfg(unix)]
+pub(crate) use owned::bytes_of_mut;
 
 use crate::arch::words::ReadWords;
 

@@ -158,6 +158,14 @@ fn refused(words: u64) -> Error {
     )
 }
 
+/// The bytes of words, in the order of this machine: for reads straight into them.
+#[cfg(unix)]
+pub(crate) fn bytes_of_mut(words: &mut [u64]) -> &mut [u8] {
+    // SAFETY: the bytes are exactly those of the words and are borrowed for as long; any byte is a valid byte and any
+    // eight are a valid word, and bytes ask for no alignment.
+    unsafe { std::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), words.len() * 8) }
+}
+
 impl Drop for Owned {
     fn drop(&mut self) {
         if let Memory::Heap(layout) = self.memory {

@@ -16,8 +16,7 @@
 //! ```
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use super::layout::AnyLayout;
 use super::layout::sealed::Layout as _;
@@ -25,6 +24,7 @@ use super::stage::Stage;
 use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout};
 use crate::arch::CHUNK;
 use crate::bits::{Owned, Shared, Store};
+use crate::chain::Chain;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digests::{Digests, KeyDigests, check_lengths};
 use crate::hash::{Contract, Digest};
@@ -34,7 +34,7 @@ use crate::math::scalable::{Tightening, chain_rate, stage_capacity, stage_rate};
 use crate::promise::{DEFAULT_RATE, Insertion, MIN_RATE, Promise, WhenFull, Wish, full, kept, wish_setters};
 
 /// The most stages of a chain, after which it refuses. At growth 1.75 the 64th holds 2^51 times the first.
-pub const MAX_STAGES: usize = 64;
+pub const MAX_STAGES: usize = crate::chain::MOST;
 /// Keys of the first stage when no number is given: 22 KB at 1 %.
 pub const DEFAULT_FIRST: u64 = 10_000;
 /// Growth when none is asked for.
@@ -79,9 +79,7 @@ pub struct Scalable<S: Store = Owned> {
     contract: Contract,
     promise: Promise,
     growth: Growth,
-    /// Filled from the front, never emptied: readers need no lock.
-    chain: Box<[OnceLock<Stage<S>>]>,
-    open: AtomicUsize,
+    chain: Chain<Stage<S>>,
     /// Held while a stage is being made, so that racing writers make one and not several.
     growing: Mutex<()>,
 }
@@ -93,21 +91,16 @@ impl<S: Store> Scalable<S> {
         growth: Growth,
         stages: Vec<Stage<S>>,
     ) -> Result<Self> {
-        if stages.is_empty() || stages.len() > MAX_STAGES {
-            return Err(Error::new(
-                ErrorKind::InvalidParameter,
-                format!("a chain has 1 to {MAX_STAGES} stages, not {}", stages.len()),
-            ));
-        }
-        let open = AtomicUsize::new(stages.len());
-        let mut chain: Vec<OnceLock<Stage<S>>> = stages.into_iter().map(OnceLock::from).collect();
-        chain.resize_with(MAX_STAGES, OnceLock::new);
-        Ok(Self { contract, promise, growth, chain: chain.into(), open, growing: Mutex::new(()) })
+        let count = stages.len();
+        let chain = Chain::of(stages).ok_or_else(|| {
+            Error::new(ErrorKind::InvalidParameter, format!("a chain has 1 to {MAX_STAGES} stages, not {count}"))
+        })?;
+        Ok(Self { contract, promise, growth, chain, growing: Mutex::new(()) })
     }
 
     /// The open stages, oldest first.
     pub(crate) fn each_stage(&self) -> impl DoubleEndedIterator<Item = &Stage<S>> {
-        self.chain[..self.open.load(Ordering::Acquire)].iter().filter_map(OnceLock::get)
+        self.chain.each()
     }
 
     /// Whether a key may have been inserted: false is certain, true is "maybe".
@@ -126,6 +119,10 @@ impl<S: Store> Scalable<S> {
     /// Asks for many keys at once. `answers[i]` is the answer for `keys[i]`; both must be of one length.
     pub fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
         check_lengths(keys.len(), answers.len())?;
+        if let Some(only) = self.only_stage() {
+            // It may need half of each digest: hashing that is cheaper.
+            return only.contains_batch(keys, answers);
+        }
         let mut digests = [Digest::default(); BATCH];
         for (keys, answers) in keys.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             let (digests, filled) = fill(KeyDigests { contract: &self.contract, keys }, &mut digests);
@@ -138,6 +135,9 @@ impl<S: Store> Scalable<S> {
     /// [`contains_batch`](Self::contains_batch) for digests.
     pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         check_lengths(digests.len(), answers.len())?;
+        if let Some(only) = self.only_stage() {
+            return only.contains_digests(digests, answers);
+        }
         for (digests, answers) in digests.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             answers.fill(false);
             let mut one_stage = [false; BATCH];
@@ -152,12 +152,17 @@ impl<S: Store> Scalable<S> {
         Ok(())
     }
 
+    /// The stage of a chain that has one.
+    fn only_stage(&self) -> Option<&Stage<S>> {
+        if self.chain.open() == 1 { self.chain.get(0) } else { None }
+    }
+
     /// Whether the next key of a batch that saw `open` stages goes into the last of them, which then itself tells
     /// whether the key is there already. If not, a key that comes twice in the batch may be in an earlier stage by now:
     /// the whole chain has to be asked again.
     fn still_open(&self, open: usize) -> bool {
-        let room = || self.chain[open - 1].get().is_some_and(|last| !last.is_full());
-        self.open.load(Ordering::Acquire) == open && (self.promise.when_full == WhenFull::GoOn || room())
+        let room = || self.chain.get(open - 1).is_some_and(|last| !last.is_full());
+        self.chain.open() == open && (self.promise.when_full == WhenFull::GoOn || room())
     }
 
     /// The memory that the next stage will take, in bytes; 0 for a chain that goes on or refuses instead of growing.
@@ -395,21 +400,16 @@ impl Scalable<Owned> {
 
     /// The last stage, after another was opened if it was full.
     fn make_room(&mut self) -> Result<&mut Stage<Owned>> {
-        let mut open = *self.open.get_mut();
-        let is_full = self.chain[open - 1].get().is_none_or(Stage::is_full);
-        if is_full {
+        if self.chain.newest().is_full() {
             match self.promise.when_full {
-                WhenFull::Grow if open < MAX_STAGES => {
-                    self.chain[open] = OnceLock::from(self.next_stage(open)?);
-                    open += 1;
-                    *self.open.get_mut() = open;
+                WhenFull::Grow if self.chain.open() < MAX_STAGES => {
+                    self.chain.push(self.next_stage(self.chain.open())?);
                 }
                 WhenFull::Grow | WhenFull::Refuse => return Err(self.full()),
                 WhenFull::GoOn => {}
             }
         }
-        let full = || full(Kind::Scalable, 0);
-        self.chain[open - 1].get_mut().ok_or_else(full)
+        Ok(self.chain.newest_mut())
     }
 
     /// Inserts many keys at once; how many were certainly new.
@@ -431,7 +431,7 @@ impl Scalable<Owned> {
         for digests in digests.chunks(BATCH) {
             let mut found = [false; BATCH];
             self.contains_digests(digests, &mut found[..digests.len()])?;
-            let open = *self.open.get_mut();
+            let open = self.chain.open();
             for (&digest, _) in digests.iter().zip(found).filter(|&(_, found)| !found) {
                 fresh += u64::from(match self.still_open(open) {
                     true => self.make_room()?.insert_digest(digest)?,
@@ -456,7 +456,7 @@ impl Scalable<Owned> {
 
     /// The same chain for many threads at once. Moves; nothing is copied.
     pub fn into_shared(self) -> Result<Scalable<Shared>> {
-        let stages = Vec::from(self.chain).into_iter().filter_map(OnceLock::into_inner).map(Stage::into_shared);
+        let stages = self.chain.into_stages().map(Stage::into_shared);
         Scalable::from_parts(self.contract, self.promise, self.growth, stages.collect::<Result<_>>()?)
     }
 }
@@ -482,19 +482,16 @@ impl Scalable<Shared> {
     /// that is full already keeps its rate only if they do.
     fn make_room(&self) -> Result<&Stage<Shared>> {
         loop {
-            let open = self.open.load(Ordering::Acquire);
-            let last = self.chain[open - 1].get().ok_or_else(|| self.full())?;
+            let open = self.chain.open();
+            let last = self.chain.newest();
             if !last.is_full() {
                 return Ok(last);
             }
             match self.promise.when_full {
                 WhenFull::Grow if open < MAX_STAGES => {
                     let _one_at_a_time = self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-                    if self.open.load(Ordering::Acquire) == open {
-                        let stage = self.next_stage(open)?.into_shared()?;
-                        // The slot past the open ones is empty: only the holder of the lock fills it.
-                        let _ = self.chain[open].set(stage);
-                        self.open.store(open + 1, Ordering::Release);
+                    if self.chain.open() == open {
+                        self.chain.push(self.next_stage(open)?.into_shared()?);
                     }
                 }
                 WhenFull::Grow | WhenFull::Refuse => return Err(self.full()),
@@ -520,7 +517,7 @@ impl Scalable<Shared> {
         let mut fresh = 0;
         for digests in digests.chunks(BATCH) {
             let mut found = [false; BATCH];
-            let open = self.open.load(Ordering::Acquire);
+            let open = self.chain.open();
             self.contains_digests(digests, &mut found[..digests.len()])?;
             for (&digest, _) in digests.iter().zip(found).filter(|&(_, found)| !found) {
                 fresh += u64::from(match self.still_open(open) {
@@ -552,9 +549,12 @@ impl Scalable<Shared> {
     pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
         check_lengths(digests.len(), outcomes.len())?;
         for (digests, outcomes) in digests.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
-            let open = self.open.load(Ordering::Acquire);
+            let open = self.chain.open();
             let mut found = [false; BATCH];
-            self.contains_digests(digests, &mut found[..digests.len()])?;
+            // A stage tells by itself what it has; only older ones have to be asked.
+            if open > 1 {
+                self.contains_digests(digests, &mut found[..digests.len()])?;
+            }
             let mut unknown = [Digest::default(); BATCH];
             let mut count = 0;
             for (&digest, &found) in digests.iter().zip(&found) {
@@ -565,9 +565,8 @@ impl Scalable<Shared> {
                 outcomes.fill(Insertion::Known);
                 continue;
             }
-            let newest = self.chain[open - 1].get().filter(|stage| {
-                self.open.load(Ordering::Acquire) == open
-                    && (self.promise.when_full == WhenFull::GoOn || stage.has_room_for(count))
+            let newest = self.chain.get(open - 1).filter(|stage| {
+                self.chain.open() == open && (self.promise.when_full == WhenFull::GoOn || stage.has_room_for(count))
             });
             if let Some(newest) = newest {
                 let mut told = [Insertion::Known; BATCH];
@@ -626,7 +625,7 @@ impl Scalable<Shared> {
 
     /// The same chain for one owner. Moves; nothing is copied.
     pub fn into_owned(self) -> Result<Scalable<Owned>> {
-        let stages = Vec::from(self.chain).into_iter().filter_map(OnceLock::into_inner).map(Stage::into_owned);
+        let stages = self.chain.into_stages().map(Stage::into_owned);
         Scalable::from_parts(self.contract, self.promise, self.growth, stages.collect::<Result<_>>()?)
     }
 }
@@ -634,9 +633,8 @@ impl Scalable<Shared> {
 impl Clone for Scalable<Owned> {
     fn clone(&self) -> Self {
         let chain = self.chain.clone();
-        let open = AtomicUsize::new(self.open.load(Ordering::Acquire));
         let (contract, promise, growth) = (self.contract.clone(), self.promise, self.growth);
-        Self { contract, promise, growth, chain, open, growing: Mutex::new(()) }
+        Self { contract, promise, growth, chain, growing: Mutex::new(()) }
     }
 }
 

@@ -20,14 +20,14 @@
 //! bits that the older stage does not have; it could never move to a newer one.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use super::growth::{Growth, MAX_STAGES};
 use super::moves::{Inserted, STICKS_AT};
 use super::{Cuckoo, CuckooShape, GrowingCuckooBuilder};
 use crate::arch::CHUNK;
 use crate::bits::{Owned, Shared, Store};
+use crate::chain::Chain;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digests::{Digests, KeyDigests, WordDigests, check_lengths};
 use crate::hash::{Contract, Digest};
@@ -61,9 +61,7 @@ pub struct GrowingCuckoo<S: Store = Owned> {
     contract: Contract,
     promise: Promise,
     growth: Growth,
-    /// Filled from the front: readers need no lock.
-    chain: Box<[OnceLock<Cuckoo<S>>]>,
-    open: AtomicUsize,
+    chain: Chain<Cuckoo<S>>,
     /// Held while the chain is changed: which stage a key goes to, or leaves, depends on all of them.
     writer: Mutex<()>,
 }
@@ -83,26 +81,27 @@ impl<S: Store> GrowingCuckoo<S> {
         });
         let wide = stages.iter().all(|stage| stage.shape().fingerprint_bits() >= LEADING);
         let agreed = stages.iter().all(|stage| *stage.contract() == contract);
-        if stages.is_empty() || stages.len() > MAX_STAGES || !nested || !wide || !agreed {
-            return Err(Error::new(
+        let count = stages.len();
+        let refused = || {
+            Error::new(
                 ErrorKind::InvalidParameter,
                 format!(
                     "a cuckoo chain has 1 to {MAX_STAGES} stages of one contract, with fingerprints of at least \
                      {LEADING} bits, each with a power of two times the buckets of the one before it and fingerprints \
-                     that are no narrower; these {} are not such a chain",
-                    stages.len()
+                     that are no narrower; these {count} are not such a chain",
                 ),
-            ));
+            )
+        };
+        if !nested || !wide || !agreed {
+            return Err(refused());
         }
-        let open = AtomicUsize::new(stages.len());
-        let mut chain: Vec<OnceLock<Cuckoo<S>>> = stages.into_iter().map(OnceLock::from).collect();
-        chain.resize_with(MAX_STAGES, OnceLock::new);
-        Ok(Self { contract, promise, growth, chain: chain.into(), open, writer: Mutex::new(()) })
+        let chain = Chain::of(stages).ok_or_else(refused)?;
+        Ok(Self { contract, promise, growth, chain, writer: Mutex::new(()) })
     }
 
     /// The open stages, oldest first.
     pub(crate) fn each_stage(&self) -> impl DoubleEndedIterator<Item = &Cuckoo<S>> {
-        self.chain[..self.open.load(Ordering::Acquire)].iter().filter_map(OnceLock::get)
+        self.chain.each()
     }
 
     /// Whether a key may be there: false is certain, true is "maybe".
@@ -378,7 +377,7 @@ impl GrowingCuckoo<Owned> {
             return Ok(false);
         }
         // A copy goes where the others are: so copies come to stick in one stage, and never open another.
-        if let Some(stage) = known.and_then(|at| self.chain[at].get_mut())
+        if let Some(stage) = known.and_then(|at| self.chain.get_mut(at))
             && taken(stage.insert_digest(digest))?
         {
             return Ok(false);
@@ -389,9 +388,9 @@ impl GrowingCuckoo<Owned> {
 
     /// Puts a key in the newest stage with room, or in a new one; the stage.
     fn add(&mut self, digest: Digest) -> Result<usize> {
-        let open = *self.open.get_mut();
+        let open = self.chain.open();
         for at in (0..open).rev() {
-            if let Some(stage) = self.chain[at].get_mut().filter(|stage| !stage.is_full())
+            if let Some(stage) = self.chain.get_mut(at).filter(|stage| !stage.is_full())
                 && taken(stage.insert_digest(digest))?
             {
                 return Ok(at);
@@ -399,8 +398,7 @@ impl GrowingCuckoo<Owned> {
         }
         let mut stage = self.next_stage(open)?;
         stage.insert_digest(digest)?;
-        self.chain[open] = OnceLock::from(stage);
-        *self.open.get_mut() = open + 1;
+        self.chain.push(stage);
         Ok(open)
     }
 
@@ -430,7 +428,7 @@ impl GrowingCuckoo<Owned> {
             let newest = self.newest_with_room();
             for (&digest, found) in digests.iter().zip(found) {
                 let alone = !found && newest.is_some() && newest == self.newest_with_room();
-                fresh += u64::from(match newest.and_then(|at| self.chain[at].get_mut()).filter(|_| alone) {
+                fresh += u64::from(match newest.and_then(|at| self.chain.get_mut(at)).filter(|_| alone) {
                     Some(stage) => match stage.insert_digest(digest) {
                         Err(error) if error.kind() == ErrorKind::Full => self.insert_digest(digest)?,
                         inserted => inserted?,
@@ -462,28 +460,29 @@ impl GrowingCuckoo<Owned> {
 
     /// [`remove`](Self::remove) for a digest made elsewhere under the same contract.
     pub fn remove_digest(&mut self, digest: Digest) -> bool {
-        self.chain.iter_mut().rev().filter_map(OnceLock::get_mut).any(|stage| stage.remove_digest(digest))
+        let open = self.chain.open();
+        (0..open).rev().any(|at| self.chain.get_mut(at).is_some_and(|stage| stage.remove_digest(digest)))
     }
 
     /// Moves keys from the newest stages to older ones that have room again, and gives back the memory of those that
     /// became empty; how many did. Worth it after many keys were removed.
     pub fn compact(&mut self) -> usize {
         let mut freed = 0;
-        for at in (1..*self.open.get_mut()).rev() {
-            let (older, newer) = self.chain.split_at_mut(at);
-            let Some(newest) = newer[0].get_mut() else { continue };
+        for at in (1..self.chain.open()).rev() {
+            let Some(mut newest) = self.chain.take(at) else { continue };
             let shape = *newest.shape();
             newest.drain(|bucket, fingerprint, copies| {
-                older.iter_mut().rev().filter_map(OnceLock::get_mut).any(|stage| {
+                (0..at).rev().any(|older| {
+                    let Some(stage) = self.chain.get_mut(older) else { return false };
                     // One that sticks may stand for many keys: it goes only where it sticks already.
-                    let inserted = stage.adopt(&shape, bucket, fingerprint, copies < STICKS_AT);
-                    inserted != Inserted::Refused
+                    stage.adopt(&shape, bucket, fingerprint, copies < STICKS_AT) != Inserted::Refused
                 })
             });
-            if newest.used_slots() == 0 && *self.open.get_mut() == at + 1 {
-                newer[0] = OnceLock::new();
-                *self.open.get_mut() = at;
+            if newest.used_slots() == 0 && self.chain.open() == at + 1 {
+                self.chain.close();
                 freed += 1;
+            } else {
+                self.chain.put_back(at, newest);
             }
         }
         freed
@@ -498,7 +497,7 @@ impl GrowingCuckoo<Owned> {
 
     /// The same chain for many threads at once. Moves; nothing is copied.
     pub fn into_shared(self) -> Result<GrowingCuckoo<Shared>> {
-        let stages = Vec::from(self.chain).into_iter().filter_map(OnceLock::into_inner).map(Cuckoo::into_shared);
+        let stages = self.chain.into_stages().map(Cuckoo::into_shared);
         GrowingCuckoo::from_parts(self.contract, self.promise, self.growth, stages.collect::<Result<_>>()?)
     }
 }
@@ -520,7 +519,7 @@ impl GrowingCuckoo<Shared> {
         if sticks {
             return Ok(false);
         }
-        if let Some(stage) = known.and_then(|at| self.chain[at].get())
+        if let Some(stage) = known.and_then(|at| self.chain.get(at))
             && taken(stage.insert_digest(digest))?
         {
             return Ok(false);
@@ -530,12 +529,9 @@ impl GrowingCuckoo<Shared> {
                 return Ok(known.is_none());
             }
         }
-        let open = self.open.load(Ordering::Acquire);
-        let mut stage = self.next_stage(open)?;
+        let mut stage = self.next_stage(self.chain.open())?;
         stage.insert_digest(digest)?;
-        // The slot past the open ones is empty: only the holder of the lock fills it.
-        let _ = self.chain[open].set(stage.into_shared()?);
-        self.open.store(open + 1, Ordering::Release);
+        self.chain.push(stage.into_shared()?);
         Ok(known.is_none())
     }
 
@@ -580,7 +576,7 @@ impl GrowingCuckoo<Shared> {
 
     /// The same chain for one owner. Moves; nothing is copied.
     pub fn into_owned(self) -> Result<GrowingCuckoo<Owned>> {
-        let stages = Vec::from(self.chain).into_iter().filter_map(OnceLock::into_inner).map(Cuckoo::into_owned);
+        let stages = self.chain.into_stages().map(Cuckoo::into_owned);
         GrowingCuckoo::from_parts(self.contract, self.promise, self.growth, stages.collect::<Result<_>>()?)
     }
 }
@@ -588,9 +584,8 @@ impl GrowingCuckoo<Shared> {
 impl Clone for GrowingCuckoo<Owned> {
     fn clone(&self) -> Self {
         let chain = self.chain.clone();
-        let open = AtomicUsize::new(self.open.load(Ordering::Acquire));
         let (contract, promise, growth) = (self.contract.clone(), self.promise, self.growth);
-        Self { contract, promise, growth, chain, open, writer: Mutex::new(()) }
+        Self { contract, promise, growth, chain, writer: Mutex::new(()) }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::math::scalable::{Tightening, stage_rate};
 use crate::promise::{DEFAULT_RATE, MAX_ITEMS, Promise, WhenFull, Wish, wish_setters};
 
 /// The most stages of a chain, after which it refuses.
-pub const MAX_STAGES: usize = 64;
+pub const MAX_STAGES: usize = crate::chain::MOST;
 /// Keys of the first stage when no number is given: 19 KB at 1 %.
 pub const DEFAULT_FIRST: u64 = 10_000;
 /// Growth when none is asked for.

@@ -76,6 +76,8 @@ mod image;
 mod in_place;
 mod load;
 mod read;
+#[cfg(unix)]
+mod read_words;
 pub(crate) mod save;
 mod sections;
 pub mod sentinels;

@@ -199,6 +199,29 @@ impl SectionReader<File> {
     }
 }
 
+#[cfg(unix)]
+impl SectionReader<File> {
+    /// Reads the payload of a part straight into words, by so many threads; false if it is coded or not the next one, and
+    /// then nothing was read. The file must have been read from its very beginning.
+    pub(super) fn read_words(&mut self, part: u16, words: &mut [u64], threads: usize) -> Result<bool> {
+        let section = *self.head.payload_section(part)?;
+        let raw_len = words.len() as u64 * 8;
+        self.head.limits.check_payload(raw_len)?;
+        check_raw_len(&section, raw_len)?;
+        if self.head.frame.sections().get(self.next) != Some(&section) || section.codec != Codec::Raw.number() {
+            return Ok(false);
+        }
+        self.source.padding(&section)?;
+        let sums = self.head.sums_of(&section)?;
+        super::read_words::read_words(&self.source.reader, &section, sums, words, threads)?;
+        let end = io::SeekFrom::Start(section.end());
+        io::Seek::seek(&mut self.source.reader, end).map_err(|e| Error::io("reading a filter file", e))?;
+        self.source.position = section.end();
+        self.next += 1;
+        Ok(true)
+    }
+}
+
 impl<'a> SectionReader<&'a [u8]> {
     /// Reads bytes that are one whole file. Without `limits`, [`Limits::for_file`] of their length.
     pub fn from_slice(bytes: &'a [u8], limits: Option<Limits>) -> Result<Self> {
@@ -307,13 +330,7 @@ impl<R: Read> Source<R> {
         if self.some(buf)? == wanted {
             return Ok(());
         }
-        let message = format!(
-            "the file ends at {}, inside {section}, which goes from {} to {}",
-            self.position,
-            section.offset,
-            section.end()
-        );
-        Err(Error::new(ErrorKind::Truncated, message))
+        Err(ends_inside(self.position, section))
     }
 
     /// Reads the zeros before a section.
@@ -415,6 +432,16 @@ impl<R: Read> Source<R> {
         }
         Ok((head, next))
     }
+}
+
+#[cold]
+pub(super) fn ends_inside(position: u64, section: &Section) -> Error {
+    let message = format!(
+        "the file ends at {position}, inside {section}, which goes from {} to {}",
+        section.offset,
+        section.end()
+    );
+    Error::new(ErrorKind::Truncated, message)
 }
 
 fn check_padding(padding: &[u8], start: u64, section: &Section) -> Result<()> {

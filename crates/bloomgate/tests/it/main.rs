@@ -14,6 +14,7 @@ mod images;
 mod in_place;
 mod keys;
 mod kinds;
+mod load_threads;
 mod outcomes;
 mod promise;
 mod scalable;

@@ -18,8 +18,19 @@ pub struct Trouble {
     pub errno: i32,
     /// A failing write leaves half of its bytes behind, as a full disk does.
     pub torn: bool,
-    /// Only steps that need room or a sync fail (create, write, sync, rename, link); reads and removals work.
-    pub only_changes: bool,
+    /// Which steps are counted and fail.
+    pub steps_of: Kind,
+}
+
+/// Kinds of steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// All.
+    Any,
+    /// Those that need room or a sync (create, write, sync, rename, link); reads and removals work.
+    Change,
+    /// Syncs of files.
+    Sync,
 }
 
 /// A disk that wraps another one and fails some of its steps.
@@ -36,6 +47,8 @@ struct Plan {
     trouble: Mutex<Option<Trouble>>,
     /// Writes take at most this many bytes at a time (0: as many as given).
     shortest: AtomicU64,
+    /// A sync takes at least this many milliseconds.
+    slowest: AtomicU64,
 }
 
 impl FaultyDisk {
@@ -46,6 +59,7 @@ impl FaultyDisk {
             fired: AtomicU64::new(0),
             trouble: Mutex::new(None),
             shortest: AtomicU64::new(0),
+            slowest: AtomicU64::new(0),
         };
         FaultyDisk { inner: Arc::new(inner), plan: Arc::new(plan) }
     }
@@ -68,6 +82,11 @@ impl FaultyDisk {
         self.plan.shortest.store(bytes, SeqCst);
     }
 
+    /// Each sync of a file takes at least this long.
+    pub fn slow_syncs(&self, least: std::time::Duration) {
+        self.plan.slowest.store(least.as_millis() as u64, SeqCst);
+    }
+
     /// How many steps failed since [`FaultyDisk::plan`].
     pub fn fired(&self) -> u64 {
         self.plan.fired.load(SeqCst)
@@ -80,10 +99,15 @@ impl FaultyDisk {
 }
 
 impl Plan {
-    fn step(&self, change: bool) -> Result<(), (io::Error, bool)> {
+    fn step(&self, kind: Kind) -> Result<(), (io::Error, bool)> {
         let trouble = *self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(t) = trouble else { return Ok(()) };
-        if t.only_changes && !change {
+        let counts = match t.steps_of {
+            Kind::Any => true,
+            Kind::Change => kind != Kind::Any,
+            Kind::Sync => kind == Kind::Sync,
+        };
+        if !counts {
             return Ok(());
         }
         let step = self.steps.fetch_add(1, SeqCst) + 1;
@@ -95,11 +119,11 @@ impl Plan {
     }
 
     fn change(&self) -> io::Result<()> {
-        self.step(true).map_err(|(e, _)| e)
+        self.step(Kind::Change).map_err(|(e, _)| e)
     }
 
     fn look(&self) -> io::Result<()> {
-        self.step(false).map_err(|(e, _)| e)
+        self.step(Kind::Any).map_err(|(e, _)| e)
     }
 }
 
@@ -122,6 +146,11 @@ impl Disk for FaultyDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.plan.look()?;
         Ok(Box::new(FaultyFile { inner: self.inner.open(path)?, plan: self.plan.clone() }))
+    }
+
+    fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.plan.change()?;
+        Ok(Box::new(FaultyFile { inner: self.inner.open_to_write(path)?, plan: self.plan.clone() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -162,7 +191,7 @@ struct FaultyFile {
 
 impl DiskFile for FaultyFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        if let Err((error, torn)) = self.plan.step(true) {
+        if let Err((error, torn)) = self.plan.step(Kind::Change) {
             if torn {
                 super::write_all(&*self.inner, &bytes[..bytes.len() / 2], offset)?;
             }
@@ -181,7 +210,11 @@ impl DiskFile for FaultyFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.plan.change()?;
+        let least = self.plan.slowest.load(SeqCst);
+        if least > 0 {
+            std::thread::sleep(std::time::Duration::from_millis(least));
+        }
+        self.plan.step(Kind::Sync).map_err(|(e, _)| e)?;
         self.inner.sync_data()
     }
 

@@ -42,6 +42,22 @@ fn missing() -> io::Error {
 }
 
 impl MemoryDisk {
+    /// What programs see in a file.
+    pub fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let node = lock(&self.names).seen.get(path).cloned().ok_or_else(missing)?;
+        let contents = lock(&node);
+        Ok(contents.seen.clone())
+    }
+
+    /// Puts these bytes into a file, durably: damage done by a tester.
+    pub fn replace(&self, path: &Path, bytes: Vec<u8>) {
+        let contents = Contents { seen: bytes.clone(), durable: bytes };
+        let node = Arc::new(Mutex::new(contents));
+        let mut names = lock(&self.names);
+        names.seen.insert(path.into(), node.clone());
+        names.durable.insert(path.into(), node);
+    }
+
     /// The disk as it would be found after a power cut now. `keep(n)` chooses, for each of the things that were not
     /// synced (a sector, a name), whether it had reached the disk by chance; `n` counts them.
     pub fn power_cut(&self, mut keep: impl FnMut(u64) -> bool) -> MemoryDisk {
@@ -107,6 +123,10 @@ impl Disk for MemoryDisk {
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         let node = lock(&self.names).seen.get(path).cloned().ok_or_else(missing)?;
         Ok(Box::new(MemoryFile { node }))
+    }
+
+    fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.open(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

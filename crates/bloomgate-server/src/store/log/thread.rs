@@ -13,9 +13,6 @@ const SYNC_EVERY: Duration = Duration::from_millis(250);
 /// How often it looks for batches that nobody flushed.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How often it tries to go on after an error.
-const RETRY_EVERY: Duration = Duration::from_secs(1);
-
 pub(super) fn run(shared: &Shared) {
     let mut last_sync = Instant::now();
     let mut next_try = Instant::now();
@@ -24,7 +21,7 @@ pub(super) fn run(shared: &Shared) {
         if shared.has_failed() {
             if closing || Instant::now() >= next_try {
                 shared.recover();
-                next_try = Instant::now() + RETRY_EVERY;
+                next_try = Instant::now() + shared.options.retry_every;
             }
         } else {
             shared.write_all_pending();
@@ -36,23 +33,27 @@ pub(super) fn run(shared: &Shared) {
                 shared.mark();
             }
             if shared.has_failed() {
-                next_try = Instant::now() + RETRY_EVERY;
+                next_try = Instant::now() + shared.options.retry_every;
             }
         }
         if closing {
             return end(shared);
         }
+        shared.look_again();
     }
 }
 
 fn sync_is_due(shared: &Shared, last: Instant) -> bool {
+    if shared.sync_wanted.load(SeqCst) > shared.synced.load(SeqCst) {
+        return true;
+    }
     match shared.options.fsync {
         Fsync::Always => true,
         // Early when much waits: it is kept in memory until then.
         Fsync::EverySecond => {
             last.elapsed() >= SYNC_EVERY || shared.held.load(SeqCst) > shared.options.max_pending_bytes / 4
         }
-        Fsync::Never => false,
+        Fsync::Never => shared.unsynced_bytes.load(SeqCst) >= shared.options.segment_bytes / 4,
     }
 }
 
@@ -72,7 +73,8 @@ fn sleep(shared: &Shared) -> bool {
         shared.asleep.store(false, SeqCst);
         return queue.closing;
     }
-    let waited = shared.wake.wait_timeout(queue, TICK).unwrap_or_else(PoisonError::into_inner);
+    let waited =
+        shared.wake.wait_timeout(queue, TICK.min(shared.options.retry_every)).unwrap_or_else(PoisonError::into_inner);
     shared.asleep.store(false, SeqCst);
     waited.0.closing
 }
@@ -86,6 +88,7 @@ fn end(shared: &Shared) {
     }
     shared.mark();
     shared.sync();
+    shared.end_room();
     let _queue = lock(&shared.queue);
     shared.state.store(CLOSED, SeqCst);
     shared.announce(true);

@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Instant, SystemTime};
 
 use super::super::disk::{DiskFile, write_all};
+use super::ahead::{Ahead, Room};
 use super::error::LogError;
-use super::frame::{self, HEADER, Header};
+use super::frame::{self, Header};
 use super::segment::{FILE_HEADER, FileHeader, new_salt};
 use super::{Chunk, Fsync, READ_ONLY, Segment, Shared, WRITABLE, lock};
 
@@ -31,6 +32,7 @@ pub(crate) struct Writer {
     /// Frames of a file that failed.
     unsaved: Vec<u8>,
     failed: bool,
+    ahead: Option<Ahead>,
 }
 
 struct Open {
@@ -40,6 +42,19 @@ struct Open {
     salted: u32,
     /// The last mark in it.
     marked: u64,
+    room: Option<Arc<Room>>,
+}
+
+impl Open {
+    fn write(&mut self, frames: &[u8]) -> std::io::Result<()> {
+        let end = self.position + frames.len() as u64;
+        if let Some(room) = &self.room {
+            room.take(end);
+        }
+        write_all(&*self.file, frames, self.position)?;
+        self.position = end;
+        Ok(())
+    }
 }
 
 /// The most that an idle log keeps of each buffer.
@@ -66,9 +81,16 @@ impl Shared {
             if let Err(error) = self.write_taken(&mut writer) {
                 self.fail(&mut writer, &error);
             }
-            // Whoever appended and found the lock taken relies on this one to look again after letting it go.
+            // Whoever appended and found the lock taken relies on its holder to look again after letting it go.
         }
         self.wake_thread();
+    }
+
+    /// What the log thread does after it held the lock: someone may have found it taken and gone away.
+    pub(super) fn look_again(&self) {
+        if self.options.fsync != Fsync::Always && self.written.load(SeqCst) < self.appended.load(SeqCst) {
+            self.write_here();
+        }
     }
 
     /// Moves what waits into `writer.taken`. New files are left to the log thread: they take syncs.
@@ -114,9 +136,11 @@ impl Shared {
         }
         let written = result.and_then(|()| match &mut writer.file {
             Some(open) => {
-                let wrote = write_all(&*open.file, &chunk.frames, open.position);
+                let wrote = open.write(&chunk.frames);
                 wrote.map_err(|e| LogError::io("write the log", &self.place.path(open.first), e))?;
-                open.position += chunk.frames.len() as u64;
+                if let (Some(ahead), Some(room)) = (&writer.ahead, &open.room) {
+                    ahead.order(room, open.position);
+                }
                 Ok((open.first, open.position))
             }
             None => Err(LogError::ReadOnly { why: "the log has no file to write to".into() }),
@@ -124,6 +148,7 @@ impl Shared {
         match written {
             Ok((first, position)) => {
                 self.note_bytes(first, position);
+                self.unsynced_bytes.fetch_add(chunk.frames.len() as u64, SeqCst);
                 if self.options.fsync == Fsync::Never {
                     self.held.fetch_sub(chunk.frames.len() as u64, SeqCst);
                 } else {
@@ -167,15 +192,39 @@ impl Shared {
         let file = self.place.create(header, frames)?;
         let position = (FILE_HEADER + frames.len()) as u64;
         let salted = frame::salted(&header.salt);
-        writer.file = Some(Open { file, first: header.first, position, salted, marked: header.first - 1 });
+        let room = self.room(writer, header.first, position);
+        writer.file = Some(Open { file, first: header.first, position, salted, marked: header.first - 1, room });
         let mut segments = lock(&self.segments);
         segments.retain(|s| s.first != header.first);
         segments.push(Segment { first: header.first, bytes: position });
         Ok(())
     }
 
+    fn room(&self, writer: &mut Writer, first: u64, position: u64) -> Option<Arc<Room>> {
+        if self.options.fsync != Fsync::Always || self.options.room_bytes == 0 {
+            return None;
+        }
+        if writer.ahead.is_none() {
+            writer.ahead = Ahead::start(self.options.room_bytes);
+        }
+        // Without it the log is slower, not less safe.
+        let file = self.place.folder.disk().open_to_write(&self.place.path(first)).ok()?;
+        let room = Room::new(file, position, self.options.segment_bytes);
+        writer.ahead.as_ref()?.order(&room, position);
+        Some(room)
+    }
+
+    /// Ends the thread that makes room.
+    pub(super) fn end_room(&self) {
+        let ahead = lock(&self.writer).ahead.take();
+        if let Some(ahead) = ahead {
+            ahead.end();
+        }
+    }
+
     fn timed_sync(&self, file: &dyn DiskFile) -> std::io::Result<()> {
         let start = Instant::now();
+        self.unsynced_bytes.store(0, SeqCst);
         let result = file.sync_data();
         self.syncs.fetch_add(1, SeqCst);
         self.slowest_sync.fetch_max(start.elapsed().as_micros() as u64, SeqCst);
@@ -213,6 +262,7 @@ impl Shared {
         let writer_fields = &mut *writer;
         std::mem::swap(&mut writer_fields.written, &mut writer_fields.syncing);
         drop(writer);
+        self.look_again();
         let result = self.timed_sync(&*file);
         let mut writer = lock(&self.writer);
         let mut syncing = std::mem::take(&mut writer.syncing);
@@ -245,11 +295,10 @@ impl Shared {
         if open.marked == synced {
             return;
         }
-        let wrote = write_all(&*open.file, &Header::mark(synced).seal(open.salted), open.position);
+        let wrote = open.write(&Header::mark(synced).seal(open.salted));
         let first = open.first;
         match wrote {
             Ok(()) => {
-                open.position += HEADER as u64;
                 open.marked = synced;
                 let position = open.position;
                 self.note_bytes(first, position);

@@ -10,10 +10,10 @@ fn two_threads_append_and_a_restart_finds_every_batch_in_order() {
     for fsync in [Fsync::Always, Fsync::EverySecond, Fsync::Never] {
         let temporary = tempfile::tempdir().expect("a folder");
         let folder = folder(temporary.path());
-        let small = LogOptions { segment_bytes: 4096, ..options(fsync) };
+        let small = LogOptions { segment_bytes: 4096, room_bytes: 1024, ..options(fsync) };
         let (log, recovery, _) = open(&folder, 0, small.clone()).expect("a new log");
         assert_eq!(recovery, Recovery::default());
-        let appended: Vec<Vec<(u64, Vec<u8>)>> = std::thread::scope(|scope| {
+        let appended: Vec<Batches> = std::thread::scope(|scope| {
             let handles = [0u64, 1].map(|thread| {
                 let log = &log;
                 scope.spawn(move || {
@@ -181,4 +181,20 @@ fn manifests_and_images_come_back_and_damage_shows() {
     let mut left = folder.names().expect("a list");
     left.sort();
     assert_eq!(left, ["MANIFEST.old", "image-7-42.bloom", "image-of-a-cat.bloom", "lock"]);
+}
+
+#[test]
+fn a_snapshot_can_ask_for_a_sync_under_every_policy() {
+    for fsync in [Fsync::Always, Fsync::EverySecond, Fsync::Never] {
+        let disk = MemoryDisk::default();
+        let (log, ..) = open(&on(disk.clone()), 0, options(fsync)).expect("a new log");
+        for i in 1..=5 {
+            log.append(&payload(i)).expect("a batch");
+        }
+        log.sync_through(5).expect("synced");
+        log.sync_through(100).expect("there is no more than that");
+        assert_eq!(log.synced(), 5);
+        let (_log, _, found) = open(&on(disk.power_cut(|_| false)), 0, options(fsync)).expect("the log");
+        assert_eq!(found.len(), 5);
+    }
 }

@@ -1,0 +1,187 @@
+//! How soon a server is back: from a snapshot in the page cache, from one that is only on disk, and from the log.
+
+use super::Choice;
+use super::load;
+use super::process::{self, Launch, Process};
+use super::stage::{self, Program, Side, Stock};
+use super::table::{Line, Promise, Table, spread};
+use super::traffic::{Dialect, Items};
+use crate::args::Fault;
+use crate::clock;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Instant;
+
+const CACHED: &str = "restart, snapshot in the page cache, two threads";
+const COLD: &str = "restart, snapshot on disk only, over a direct read";
+const REPLAY: &str = "restart, replay of the log";
+
+/// Measures all three and judges them.
+pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
+    let why = |what: &str| match choice.dialect {
+        Dialect::Redis => Some("redis-server has no filters".to_string()),
+        Dialect::Filters => choice.skips(what, 0),
+    };
+    let mut wanted = [CACHED, COLD, REPLAY].map(|what| (what, why(what)));
+    for (what, why) in &mut wanted {
+        if let Some(why) = why {
+            table.leave_out(what, why);
+        }
+    }
+    let [cached, cold, replay] = wanted.map(|(_, why)| why.is_none());
+    if cached || cold {
+        from_snapshot(choice, table, cached, cold)?;
+    }
+    if replay {
+        from_log(choice, table)?;
+    }
+    Ok(())
+}
+
+fn side(choice: &Choice) -> Side {
+    Side { program: Program::Ours, threads: choice.both().len(), fsync: "every-second", pinned: false, stock: vec![] }
+}
+
+/// Starts the server and waits until the last item of `filter` is found; a "no" in between would be a lie and ends it.
+fn start_with(launch: &Launch, filter: &str, last: u64) -> Result<Process, Fault> {
+    let item = format!("{last:012}");
+    let server = Process::start_until(launch, |talk| Ok(talk.ask(&["BF.EXISTS", filter, &item])?.integer().is_some()))?;
+    match server.talk()?.must(&["BF.EXISTS", filter, &item])?.integer() {
+        Some(1) => Ok(server),
+        other => {
+            Err(Fault(format!("after the restart BF.EXISTS {filter} {item} answers {other:?}, it was added before")))
+        }
+    }
+}
+
+fn from_snapshot(choice: &Choice, table: &mut Table, cached: bool, cold: bool) -> Result<(), Fault> {
+    // 960 million items at 1 % take 1.2 GB; 20 million of them touch two lines in three.
+    let (capacity, filled) = if choice.quick { (8_000_000, 100_000) } else { (960_000_000, 20_000_000) };
+    let launch = stage::launch(&side(choice), "restart", choice);
+    let server = Process::start(&launch)?;
+    stage::put(&server, &Stock::Filter { name: "huge", capacity, filled, hash: None }, choice)?;
+    let mut talk = server.talk()?;
+    let bytes = talk.must(&["BF.INFO", "huge", "SIZE"])?.integer().unwrap_or(0) as f64;
+    talk.must(&["SAVE"])?;
+    server.shut_down()?;
+    let (mut warm, mut from_disk, mut direct) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..choice.rounds.unwrap_or(5) {
+        for path in process::files(&launch.folder)? {
+            read_all(&path, 0)?;
+        }
+        let server = start_with(&launch, "huge", filled - 1)?;
+        warm.push(bytes / server.start_time.as_secs_f64());
+        server.shut_down()?;
+        if !cold {
+            continue;
+        }
+        for path in process::files(&launch.folder)? {
+            evict(&path)?;
+        }
+        let server = start_with(&launch, "huge", filled - 1)?;
+        from_disk.push(bytes / server.start_time.as_secs_f64());
+        server.shut_down()?;
+        let (mut read, begun) = (0, Instant::now());
+        for path in process::files(&launch.folder)? {
+            evict(&path)?;
+            read += read_all(&path, libc::O_DIRECT)?;
+        }
+        direct.push(read as f64 / begun.elapsed().as_secs_f64());
+    }
+    let gigabytes = |rates: &[f64]| {
+        let (low, high) = spread(rates);
+        format!("{:.2} GB/s ({:.2}-{:.2})", clock::median(rates) / 1e9, low / 1e9, high / 1e9)
+    };
+    let size = format!("{:.2} GB", bytes / 1e9);
+    if cached {
+        table.add(Line {
+            what: CACHED.to_string(),
+            promise: Promise::AtLeast(2.0),
+            figure: clock::median(&warm) / 1e9,
+            unit: "GB/s",
+            peer: String::new(),
+            ours: gigabytes(&warm),
+            note: size.clone(),
+            void: None,
+        });
+    }
+    if cold {
+        let ratios: Vec<f64> = from_disk.iter().zip(&direct).map(|(ours, direct)| ours / direct).collect();
+        table.add(Line {
+            what: COLD.to_string(),
+            promise: Promise::AtLeast(0.6),
+            figure: clock::median(&ratios),
+            unit: "x",
+            peer: format!("{:.2} GB/s", clock::median(&direct) / 1e9),
+            ours: gigabytes(&from_disk),
+            note: size,
+            void: None,
+        });
+    }
+    Ok(())
+}
+
+/// Reads a whole file in pieces of a MiB; how many bytes it had.
+fn read_all(path: &Path, flags: libc::c_int) -> Result<usize, Fault> {
+    const PIECE: usize = 1 << 20;
+    let opened = File::options().read(true).custom_flags(flags).open(path);
+    let mut file = opened.map_err(|error| Fault(format!("{}: {error}", path.display())))?;
+    // A direct read wants its memory aligned: to 4096 at most, on any disk met so far.
+    let mut memory = vec![0u8; PIECE + 4096];
+    let from = memory.as_ptr().align_offset(4096);
+    let piece = &mut memory[from..from + PIECE];
+    let mut read = 0;
+    loop {
+        match file.read(piece)? {
+            0 => return Ok(read),
+            got => read += got,
+        }
+    }
+}
+
+/// Drops a file from the page cache; what is not yet on disk cannot be dropped, hence the sync.
+fn evict(path: &Path) -> Result<(), Fault> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    // SAFETY: the descriptor is open; the call takes no pointer.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        code => Err(std::io::Error::from_raw_os_error(code).into()),
+    }
+}
+
+fn from_log(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
+    let count: u64 = if choice.quick { 200_000 } else { 20_000_000 };
+    let mut rates = Vec::new();
+    for round in 0..choice.rounds.unwrap_or(3) {
+        let launch = stage::launch(&side(choice), &format!("replay-{round}"), choice);
+        let server = Process::start(&launch)?;
+        stage::put(&server, &Stock::Filter { name: "logged", capacity: 5 * count, filled: count, hash: None }, choice)?;
+        server.kill()?;
+        let server = start_with(&launch, "logged", count - 1)?;
+        rates.push(count as f64 / server.start_time.as_secs_f64());
+        // Rule one, after a kill: every item that was acknowledged is there.
+        let traffic = Dialect::Filters.add_many("logged", Items::span(0, count), 50);
+        let (asked, new) = load::run_out(&server, &traffic, choice.client())?;
+        if asked != count || new != 0 {
+            return Err(Fault(format!("{new} of {count} acknowledged items were lost by kill -9")));
+        }
+        server.kill()?;
+        std::fs::remove_dir_all(&launch.folder)?;
+    }
+    let (low, high) = spread(&rates);
+    table.add(Line {
+        what: REPLAY.to_string(),
+        promise: Promise::AtLeast(10.0),
+        figure: clock::median(&rates) / 1e6,
+        unit: "M/s",
+        peer: String::new(),
+        ours: format!("({:.1}-{:.1})", low / 1e6, high / 1e6),
+        note: format!("{:.1} M records, none lost by kill -9", count as f64 / 1e6),
+        void: None,
+    });
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Backups while the server works: a snapshot, its images and the log since, in a folder that a server can be started
+//! on. The master secret is not in it: keep that apart from the data, and bring both together to restore.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Keeping, lock};
+
+impl Keeping {
+    /// Copies everything into `DATA/backups/NAME`; where that is.
+    pub fn backup(&self, name: &str) -> Result<String, String> {
+        let _one_at_a_time = lock(&self.at_work);
+        let folder = self.folder.at("backups").join(name);
+        if folder.exists() {
+            return Err(format!("{} is there already: choose another name", folder.display()));
+        }
+        self.snapshot_now()?;
+        let partial = self.folder.at("backups").join(format!(".{name}.partial"));
+        let failed = |error: std::io::Error| format!("the backup {}: {error}", folder.display());
+        let _ = fs::remove_dir_all(&partial);
+        fs::create_dir_all(&partial).map_err(failed)?;
+        // Nobody removes images or segments now: only a snapshot does, and this holds its lock.
+        let mut files: Vec<String> = lock(&self.images).values().map(|(_, place)| place.file.clone()).collect();
+        files.extend(lock(&self.fresh).iter().cloned());
+        files.sort();
+        files.dedup();
+        files.push("MANIFEST".to_owned());
+        // The log last: what it says about images is complete once they are.
+        let mut segments = self.folder.names().map_err(|error| error.to_string())?;
+        segments.retain(|name| name.starts_with("log-") && !name.contains(".tmp"));
+        segments.sort();
+        files.extend(segments);
+        for file in files {
+            copy(&self.folder.at(&file), &partial.join(&file)).map_err(failed)?;
+        }
+        sync(&partial).map_err(failed)?;
+        fs::rename(&partial, &folder).map_err(failed)?;
+        sync(&self.folder.at("backups")).map_err(failed)?;
+        Ok(folder.display().to_string())
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    fs::copy(from, to)?;
+    fs::File::open(to)?.sync_all()
+}
+
+fn sync(folder: &Path) -> std::io::Result<()> {
+    fs::File::open(folder)?.sync_all()
+}

@@ -1,0 +1,152 @@
+//! Opening a data folder: the manifest, the images it names, the log.
+
+use std::collections::HashMap;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
+
+use bloomgate::format::Limits;
+use bloomgate::{AnyFilter, ErrorKind, Kind, OpenOptions};
+
+use super::manifest::{Listed, Place, VERSION};
+use super::replay::{Replay, unavailable};
+use crate::engine::contracts::Contracts;
+use crate::engine::entry::{Body, Entry};
+use crate::engine::fields::Fields;
+use crate::engine::recipe::Recipe;
+use crate::store::{Folder, Log, LogOptions, Recovery, open_log, read_manifest};
+
+/// Where the bytes of an image are.
+#[derive(Debug, Clone, Copy)]
+pub enum Source<'a> {
+    /// Here.
+    Bytes(&'a [u8]),
+    /// A file of the folder.
+    File(&'a str),
+    /// Part of a file of the folder.
+    Part(&'a Place),
+}
+
+/// Reads images.
+#[derive(Debug)]
+pub struct Loader<'a> {
+    /// The folder they are in.
+    pub folder: &'a Folder,
+    /// The secrets their filters are under.
+    pub contracts: &'a Contracts,
+    /// Threads that may read one image.
+    pub threads: usize,
+}
+
+impl Loader<'_> {
+    /// The filter of an image; one that cannot be read exists all the same, and answers why.
+    #[must_use]
+    pub fn body(&self, name: &[u8], recipe: &Recipe, kind: Kind, source: Source<'_>) -> Body {
+        let filter = self.filter(recipe, source);
+        match filter.and_then(|filter| Body::of(filter).map_err(|refusal| refusal.as_str().to_owned())) {
+            Ok(body) => body,
+            Err(why) => unavailable(name, kind, &why),
+        }
+    }
+
+    fn filter(&self, recipe: &Recipe, source: Source<'_>) -> Result<AnyFilter, String> {
+        let secret = self.contracts.secret(&recipe.hashing.contract, recipe.hashing.epoch);
+        let mut options = OpenOptions::new().limits(Limits::payload(u64::MAX)).threads(self.threads);
+        if recipe.hashing.algorithm.is_keyed()
+            && let Some(secret) = &secret
+        {
+            options = options.secret(secret);
+        }
+        let opened = match source {
+            Source::Bytes(bytes) => AnyFilter::from_bytes_with(bytes, &options),
+            Source::File(file) => AnyFilter::open_with(self.folder.at(file), &options),
+            Source::Part(place) if place.length == 0 => AnyFilter::open_with(self.folder.at(&place.file), &options),
+            Source::Part(place) => {
+                let bytes = part(&self.folder.at(&place.file), place)?;
+                AnyFilter::from_bytes_with(&bytes, &options)
+            }
+        };
+        opened.map_err(|error| match error.kind() {
+            ErrorKind::Secret => {
+                format!("it was made under another master secret: start with the right --master-key ({error})")
+            }
+            _ => error.to_string(),
+        })
+    }
+}
+
+fn part(path: &Path, place: &Place) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    let mut file = std::fs::File::open(path).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    // Before memory is taken for it.
+    if place.offset.checked_add(place.length).is_none_or(|end| end > length) {
+        return Err(format!("{} is shorter than the manifest says", path.display()));
+    }
+    file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
+    let mut bytes = vec![0; place.length as usize];
+    file.read_exact(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// What a folder held.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The filters.
+    pub entries: Vec<Arc<Entry>>,
+    /// The id of the next one.
+    pub next_id: u64,
+    /// The log, ready to go on.
+    pub log: Log,
+    /// What was read of it.
+    pub recovery: Recovery,
+    /// Where the images lie.
+    pub images: HashMap<u64, (u64, Place)>,
+    /// The time of the last snapshot.
+    pub clock_ms: u64,
+}
+
+/// Reads everything that a folder holds.
+pub fn load(
+    folder: &Arc<Folder>,
+    contracts: &Contracts,
+    options: LogOptions,
+    threads: usize,
+) -> Result<Loaded, String> {
+    let manifest = read_manifest(folder).map_err(|error| error.to_string())?;
+    let loader = Loader { folder, contracts, threads };
+    let (mut clock_ms, mut next_id, mut listed) = (0, 1, Vec::new());
+    let mut replay_after = 0;
+    if let Some(manifest) = &manifest {
+        if manifest.version != VERSION {
+            return Err(format!(
+                "the manifest has version {}, and this server reads version {VERSION}: use the server that wrote it",
+                manifest.version
+            ));
+        }
+        replay_after = manifest.replay_after;
+        let mut fields = Fields(&manifest.sections);
+        let wrong = |malformed| format!("the manifest {} cannot be read: {malformed}", folder.at("MANIFEST").display());
+        clock_ms = fields.u64("the time").map_err(wrong)?;
+        next_id = fields.u64("the next id").map_err(wrong)?;
+        contracts.get(&mut fields).map_err(wrong)?;
+        for _ in 0..fields.u64("the number of filters").map_err(wrong)? {
+            listed.push(Listed::get(&mut fields).map_err(wrong)?);
+        }
+    }
+    let mut images = HashMap::new();
+    let mut replay = Replay::new(&loader, contracts, next_id);
+    for one in listed {
+        let body = loader.body(&one.name, &one.recipe, one.kind, Source::Part(&one.place));
+        let entry = Entry::new(one.id, &one.name, one.recipe, one.maker, one.created_ms, body);
+        entry.expire_at(one.expires_ms);
+        entry.deleted.store(one.deleted, std::sync::atomic::Ordering::Relaxed);
+        entry.write().retries = one.retries;
+        images.insert(one.id, (one.sequence, one.place));
+        replay.restore(entry, one.sequence);
+    }
+    let (log, recovery) = open_log(folder, replay_after, options, |sequence, payload| replay.batch(sequence, payload))
+        .map_err(|error| error.to_string())?;
+    let (entries, next_id) = replay.finish()?;
+    Ok(Loaded { entries, next_id, log, recovery, images, clock_ms })
+}

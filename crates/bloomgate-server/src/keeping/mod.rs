@@ -1,0 +1,178 @@
+//! Keeping filters on disk: what was there is read at the start, snapshots are made while the server works, and what
+//! they hold is dropped from the log.
+//!
+//! ```text
+//!  DATA/  lock                  who works here
+//!         master.key            the master secret, unless it is elsewhere
+//!         MANIFEST              which filters there are, and where the images of their bits lie
+//!         image-ID-SEQUENCE.bloom   a filter as of a sequence of the log
+//!         image-0-SEQUENCE.bloom    many small ones, one behind the other
+//!         log-FIRST             what happened since
+//! ```
+
+pub mod backup;
+pub mod loading;
+pub mod manifest;
+pub mod opening;
+pub mod replay;
+pub mod snapshot;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bloomgate::AnyFilter;
+
+use crate::engine::Engine;
+use crate::session::desk::Keeper;
+use crate::store::{Folder, ImageFile};
+use manifest::Place;
+
+/// Keeps an engine's filters in a folder.
+#[derive(Debug)]
+pub struct Keeping {
+    engine: Arc<Engine>,
+    folder: Arc<Folder>,
+    /// Held while a snapshot or a backup is made.
+    at_work: Mutex<()>,
+    saving: AtomicBool,
+    last_save_ms: AtomicU64,
+    last_error: Mutex<Option<String>>,
+    /// Where the last image of each filter lies, and its sequence.
+    images: Mutex<HashMap<u64, (u64, Place)>>,
+    /// Images that were written for filters to be installed and are in no manifest yet.
+    fresh: Mutex<HashSet<String>>,
+    /// Bytes of all images of the last snapshot.
+    snapshot_bytes: AtomicU64,
+    /// Snapshots made since the start.
+    snapshots: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Keeping {
+    /// Keeps the filters of an engine, whose images lie as the manifest said.
+    #[must_use]
+    pub fn new(
+        engine: Arc<Engine>,
+        folder: Arc<Folder>,
+        images: HashMap<u64, (u64, Place)>,
+        last_save_ms: u64,
+    ) -> Self {
+        Self {
+            engine,
+            folder,
+            at_work: Mutex::new(()),
+            saving: AtomicBool::new(false),
+            last_save_ms: AtomicU64::new(last_save_ms),
+            last_error: Mutex::new(None),
+            images: Mutex::new(images),
+            fresh: Mutex::default(),
+            snapshot_bytes: AtomicU64::new(0),
+            snapshots: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether the log has grown so much that a snapshot is worth it: to the size of all filters, and 64 MB at least.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        let Some(log) = self.engine.journal.log() else { return false };
+        log.bytes() > self.engine.budget.used().max(64 << 20) && log.is_writable()
+    }
+
+    fn note(&self, outcome: &Result<(), String>) {
+        *lock(&self.last_error) = outcome.as_ref().err().cloned();
+        if outcome.is_ok() {
+            self.last_save_ms.store(self.engine.clock.now_ms(), Ordering::Release);
+            self.snapshots.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// [`Keeping`] as the desk knows it; what runs in the background needs a handle of its own.
+#[derive(Debug)]
+pub struct SharedKeeping(pub Arc<Keeping>);
+
+impl Keeper for SharedKeeping {
+    fn save(&self) -> Result<(), String> {
+        let keeping = &*self.0;
+        keeping.saving.store(true, Ordering::Release);
+        let outcome = keeping.snapshot();
+        keeping.note(&outcome);
+        keeping.saving.store(false, Ordering::Release);
+        outcome
+    }
+
+    fn save_in_background(&self) -> bool {
+        if self.0.saving.swap(true, Ordering::AcqRel) {
+            return false;
+        }
+        let keeping = self.0.clone();
+        let spawned = std::thread::Builder::new().name("bloomgate-save".into()).spawn(move || {
+            let outcome = keeping.snapshot();
+            keeping.note(&outcome);
+            keeping.saving.store(false, Ordering::Release);
+        });
+        if let Err(error) = &spawned {
+            self.0.note(&Err(format!("no thread for the snapshot: {error}")));
+            self.0.saving.store(false, Ordering::Release);
+        }
+        spawned.is_ok()
+    }
+
+    fn last_save_s(&self) -> u64 {
+        self.0.last_save_ms.load(Ordering::Acquire) / 1_000
+    }
+
+    fn is_saving(&self) -> bool {
+        self.0.saving.load(Ordering::Acquire)
+    }
+
+    fn last_error(&self) -> Option<String> {
+        lock(&self.0.last_error).clone()
+    }
+
+    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<String, String> {
+        let keeping = &*self.0;
+        let sequence = keeping.engine.journal.appended();
+        let mut file = ImageFile::create(&keeping.folder, id, sequence).map_err(|error| error.to_string())?;
+        filter.write_to(&mut file).map_err(|error| error.to_string())?;
+        let name = file.finish().map_err(|error| error.to_string())?;
+        keeping.folder.sync().map_err(|error| error.to_string())?;
+        lock(&keeping.fresh).insert(name.clone());
+        Ok(name)
+    }
+
+    fn backup(&self, folder: &str) -> Result<String, String> {
+        self.0.backup(folder)
+    }
+
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        let keeping = &*self.0;
+        let mut facts = vec![
+            ("snapshots", keeping.snapshots.load(Ordering::Relaxed).to_string()),
+            ("snapshot_bytes", keeping.snapshot_bytes.load(Ordering::Relaxed).to_string()),
+        ];
+        if let Some(log) = keeping.engine.journal.log() {
+            let statistics = log.statistics();
+            facts.extend([
+                ("log_bytes", statistics.bytes.to_string()),
+                ("log_segments", statistics.segments.to_string()),
+                ("last_appended_seq", statistics.appended.to_string()),
+                ("last_written_seq", statistics.written.to_string()),
+                ("last_synced_seq", statistics.synced.to_string()),
+                ("fsync_lag_ms", statistics.lag.as_millis().to_string()),
+                ("slowest_sync_us", statistics.slowest_sync.as_micros().to_string()),
+                ("log_pending_bytes", statistics.pending_bytes.to_string()),
+                ("log_syncs", statistics.syncs.to_string()),
+                ("log_errors", statistics.errors.to_string()),
+                ("log_recoveries", statistics.recoveries.to_string()),
+                ("log_torn_bytes", statistics.torn_bytes.to_string()),
+                ("log_writable", u8::from(log.is_writable()).to_string()),
+            ]);
+        }
+        facts
+    }
+}

@@ -1,0 +1,224 @@
+//! Snapshots: every filter as of a sequence of its own, so that nobody has to wait for all of them at once.
+//!
+//! 1. The log begins a new segment; what is before it need not be read again once the snapshot is complete.
+//! 2. Filter by filter: with nobody writing, for microseconds, the sequence and the counts are taken. Bits that are only
+//!    ever set are then written out while others go on setting them: replaying the log from that sequence on sets them
+//!    again, which changes nothing. Other kinds are copied while their one writer waits.
+//! 3. The manifest is written, then the segments and images that nothing needs any more go.
+//!
+//! A filter that did not change since its last image keeps that one.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::manifest::{Listed, Place, VERSION};
+use super::{Keeping, lock};
+use crate::engine::entry::{Body, Entry};
+use crate::engine::fields::Put;
+use crate::store::{ImageFile, Manifest, image_name, remove_unreferenced, write_manifest};
+
+/// Images up to this size go into one file together.
+const SMALL: u64 = 64 << 10;
+/// Filters that are looked up at once by their ids.
+const STRIDE: usize = 1_024;
+
+impl Keeping {
+    /// Makes a snapshot; one at a time.
+    pub fn snapshot(&self) -> Result<(), String> {
+        let _one_at_a_time = lock(&self.at_work);
+        self.snapshot_now().map(drop)
+    }
+
+    /// Makes a snapshot; the manifest as it was written.
+    pub(super) fn snapshot_now(&self) -> Result<Manifest, String> {
+        let log = self.engine.journal.log().ok_or("this server keeps nothing")?;
+        let replay_after = {
+            let _alone = self.engine.stop();
+            log.rotate().map_err(|error| error.to_string())?
+        };
+        let mut images = HashMap::new();
+        let mut pack = Pack::new(self, replay_after)?;
+        let mut listed = Vec::new();
+        let (mut count, mut bytes, mut next) = (0u64, 0, 0);
+        loop {
+            let entries = self.engine.names.from_id(next, STRIDE);
+            let Some(last) = entries.last() else { break };
+            next = last.id + 1;
+            for entry in &entries {
+                let Some(one) = self.image(entry, &mut pack)? else { continue };
+                bytes += entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
+                images.insert(one.id, (one.sequence, one.place.clone()));
+                one.put(&mut listed);
+                count += 1;
+            }
+        }
+        pack.finish()?;
+        // After a power cut the log must reach at least as far as the images: it would give their sequences out again,
+        // and the next start would take new writes for ones that the images hold.
+        log.sync_through(self.engine.journal.appended()).map_err(|error| error.to_string())?;
+        let mut sections = Vec::with_capacity(listed.len() + 1024);
+        sections.put_u64(self.engine.clock.now_ms());
+        sections.put_u64(self.engine.next_id());
+        self.engine.contracts.put(&mut sections);
+        sections.put_u64(count);
+        sections.extend_from_slice(&listed);
+        let manifest = Manifest { version: VERSION, replay_after, sections };
+        write_manifest(&self.folder, &manifest).map_err(|error| error.to_string())?;
+        self.snapshot_bytes.store(bytes, Ordering::Relaxed);
+        self.tidy(images, replay_after)?;
+        Ok(manifest)
+    }
+
+    /// Takes the image of a filter; nothing if it has gone meanwhile.
+    fn image(&self, entry: &Arc<Entry>, pack: &mut Pack<'_>) -> Result<Option<Listed>, String> {
+        let engine = &self.engine;
+        let alone = engine.stop();
+        if engine.names.by_id(entry.id).is_none() {
+            return Ok(None);
+        }
+        let writer = entry.write();
+        let sequence = engine.journal.appended();
+        let known = lock(&self.images).get(&entry.id).cloned();
+        let mut listed = Listed {
+            id: entry.id,
+            name: entry.name().to_vec(),
+            created_ms: entry.created_ms,
+            expires_ms: entry.expires_ms(),
+            maker: entry.maker,
+            recipe: entry.recipe.clone(),
+            deleted: entry.deleted.load(Ordering::Relaxed),
+            kind: entry.kind(),
+            sequence,
+            place: Place { file: String::new(), offset: 0, length: 0 },
+            retries: writer.retries.clone(),
+        };
+        // The pack is written anew each time; what lies in the old one has to move.
+        let unchanged = known.filter(|(as_of, place)| entry.touched() <= *as_of && place.length == 0);
+        if let Some((_, place)) = unchanged {
+            listed.place = place;
+            return Ok(Some(listed));
+        }
+        let failed = |error: bloomgate::Error| format!("the image of a filter could not be written: {error}");
+        listed.place = match &entry.body {
+            Body::Shared(filter) if !entry.is_ordered() => {
+                let image = filter.image().map_err(failed)?;
+                drop(alone);
+                if image.size_in_bytes() <= SMALL {
+                    let mut bytes = Vec::new();
+                    image.write_to(&mut bytes).map_err(failed)?;
+                    pack.add(&bytes)?
+                } else {
+                    let mut file = self.begin_image(entry.id, sequence)?;
+                    image.write_seeking(&mut file).map_err(failed)?;
+                    whole(file)?
+                }
+            }
+            Body::Shared(filter) => {
+                // The one writer waits for the copy, everybody else goes on.
+                drop(alone);
+                let copy = filter.copy().map_err(failed)?;
+                drop(writer);
+                self.put_image(entry.id, sequence, &copy, pack)?
+            }
+            Body::Guarded(filter) => {
+                drop(alone);
+                let copy = filter.read().unwrap_or_else(PoisonError::into_inner).clone();
+                drop(writer);
+                self.put_image(entry.id, sequence, &copy, pack)?
+            }
+            Body::Unavailable { .. } => match lock(&self.images).get(&entry.id) {
+                // It cannot be read; what lies there stays for whoever repairs it, with all that was logged since.
+                Some(_) => return Err(unavailable(entry)),
+                None => return Ok(None),
+            },
+        };
+        Ok(Some(listed))
+    }
+
+    fn begin_image(&self, id: u64, sequence: u64) -> Result<ImageFile, String> {
+        ImageFile::create(&self.folder, id, sequence).map_err(|error| format!("an image could not be begun: {error}"))
+    }
+
+    fn put_image(
+        &self,
+        id: u64,
+        sequence: u64,
+        filter: &bloomgate::AnyFilter,
+        pack: &mut Pack<'_>,
+    ) -> Result<Place, String> {
+        if filter.size_in_bytes() <= SMALL {
+            return pack.add(&filter.to_bytes().map_err(|error| error.to_string())?);
+        }
+        let mut file = self.begin_image(id, sequence)?;
+        filter.write_to(&mut file).map_err(|error| error.to_string())?;
+        whole(file)
+    }
+
+    /// The manifest is durable: what it does not need goes.
+    fn tidy(&self, images: HashMap<u64, (u64, Place)>, replay_after: u64) -> Result<(), String> {
+        let mut keep: HashSet<String> = images.values().map(|(_, place)| place.file.clone()).collect();
+        {
+            let mut fresh = lock(&self.fresh);
+            // An image that was written for a filter which is in the manifest by now has done its work.
+            fresh.retain(|file| !id_of(file).is_some_and(|id| images.contains_key(&id)));
+            keep.extend(fresh.iter().cloned());
+        }
+        *lock(&self.images) = images;
+        if let Some(log) = self.engine.journal.log() {
+            log.drop_through(replay_after).map_err(|error| error.to_string())?;
+        }
+        remove_unreferenced(&self.folder, &keep).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+}
+
+fn unavailable(entry: &Entry) -> String {
+    format!(
+        "filter '{}' is unavailable, so no snapshot is made: its image and the log are kept as they are. Repair or delete it",
+        entry.name().escape_ascii()
+    )
+}
+
+fn whole(file: ImageFile) -> Result<Place, String> {
+    let file = file.finish().map_err(|error| format!("an image could not be completed: {error}"))?;
+    Ok(Place { file, offset: 0, length: 0 })
+}
+
+/// The id in an image's file name.
+fn id_of(file: &str) -> Option<u64> {
+    file.strip_prefix("image-")?.split('-').next()?.parse().ok()
+}
+
+/// Many small images in one file.
+struct Pack<'a> {
+    keeping: &'a Keeping,
+    sequence: u64,
+    file: Option<ImageFile>,
+    at: u64,
+}
+
+impl<'a> Pack<'a> {
+    fn new(keeping: &'a Keeping, sequence: u64) -> Result<Self, String> {
+        Ok(Self { keeping, sequence, file: None, at: 0 })
+    }
+
+    fn add(&mut self, image: &[u8]) -> Result<Place, String> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(self.keeping.begin_image(0, self.sequence)?),
+        };
+        file.write_all(image).map_err(|error| format!("an image could not be written: {error}"))?;
+        let place = Place { file: image_name(0, self.sequence), offset: self.at, length: image.len() as u64 };
+        self.at += image.len() as u64;
+        Ok(place)
+    }
+
+    fn finish(self) -> Result<(), String> {
+        match self.file {
+            Some(file) => whole(file).map(drop),
+            None => Ok(()),
+        }
+    }
+}

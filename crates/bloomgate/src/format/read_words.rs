@@ -1,0 +1,96 @@
+//! A payload read straight into the words that it becomes, by one thread or several.
+//!
+//! The bytes go from the page cache to where they stay, and each chunk is summed while it is still in the second-level
+//! cache: no buffer between. Threads take a megabyte at a time, in order; the first damaged place in the file is told
+//! whichever thread came upon it, so that the refusal is the same for any number of them.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, PoisonError};
+
+use super::frame::Section;
+use super::read::ends_inside;
+use super::sums::{CHUNK_LEN, ChunkSums};
+use crate::bits::bytes_of_mut;
+use crate::error::{Error, Result};
+
+/// Words of one chunk.
+const CHUNK_WORDS: usize = CHUNK_LEN / 8;
+/// Chunks that a thread takes at a time: a megabyte, for a lock that is taken a thousand times a gigabyte.
+const AT_A_TIME: usize = 16;
+/// The most threads that are started, whatever is asked for.
+const MOST_THREADS: usize = 64;
+
+/// Reads the uncoded payload of `section` into words, whose bytes are as many, and verifies each chunk.
+pub(super) fn read_words(
+    file: &File,
+    section: &Section,
+    sums: &ChunkSums,
+    words: &mut [u64],
+    threads: usize,
+) -> Result<()> {
+    let tasks = words.len().div_ceil(CHUNK_WORDS * AT_A_TIME);
+    let work = Mutex::new(words.chunks_mut(CHUNK_WORDS * AT_A_TIME).enumerate());
+    let refused = Mutex::new(None::<(usize, Error)>);
+    let read = || {
+        loop {
+            // Nobody starts on what comes after a damaged place, and everything before it has been started on.
+            if lock(&refused).is_some() {
+                return;
+            }
+            let Some((task, words)) = lock(&work).next() else { return };
+            if let Err(error) = read_chunks(file, section, sums, task * AT_A_TIME, words) {
+                let mut first = lock(&refused);
+                if first.as_ref().is_none_or(|(at, _)| task < *at) {
+                    *first = Some((task, error));
+                }
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(tasks).min(MOST_THREADS) {
+            // If the system refuses a thread, those that there are do the work.
+            if std::thread::Builder::new().name("bloomgate-load".into()).spawn_scoped(scope, read).is_err() {
+                break;
+            }
+        }
+        read();
+    });
+    match refused.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some((_, error)) => Err(error),
+        None => Ok(()),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads and verifies some chunks of a payload, the first of which has this number.
+fn read_chunks(file: &File, section: &Section, sums: &ChunkSums, first: usize, words: &mut [u64]) -> Result<()> {
+    for (chunk, words) in (first as u64..).zip(words.chunks_mut(CHUNK_WORDS)) {
+        let bytes = bytes_of_mut(words);
+        read_at(file, section.offset + chunk * CHUNK_LEN as u64, bytes, section)?;
+        sums.verify(section, chunk, bytes)?;
+        for word in words {
+            *word = u64::from_le(*word);
+        }
+    }
+    Ok(())
+}
+
+/// Fills `bytes` from a place in the file.
+pub(super) fn read_at(file: &File, offset: u64, bytes: &mut [u8], section: &Section) -> Result<()> {
+    let mut filled = 0;
+    while filled < bytes.len() {
+        let position = offset + filled as u64;
+        match file.read_at(&mut bytes[filled..], position) {
+            Ok(0) => return Err(ends_inside(position, section)),
+            Ok(read) => filled += read,
+            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(Error::io(format!("reading a filter at offset {position}"), e)),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,394 @@
+//! Flipped bits and cut-off files. A small folder with two snapshots and a log after them is damaged in one place, a
+//! server started on the copy, and every answer compared with those of the undamaged folder. Allowed is:
+//!
+//! - it refuses to start, and its message names the damaged file;
+//! - it starts, and each filter answers as before, or with an error;
+//! - a bit was flipped in the file that the last write went to, and only items of that last write are missing: its
+//!   record cannot be told from one that was being written when the power went;
+//! - the end of that file was cut off, and what is missing is the last writes, all after the last snapshot, with no gap:
+//!   a log that ends early cannot be told from a shorter one.
+//!
+//! Anything else is a wrong answer. Absent items are compared too: a bit that was set by a flip is found as well.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::options::Options;
+use crate::random::Random;
+use crate::report::Row;
+use crate::server::{self, Server, Start};
+use crate::subject::{Answer, Kind, Policy, Subject, answer};
+use crate::system::{copy_folder, empty_folder, files};
+use crate::wire::Wire;
+
+/// Writes in the folder: each tenth counts one item, the others add eleven; 10,000 keys in all.
+const STEPS: u64 = 1000;
+const ADDED: u64 = 11;
+const ABSENT: u64 = 1000;
+/// The write that a control run leaves out and expects all the same: a loss that no checksum shows.
+const SKIPPED: u64 = 500;
+/// Findings after which no more are looked for.
+const ENOUGH: u64 = 20;
+
+/// A folder to damage.
+struct Base {
+    folder: PathBuf,
+    /// Its files that hold something: path in the folder, length, and the length without zeros at the end.
+    files: Vec<(PathBuf, u64, u64)>,
+    /// The files that the last write changed, by their path in the folder.
+    tail: Vec<PathBuf>,
+    /// Answers of the undamaged folder.
+    answers: Answers,
+}
+
+#[derive(Clone, PartialEq)]
+struct Answers {
+    /// For each step, for each of its items.
+    steps: Vec<Vec<Answer>>,
+    absent: Vec<Answer>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Outcome {
+    Refused,
+    Error,
+    Torn,
+    Same,
+}
+
+pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
+    let subject = &options.subject;
+    let flips = options.runs.unwrap_or(10_000);
+    let cuts = flips.div_ceil(10);
+    let bases = [base(options, policy, false)?, base(options, policy, true)?];
+    let next = AtomicU64::new(0);
+    let findings: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let tally: [AtomicU64; 4] = Default::default();
+    let count = |outcome: Outcome| tally[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let case = next.fetch_add(1, Ordering::Relaxed);
+                    let found = findings.lock().map_or(0, |found| found.len() as u64);
+                    if case >= flips + cuts || found >= ENOUGH {
+                        return;
+                    }
+                    let folder = options.work.join(format!("case-{case}"));
+                    let mut random = Random::new(options.seed, 0xf11b_0000 + case);
+                    let base = &bases[random.below(2) as usize];
+                    match one(subject, policy, base, &folder, &mut random, case >= flips) {
+                        Ok(outcome) => {
+                            count(outcome);
+                            let _ = fs::remove_dir_all(&folder);
+                            let _ = fs::remove_file(folder.with_extension("log"));
+                        }
+                        Err(what) => {
+                            let Ok(mut found) = findings.lock() else { return };
+                            found.push(format!("case {case} ({}): {what}", folder.display()));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let findings = findings.into_inner().unwrap_or_default();
+    if !options.control && !findings.is_empty() {
+        let many = if findings.len() as u64 >= ENOUGH { " (and stopped there)" } else { "" };
+        let of = next.load(Ordering::Relaxed).min(flips + cuts);
+        return Err(format!("{} of {of} cases{many}:\n{}", findings.len(), findings.join("\n")));
+    }
+    if let (true, Some(first)) = (options.control, findings.first()) {
+        println!("{first}");
+    }
+    let told = |outcome: Outcome| tally[outcome as usize].load(Ordering::Relaxed);
+    Ok(Row::new("flips", policy)
+        .number("bits flipped", flips)
+        .number("ends cut off", cuts)
+        .number("refused to start", told(Outcome::Refused))
+        .number("answered an error", told(Outcome::Error))
+        .number("torn tail", told(Outcome::Torn))
+        .number("same answers", told(Outcome::Same))
+        .number("wrong answers", findings.len() as u64)
+        .found(findings.len() as u64))
+}
+
+fn items(step: u64) -> Vec<Vec<u8>> {
+    let count = if step % 10 == 9 { 1 } else { ADDED };
+    (0..count).map(|i| format!("item {step} {i}").into_bytes()).collect()
+}
+
+/// Writes the folder. `stopped`: ended by SIGTERM, otherwise by kill -9.
+fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String> {
+    let subject = &options.subject;
+    let folder = options.work.join(if stopped { "stopped" } else { "killed" });
+    let log = folder.with_extension("log");
+    let say = |error: std::io::Error| format!("making the folder: {error}");
+    let server = server::must_start(subject, &folder, policy, &log)?;
+    let mut wire = Wire::connect(server.address, Duration::from_secs(30)).map_err(say)?;
+    subject.reserve(&mut wire).map_err(say)?;
+    let before = options.work.join("before");
+    for step in 0..STEPS {
+        if step == STEPS / 3 || step == saved() {
+            subject.save(&mut wire).map_err(say)??;
+        }
+        if step == STEPS - 1 {
+            empty_folder(&before)?;
+            copy_folder(&folder, &before)?;
+        }
+        if options.control && step == SKIPPED {
+            continue;
+        }
+        let items = items(step);
+        let refusal = if items.len() == 1 {
+            subject.change(&mut wire, &items[0], false);
+            subject.changed(&wire.reply().map_err(say)?).err()
+        } else {
+            subject.add(&mut wire, &items);
+            subject.added(&wire.reply().map_err(say)?, items.len()).1
+        };
+        if let Some(text) = refusal {
+            return Err(format!("making the folder: a write was refused: {text}"));
+        }
+    }
+    let mut tail = Vec::new();
+    for (path, _) in files(&folder)? {
+        let name = path.strip_prefix(&folder).map_err(|error| error.to_string())?.to_path_buf();
+        if fs::read(before.join(&name)).ok() != fs::read(&path).ok() {
+            tail.push(name);
+        }
+    }
+    match stopped {
+        true => drop(server.stop(Duration::from_secs(30))?),
+        false => server.kill()?,
+    }
+    // The answers come from a copy: a start may change the folder.
+    let copy = options.work.join("whole");
+    empty_folder(&copy)?;
+    copy_folder(&folder, &copy)?;
+    let server = server::must_start(subject, &copy, policy, &log)?;
+    let mut answers = ask(subject, &server).map_err(|error| format!("the undamaged folder: {error}"))?;
+    server.kill()?;
+    if options.control {
+        answers.steps[SKIPPED as usize].fill(Answer::Count(1));
+    }
+    if answers.steps.iter().flatten().any(|answer| !matches!(answer, Answer::Count(1..))) {
+        return Err("the undamaged folder has lost acknowledged items".into());
+    }
+    let mut contents = Vec::new();
+    for (path, size) in files(&folder)? {
+        let bytes = fs::read(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
+        let name = path.strip_prefix(&folder).map_err(|error| error.to_string())?.to_path_buf();
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1);
+        if used > 0 {
+            println!("{}: {size} bytes, {used} without zeros at the end", path.display());
+            contents.push((name, size, used));
+        }
+    }
+    if contents.is_empty() || tail.is_empty() {
+        return Err(format!("{} holds nothing, or the last write went to no file of it", folder.display()));
+    }
+    println!("the last write went to {tail:?}");
+    Ok(Base { folder, files: contents, tail, answers })
+}
+
+/// The step before which the last snapshot was made.
+fn saved() -> u64 {
+    STEPS * 2 / 3
+}
+
+/// Every answer there is.
+fn ask(subject: &Subject, server: &Server) -> std::io::Result<Answers> {
+    let mut wire = Wire::connect(server.address, Duration::from_secs(10))?;
+    let adds: Vec<u64> = (0..STEPS).filter(|step| items(*step).len() > 1).collect();
+    let counts: Vec<u64> = (0..STEPS).filter(|step| items(*step).len() == 1).collect();
+    let absent: Vec<Vec<u8>> = (0..ABSENT).map(|i| format!("absent {i}").into_bytes()).collect();
+    for steps in adds.chunks(20) {
+        let asked: Vec<Vec<u8>> = steps.iter().flat_map(|step| items(*step)).collect();
+        subject.ask(&mut wire, &asked);
+    }
+    subject.ask(&mut wire, &absent);
+    for item in counts.iter().map(|step| items(*step).remove(0)).chain(absent.iter().take(100).cloned()) {
+        subject.ask_count(&mut wire, &item);
+    }
+    let mut answers = Answers { steps: vec![Vec::new(); STEPS as usize], absent: Vec::new() };
+    for steps in adds.chunks(20) {
+        let got = subject.answers(wire.reply()?, steps.len() * ADDED as usize);
+        for (step, part) in steps.iter().zip(got.chunks(ADDED as usize)) {
+            answers.steps[*step as usize] = part.to_vec();
+        }
+    }
+    answers.absent = subject.answers(wire.reply()?, absent.len());
+    for step in counts {
+        answers.steps[step as usize] = vec![answer(wire.reply()?)];
+    }
+    for _ in 0..100 {
+        answers.absent.push(answer(wire.reply()?));
+    }
+    Ok(answers)
+}
+
+/// Damages a copy and judges what the server makes of it.
+fn one(
+    subject: &Subject,
+    policy: Policy,
+    base: &Base,
+    folder: &Path,
+    random: &mut Random,
+    cut: bool,
+) -> Result<Outcome, String> {
+    copy_folder(&base.folder, folder)?;
+    let (name, how) = damage(&base.files, folder, random, cut)?;
+    let log = folder.with_extension("log");
+    let file = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let server = match server::start(subject, folder, policy, &log, &[], Duration::from_secs(20))
+        .map_err(|what| format!("{how}: {what}"))?
+    {
+        Start::Ready(server) => server,
+        Start::Gone(status, text) => {
+            server::no_panic(&text).map_err(|what| format!("{how}: {what}"))?;
+            if status.success() {
+                return Err(format!("{how}: it ended before it served, with status 0:\n{text}"));
+            }
+            if subject.kind == Kind::Bloomgate && !text.contains(&file) {
+                return Err(format!("{how}: it refused to start without naming {file}:\n{text}"));
+            }
+            return Ok(Outcome::Refused);
+        }
+    };
+    let got = ask(subject, &server).map_err(|error| format!("{how}: asking: {error}"))?;
+    server.kill().map_err(|what| format!("{how}: {what}"))?;
+    judge(&base.answers, &got, base.tail.contains(&name), cut).map_err(|what| format!("{how}: {what}"))
+}
+
+/// Flips a bit, or cuts off an end. Half of the time every file is as likely, half of the time every byte; one time in
+/// eight the zeros that a file ends with count as well.
+fn damage(
+    files: &[(PathBuf, u64, u64)],
+    folder: &Path,
+    random: &mut Random,
+    cut: bool,
+) -> Result<(PathBuf, String), String> {
+    let zeros = random.below(8) == 0;
+    let room = |(_, size, used): &(PathBuf, u64, u64)| if zeros { *size } else { *used };
+    let which = if random.below(2) == 0 {
+        random.below(files.len() as u64) as usize
+    } else {
+        let mut at = random.below(files.iter().map(room).sum());
+        let holds = |file: &(PathBuf, u64, u64)| match at.checked_sub(room(file)) {
+            None => true,
+            Some(rest) => {
+                at = rest;
+                false
+            }
+        };
+        files.iter().position(holds).unwrap_or(0)
+    };
+    let (name, size, _) = &files[which];
+    let (at, path) = (random.below(room(&files[which])), folder.join(name));
+    let say = |error: std::io::Error| format!("damage {}: {error}", path.display());
+    if cut {
+        fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(at)).map_err(say)?;
+        return Ok((name.clone(), format!("{} cut from {size} to {at} bytes", name.display())));
+    }
+    let mut bytes = fs::read(&path).map_err(say)?;
+    let bit = random.below(8);
+    bytes[at as usize] ^= 1 << bit;
+    fs::write(&path, bytes).map_err(say)?;
+    Ok((name.clone(), format!("{} bit {bit} of byte {at} of {size}", name.display())))
+}
+
+/// What the answers are, or what is wrong about them. `tail`: the last write went to the damaged file.
+fn judge(wanted: &Answers, got: &Answers, tail: bool, cut: bool) -> Result<Outcome, String> {
+    let mut outcome = Outcome::Same;
+    let mut first_missing = None;
+    for (step, (wanted, got)) in wanted.steps.iter().zip(&got.steps).enumerate() {
+        let mut missing = 0;
+        for (wanted, got) in wanted.iter().zip(got) {
+            match (wanted, got) {
+                (_, Answer::Refused(_)) => outcome = Outcome::Error,
+                (Answer::Count(least), Answer::Count(count)) if count < least => missing += 1,
+                (wanted, got) if wanted == got => {}
+                (wanted, got) => return Err(format!("write {step}: answered {got:?}, wanted {wanted:?}")),
+            }
+        }
+        if missing > 0 {
+            let first = *first_missing.get_or_insert(step as u64);
+            let last = step as u64 == STEPS - 1;
+            if !tail {
+                return Err(format!("{missing} items of write {step} are missing"));
+            }
+            if !cut && !last {
+                return Err(format!("a flip took {missing} items of write {step}, which is not the last"));
+            }
+            if first < saved() {
+                return Err(format!("{missing} items of write {step} are missing; the snapshot holds them"));
+            }
+        } else if let Some(first) = first_missing
+            && got.len() > 1
+            && outcome != Outcome::Error
+        {
+            return Err(format!("write {first} is missing, write {step} after it is not"));
+        }
+    }
+    for (i, (wanted, got)) in wanted.absent.iter().zip(&got.absent).enumerate() {
+        match (wanted, got) {
+            (_, Answer::Refused(_)) => outcome = Outcome::Error,
+            (wanted, got) if wanted == got => {}
+            // A false positive may owe a bit to a write that is gone.
+            (Answer::Count(1..), Answer::Count(0)) if first_missing.is_some() => {}
+            (wanted, got) => return Err(format!("absent item {i}: answered {got:?}, wanted {wanted:?}")),
+        }
+    }
+    Ok(if first_missing.is_some() && outcome == Outcome::Same { Outcome::Torn } else { outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole() -> Answers {
+        let answers = |step| items(step).iter().map(|_| Answer::Count(1)).collect();
+        Answers { steps: (0..STEPS).map(answers).collect(), absent: vec![Answer::Count(0); 10] }
+    }
+
+    fn without(steps: std::ops::Range<u64>) -> Answers {
+        let mut answers = whole();
+        for step in steps {
+            answers.steps[step as usize].fill(Answer::Count(0));
+        }
+        answers
+    }
+
+    #[test]
+    fn only_a_torn_tail_may_lose() {
+        let whole = whole();
+        let judge = |got: &Answers, tail, cut| judge(&whole, got, tail, cut);
+        assert!(judge(&whole, false, false) == Ok(Outcome::Same));
+        let last = without(STEPS - 1..STEPS);
+        assert!(judge(&last, true, false) == Ok(Outcome::Torn));
+        assert!(judge(&last, true, true) == Ok(Outcome::Torn));
+        assert!(judge(&last, false, true).is_err(), "not the file of the last write");
+        let two = without(STEPS - 2..STEPS);
+        assert!(judge(&two, true, true) == Ok(Outcome::Torn));
+        assert!(judge(&two, true, false).is_err(), "a flip takes one record");
+        assert!(judge(&without(STEPS - 5..STEPS - 2), true, true).is_err(), "a gap");
+        assert!(judge(&without(saved() - 1..STEPS), true, true).is_err(), "more than the log");
+    }
+
+    #[test]
+    fn a_bit_too_many_is_found_and_an_error_is_fine() {
+        let whole = whole();
+        let mut more = whole.clone();
+        more.absent[3] = Answer::Count(1);
+        assert!(judge(&whole, &more, true, true).is_err());
+        let mut refused = whole.clone();
+        for answers in &mut refused.steps {
+            answers.fill(Answer::Refused("ERR quarantined".into()));
+        }
+        assert!(judge(&whole, &refused, false, false) == Ok(Outcome::Error));
+    }
+}
