@@ -141,7 +141,8 @@ impl Header {
             return wrong("a family, a maker and a kind that agree");
         }
         let recipe = &self.recipe;
-        if !(recipe.rate > 0.0 && recipe.rate <= 1.0) || !(recipe.growth >= 1.0 && recipe.growth.is_finite()) {
+        let (rate, growth) = (recipe.rate, recipe.growth);
+        if !(rate > 0.0 && rate <= 1.0 && growth >= 1.0 && growth.is_finite()) {
             return wrong("a rate and a growth in their range");
         }
         // A secret is derived from the name and the epoch; no two pairs may be one text.

@@ -73,7 +73,9 @@ impl Spans {
             return false;
         }
         let all = near.iter().fold((start, end), |(first, last), &(a, b)| (first.min(a), last.max(b)));
-        self.0.retain(|start, _| near.iter().all(|(a, _)| a != start));
+        for (start, _) in &near {
+            self.0.remove(start);
+        }
         self.0.insert(all.0, all.1);
         true
     }
@@ -153,6 +155,10 @@ impl Load {
         }
         *over = true;
         Came::Whole(std::mem::take(bytes))
+    }
+
+    fn used_ms(&self) -> u64 {
+        self.used_ms.load(Ordering::Relaxed)
     }
 
     /// Bytes charged for it.
@@ -241,12 +247,6 @@ impl Loads {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-}
-
-impl Load {
-    fn used_ms(&self) -> u64 {
-        self.used_ms.load(Ordering::Relaxed)
     }
 }
 

@@ -22,7 +22,7 @@ use super::layout::AnyLayout;
 use super::layout::sealed::Layout as _;
 use super::stage::Stage;
 use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout};
-use crate::arch::CHUNK;
+use crate::arch::{CHUNK, FEW};
 use crate::bits::{Owned, Shared, Store};
 use crate::chain::Chain;
 use crate::error::{Error, ErrorKind, Result};
@@ -137,6 +137,10 @@ impl<S: Store> Scalable<S> {
         check_lengths(digests.len(), answers.len())?;
         if let Some(only) = self.only_stage() {
             return only.contains_digests(digests, answers);
+        }
+        if digests.len() < FEW {
+            digests.iter().zip(answers).for_each(|(&digest, answer)| *answer = self.contains_digest(digest));
+            return Ok(());
         }
         for (digests, answers) in digests.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             answers.fill(false);
@@ -548,6 +552,12 @@ impl Scalable<Shared> {
     /// ```
     pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
         check_lengths(digests.len(), outcomes.len())?;
+        if digests.len() < FEW {
+            for (&digest, outcome) in digests.iter().zip(outcomes) {
+                *outcome = Insertion::of(self.insert_digest(digest))?;
+            }
+            return Ok(());
+        }
         for (digests, outcomes) in digests.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
             let open = self.chain.open();
             let mut found = [false; BATCH];
