@@ -211,6 +211,12 @@ impl Engine {
         Permit { engine: self, hold: Hold::Alone(self.turnstile.stop()), batch: Some(Vec::new()) }
     }
 
+    /// What happens ten times a second, through a thread's gate: windows move, and files that were given out long ago go.
+    pub fn tick(&self, thread: usize) -> Result<(), Refusal> {
+        self.bases.forget_old(&self.budget, self.clock.now_ms());
+        self.turn_windows(thread).map(drop)
+    }
+
     /// Whether it still reads what was there before: nothing is answered until then.
     #[must_use]
     #[inline]

@@ -107,7 +107,12 @@ pub struct Loaded {
 }
 
 /// Reads everything that a folder holds.
-pub fn load(folder: &Arc<Folder>, contracts: &Contracts, options: LogOptions, threads: usize) -> Result<Loaded, String> {
+pub fn load(
+    folder: &Arc<Folder>,
+    contracts: &Contracts,
+    options: LogOptions,
+    threads: usize,
+) -> Result<Loaded, String> {
     let manifest = read_manifest(folder).map_err(|error| error.to_string())?;
     let loader = Loader { folder, contracts, threads };
     let (mut clock_ms, mut next_id, mut listed) = (0, 1, Vec::new());

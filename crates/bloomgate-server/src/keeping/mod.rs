@@ -55,7 +55,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Keeping {
     /// Keeps the filters of an engine, whose images lie as the manifest said.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, folder: Arc<Folder>, images: HashMap<u64, (u64, Place)>, last_save_ms: u64) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        folder: Arc<Folder>,
+        images: HashMap<u64, (u64, Place)>,
+        last_save_ms: u64,
+    ) -> Self {
         Self {
             engine,
             folder,

@@ -38,14 +38,7 @@ impl<'a> Replay<'a> {
     /// Nothing yet.
     #[must_use]
     pub fn new(loader: &'a Loader<'a>, contracts: &'a Contracts, next_id: u64) -> Self {
-        Self {
-            loader,
-            contracts,
-            filters: BTreeMap::new(),
-            strangers: HashSet::new(),
-            next_id,
-            digests: Vec::new(),
-        }
+        Self { loader, contracts, filters: BTreeMap::new(), strangers: HashSet::new(), next_id, digests: Vec::new() }
     }
 
     /// A filter of the manifest, with its image as of a sequence.
@@ -230,9 +223,9 @@ fn add(entry: &Entry, digests: &[Digest]) -> Result<(), String> {
         }
         Body::Guarded(filter) => {
             let filter: &mut AnyFilter = &mut filter.write().unwrap_or_else(PoisonError::into_inner);
-            digests.iter().try_for_each(|&digest| {
-                filter.insert_digest(digest).map(drop).map_err(|error| error.to_string())
-            })
+            digests
+                .iter()
+                .try_for_each(|&digest| filter.insert_digest(digest).map(drop).map_err(|error| error.to_string()))
         }
         Body::Unavailable { .. } => Ok(()),
     }

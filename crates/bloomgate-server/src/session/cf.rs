@@ -12,7 +12,7 @@ use super::bf::memory;
 use super::call::{Call, Outcome};
 use super::copying::bits_of;
 use super::desk::Desk;
-use super::installing::{INLINE, Made, Ready};
+use super::installing::{Built, INLINE, Ready};
 use crate::engine::adding::{Added, Copies, NotDone, ask, count};
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Body, Entry, Family, Maker};
@@ -258,7 +258,8 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     if installed { Ok(Reply::Ok) } else { Err(NotDone::Busy) }
 }
 
-/// Puts the packed copy in the filter's place, with what is known beside the bits.
+/// Puts the packed copy in the filter's place, with what is known beside the bits: requests that were answered stay
+/// answered.
 fn replace(permit: &mut Permit<'_>, entry: &Entry, ready: Ready) -> Result<u64, Refusal> {
     ready.entry().audit.go_on_from(&entry.audit);
     let retries = entry.write().retries.clone();
@@ -282,8 +283,14 @@ fn packed(engine: &Engine, desk: &Desk, entry: &Entry) -> Result<Option<Ready>, 
         entry.deleted.store(0, Ordering::Relaxed);
         return Ok(None);
     }
-    let made = Made { filter, recipe: entry.recipe.clone(), maker: entry.maker, expires_ms: entry.expires_ms() };
-    Ready::make(engine, desk, &entry.name(), made).map(Some)
+    let built = Built {
+        name: &entry.name(),
+        recipe: entry.recipe.clone(),
+        maker: entry.maker,
+        filter,
+        expires_ms: entry.expires_ms(),
+    };
+    Ready::make(engine, desk, built).map(Some)
 }
 
 /// What CF.INFO and CF.DEBUG tell.

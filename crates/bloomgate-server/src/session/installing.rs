@@ -22,15 +22,17 @@ use crate::engine::{Engine, Permit};
 /// Filters up to this size go into the log: at 1 GB/s, 1 ms of it.
 pub const INLINE: u64 = 1 << 20;
 
-/// A filter that was made.
+/// A filter that was built, and what it is to be.
 #[derive(Debug)]
-pub struct Made {
-    /// The bits.
-    pub filter: AnyFilter,
-    /// How one like it is made.
+pub struct Built<'a> {
+    /// Its name.
+    pub name: &'a [u8],
+    /// How an empty one like it is made.
     pub recipe: Recipe,
     /// Whose commands it answers to.
     pub maker: Maker,
+    /// Its bits.
+    pub filter: AnyFilter,
     /// When it goes, in milliseconds since 1970; 0 for never.
     pub expires_ms: u64,
 }
@@ -53,11 +55,11 @@ enum Kept {
 
 impl Ready {
     /// Charges the filter and puts its bits where recovery finds them. Needs no permit: nobody sees it.
-    pub fn make(engine: &Engine, desk: &Desk, name: &[u8], made: Made) -> Result<Self, Refusal> {
+    pub fn make(engine: &Engine, desk: &Desk, built: Built<'_>) -> Result<Self, Refusal> {
         let id = engine.take_id();
-        let image = kept(engine, desk, id, &made.filter)?;
-        let prepared = engine.adopt_as(id, name, made.recipe, made.maker, made.filter)?;
-        prepared.entry().expire_at(made.expires_ms);
+        let image = kept(engine, desk, id, &built.filter)?;
+        let prepared = engine.adopt_as(id, built.name, built.recipe, built.maker, built.filter)?;
+        prepared.entry().expire_at(built.expires_ms);
         Ok(Self { prepared, image })
     }
 
@@ -83,9 +85,11 @@ impl Ready {
 }
 
 fn kept(engine: &Engine, desk: &Desk, id: u64, filter: &AnyFilter) -> Result<Kept, Refusal> {
-    match &desk.keeper {
+    if desk.keeper.is_none() && engine.journal.log().is_none() {
         // The server keeps nothing: there is no recovery that would look.
-        None if engine.journal.log().is_none() => Ok(Kept::Bytes(Vec::new())),
+        return Ok(Kept::Bytes(Vec::new()));
+    }
+    match &desk.keeper {
         Some(keeper) if filter.size_in_bytes() > INLINE => keeper
             .write_image(id, filter)
             .map(Kept::File)
@@ -94,9 +98,9 @@ fn kept(engine: &Engine, desk: &Desk, id: u64, filter: &AnyFilter) -> Result<Kep
     }
 }
 
-/// Charges a filter that was made, keeps its bits and puts it under a name.
-pub fn put(call: &mut Call<'_, '_, '_>, name: &[u8], made: Made, existing: Existing) -> Result<Arc<Entry>, NotDone> {
-    let ready = Ready::make(&call.engine(), call.desk, name, made)?;
+/// Charges a built filter, keeps its bits and puts it under its name.
+pub fn install_built(call: &mut Call<'_, '_, '_>, built: Built<'_>, existing: Existing) -> Result<Arc<Entry>, NotDone> {
+    let ready = Ready::make(&call.engine(), call.desk, built)?;
     call.alone(|permit| {
         let entry = ready.install(permit, existing)?;
         let sequence = entry.touched();

@@ -7,7 +7,7 @@ use bloomgate_command::{Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
-use super::installing::Held;
+use super::replacing::Held;
 use crate::engine::bases::MAX_FILE;
 use crate::engine::entry::{Body, Entry};
 use crate::engine::recipe::refused;

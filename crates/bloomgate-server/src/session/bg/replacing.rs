@@ -11,8 +11,7 @@ use bloomgate::AnyFilter;
 use bloomgate_command::Refusal;
 
 use super::super::call::Call;
-use super::super::installing::Ready;
-pub use super::super::installing::{Made, put};
+use super::super::installing::{Built, Ready};
 use crate::engine::Engine;
 use crate::engine::adding::NotDone;
 use crate::engine::entry::Entry;
@@ -73,26 +72,36 @@ fn seen(entry: &Option<Arc<Entry>>) -> Seen {
 pub fn replace(
     call: &mut Call<'_, '_, '_>,
     name: &[u8],
-    mut make: impl FnMut(Option<&Arc<Entry>>) -> Result<Made, Refusal>,
+    mut make: impl FnMut(Option<&Arc<Entry>>) -> Result<Built<'static>, Refusal>,
 ) -> Result<(), NotDone> {
     let engine = call.engine();
     let desk = call.desk;
     // With nobody writing: whatever was logged up to this change is in the bits.
     let before = call.alone(|permit| Ok((permit.find(name)?, 0)))?;
     let version = seen(&before);
-    let ready = Ready::make(&engine, desk, name, make(before.as_ref())?)?;
+    if before.is_none() {
+        engine.check_count()?;
+    }
+    let mut ready = |before: &Option<Arc<Entry>>| {
+        let built = make(before.as_ref())?;
+        Ready::make(&engine, desk, Built { name, ..built })
+    };
+    let first = ready(&before)?;
     drop(before);
     call.alone(|permit| {
         let now = permit.find(name)?;
         // Requests that were answered stay answered: a retry must not remove twice because filters were merged meanwhile.
         let retries = now.as_ref().map(|now| now.write().retries.clone()).unwrap_or_default();
         let ready = match seen(&now) == version {
-            true => ready,
+            true => first,
             false => {
-                ready.abandon(&engine);
-                Ready::make(&engine, desk, name, make(now.as_ref())?)?
+                first.abandon(&engine);
+                ready(&now)?
             }
         };
+        if let Some(now) = &now {
+            ready.entry().audit.go_on_from(&now.audit);
+        }
         let entry = ready.install(permit, Existing::Replace)?;
         permit.keep_retries(&entry, retries)?;
         Ok(((), entry.touched()))
