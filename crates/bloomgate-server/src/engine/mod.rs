@@ -78,7 +78,8 @@ impl Default for Defaults {
             cf_initial_size: 1024,
             cf_max_iterations: 20,
             cf_expansion_factor: 1,
-            cf_error_rate: 0.01,
+            // Removals take away a fingerprint: keys that look alike must be rare. 17 bits, where RedisBloom has 8.
+            cf_error_rate: 1e-4,
         }
     }
 }
