@@ -162,24 +162,24 @@ fn tell(ready: &Ready, settings: &Settings) {
     match &settings.data {
         Some(data) => line.push_str(&format!(
             ", {} in {}, fsync {}, {}",
-            counted(ready.filters as u64, "filter"),
+            counted(ready.found.filters as u64, "filter"),
             data.display(),
             settings.fsync,
             counted(settings.threads as u64, "thread"),
         )),
         None => line.push_str(", nothing is kept"),
     }
-    if ready.batches > 0 {
-        line.push_str(&format!(" (read {} of the log in {})", counted(ready.batches, "write"), duration(ready.took)));
+    if ready.found.batches > 0 {
+        line.push_str(&format!(" (read {} of the log in {})", counted(ready.found.batches, "write"), duration(ready.took)));
     }
     screen::tell(&line);
-    if ready.torn_bytes > 0 {
+    if ready.found.torn_bytes > 0 {
         screen::tell(&format!(
             "bloomgate: left out {} of a write that was not finished when the server ended; it was never acknowledged as safe",
-            bytes(ready.torn_bytes)
+            bytes(ready.found.torn_bytes)
         ));
     }
-    ready.unavailable.iter().for_each(|why| screen::complain(why));
+    ready.found.unavailable.iter().for_each(|why| screen::complain(why));
 }
 
 /// Serves until it is told to stop.

@@ -62,7 +62,7 @@ pub(crate) const SPECS: [Spec; 11] = [
     bf("bf.exists", 3, 3, |args| Ok(Request::BfExists { key: args.name(1)?, item: args.item(2)? }))
         .flags(READ)
         .says("key item", "Answers 0 if the item is certainly not in the filter, 1 if it may be.")
-        .differs("A filter that exists but is loading, quarantined or without its secret answers an error, never 0.")
+        .differs("A filter that exists but is loading, quarantined, without its secret or of the other family answers an error, never 0.")
         .example("BF.EXISTS seen mallory", "0"),
     bf("bf.mexists", 3, ANY, |args| Ok(Request::BfMexists { key: args.name(1)?, items: args.items(2)? }))
         .flags(READ)
@@ -83,15 +83,15 @@ pub(crate) const SPECS: [Spec; 11] = [
         .flags(&[Flag::Readonly])
         .says("key iterator", "The filter in chunks: begin with iterator 0 and go on with the number that comes back until it is 0.")
         .costs("O(n) for n bytes of the chunk")
-        .differs("All chunks are of one instant, whatever is added meanwhile, and carry checksums; only RedisBloom's own dumps have its format.")
-        .example("BF.SCANDUMP seen 0", "1) 1\n2) (bytes)")
+        .differs("The dump is made when iterator 0 is answered: what is added after that is not in it. Chunks have up to 1 MiB, checksums and a form of their own, which RedisBloom does not load. A dump is kept in memory for 60 seconds after the last call; an iterator of one that is gone is an error.")
+        .example("BF.SCANDUMP seen 0", "1) 1099511627777\n2) (bytes)")
         .heavy(),
     bf("bf.loadchunk", 4, 4, loadchunk)
         .flags(WRITE)
         .says("key iterator data", "Takes a chunk as BF.SCANDUMP gave it.")
         .costs("O(n) for n bytes of the chunk")
-        .differs("The filter appears when all chunks are there and right, not with its header. Dumps of RedisBloom load too and answer alike.")
-        .example("BF.LOADCHUNK copy 1 header", "OK")
+        .differs("The filter appears when all chunks are there and right, not with its header; a load that nobody goes on with is dropped after 60 seconds. Chunks come in any order. A name that has a filter is refused: RedisBloom writes the chunk into it. Dumps of RedisBloom load too, answer alike and grow alike.")
+        .example("BF.LOADCHUNK copy 1099511627777 header", "OK")
         .heavy(),
     bf("bf.debug", 2, 2, |args| Ok(Request::BfDebug { key: args.name(1)? }))
         .flags(READ)

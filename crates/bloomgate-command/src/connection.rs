@@ -87,11 +87,11 @@ const CLIENT: [Spec; 13] = [
     connection("client|pause", 3, 4, client_pause)
         .flags(OTHERS)
         .options(3, PAUSE)
-        .says("milliseconds [WRITE | ALL]", "Holds the commands of all clients, or their writes, for a while.")
-        .example("CLIENT PAUSE 100 WRITE", "OK"),
+        .says("milliseconds [WRITE | ALL]", "Refused: clients are not paused.")
+        .example("CLIENT PAUSE 100 WRITE", "(error) ERR clients are not paused: ..."),
     connection("client|unpause", 2, 2, |_| Ok(Request::ClientUnpause))
         .flags(OTHERS)
-        .says("", "Ends CLIENT PAUSE.")
+        .says("", "Answers OK: nobody is paused.")
         .example("CLIENT UNPAUSE", "OK"),
 ];
 

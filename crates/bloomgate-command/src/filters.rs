@@ -66,20 +66,22 @@ pub(crate) const SPECS: [Spec; 22] = [
             "name KIND kind [CAPACITY n] [RATE rate] [BYTES n] [GROWTH factor] [ONFULL refuse|grow|goon] \
              [WINDOW seconds] [GENERATIONS n] [FINGERPRINT bits] [COUNTERS bits] \
              [HASH siphash13|siphash24|blake2b|xxh3] [SEED n] [CONTRACT contract] [LIKE other]",
-            "Makes an empty filter of any kind that takes adds. LIKE takes the kind, shape and contract of another \
-             filter, and the other options change them.",
+            "Makes an empty filter of any kind that takes adds. Of CAPACITY, RATE and BYTES two give the third; ONFULL is \
+             grow for chains, goon for rotating and stable filters, refuse for the others. A CONTRACT that was not used \
+             before begins with a secret of its own. LIKE takes the kind, shape and contract of another filter, and the \
+             other options change them.",
         )
         .costs("O(capacity): the memory is cleared")
         .example("BG.CREATE visits KIND rotating CAPACITY 100000 RATE 0.01 WINDOW 3600 GENERATIONS 6", "OK")
         .heavy(),
     bg("bg.add", 3, ANY, |args| Ok(Request::BgAdd { name: args.name(1)?, items: args.items(2)? }))
         .flags(WRITE)
-        .says("name item [item ...]", "Adds items to a filter that exists and answers for each whether it is certainly new.")
+        .says("name item [item ...]", "Adds items to a filter of any kind that exists and answers for each whether it is certainly new, with an error where one did not fit. A set: a cuckoo filter keeps one copy of an item however often it is added; counting and quotient filters count each time, a rotating one keeps the item for another window.")
         .costs("O(n) for n items")
         .example("BG.ADD visits alice bob", "1) 1\n2) 1"),
     bg("bg.exists", 3, ANY, |args| Ok(Request::BgExists { name: args.name(1)?, items: args.items(2)? }))
         .flags(READ)
-        .says("name item [item ...]", "Answers for each item 0 if it is certainly absent, 1 if it may be there; an error if there is no such filter.")
+        .says("name item [item ...]", "Answers for each item 0 if it is certainly absent, 1 if it may be there. A name that is not there holds nothing; a filter that cannot answer is an error.")
         .costs("O(n) for n items")
         .example("BG.EXISTS visits alice mallory", "1) 1\n2) 0"),
     bg("bg.count", 3, ANY, |args| Ok(Request::BgCount { name: args.name(1)?, items: args.items(2)? }))
@@ -100,19 +102,21 @@ pub(crate) const SPECS: [Spec; 22] = [
         .example("BG.REMOVE carts REQUEST 8f14e45f ITEMS alice", "1) 1"),
     bg("bg.info", 2, 3, info)
         .flags(READ)
-        .says("name [field]", "Everything about a filter as a map, or one field of it.")
-        .example("BG.INFO visits kind", "rotating"),
+        .says("name [field]", "Everything about a filter as a map, or one field of it: kind, items, capacity, rates, fill, contract and age of its secret, window, version, counters.")
+        .costs("O(n) for n bytes of the filter")
+        .example("BG.INFO visits kind", "rotating")
+        .heavy(),
     bg("bg.estimate", 2, 2, |args| Ok(Request::BgEstimate { name: args.name(1)? }))
         .flags(READ_SLOW)
         .says("name", "How many different items the filter holds and at what rate it answers now, estimated from its bits.")
         .costs("O(n) for n bytes of the filter")
-        .example("BG.ESTIMATE visits", "1) items\n2) 2\n3) rate\n4) 1e-9")
+        .example("BG.ESTIMATE visits", "1) items\n2) 2\n3) items_low\n4) 2\n5) items_high\n6) 2\n7) ...")
         .heavy(),
     bg("bg.audit", 2, 3, audit)
         .flags(READ)
         .options(2, RESET)
         .says("name [RESET]", "The counters of what was asked and answered, and with RESET from zero again.")
-        .example("BG.AUDIT visits", "1) adds\n2) 2\n3) lookups\n4) 2\n5) ..."),
+        .example("BG.AUDIT visits", "1) lookups\n2) 2\n3) positives\n4) 1\n5) ..."),
     bg("bg.digest", 2, 2, |args| Ok(Request::BgDigest { name: args.name(1)? }))
         .flags(READ_SLOW)
         .says("name", "The content address of the filter: the BLAKE3 of its file, 64 hexadecimal digits.")
@@ -121,13 +125,13 @@ pub(crate) const SPECS: [Spec; 22] = [
         .heavy(),
     bg("bg.dump", 2, 2, |args| Ok(Request::BgDump { name: args.name(1)? }))
         .flags(READ_SLOW)
-        .says("name", "The filter as a whole .bloom file, which is remembered as a base for BG.DELTA.")
+        .says("name", "The address of the filter's file and the whole .bloom file, up to 16 MiB. It is remembered as a base for BG.DELTA: for an hour, the last four of a filter.")
         .costs("O(n) for n bytes of the filter")
-        .example("BG.DUMP visits", "(bytes)")
+        .example("BG.DUMP visits", "1) \"3f1c...\"\n2) (bytes)")
         .heavy(),
     bg("bg.delta", 3, 3, delta)
         .flags(READ_SLOW)
-        .says("name address", "What makes the file of this address (BG.DUMP, BG.DIGEST) into the filter as it is now.")
+        .says("name address", "What makes the file of this address (one that BG.DUMP gave, or that a delta made) into the file of the filter as it is now, which is remembered as the next base.")
         .costs("O(n) for n bytes of the filter")
         .example(
             "BG.DELTA visits 0000000000000000000000000000000000000000000000000000000000000000",
@@ -137,7 +141,7 @@ pub(crate) const SPECS: [Spec; 22] = [
     bg("bg.merge", 3, ANY, |args| Ok(Request::BgMerge { destination: args.name(1)?, sources: args.names(2)? }))
         .flags(WRITE)
         .keys(1, -1, 1)
-        .says("destination source [source ...]", "Adds all items of filters of one shape and contract to the destination, which is made if there is none.")
+        .says("destination source [source ...]", "Adds all items of filters of one shape and contract to the destination, which is made if there is none. Nothing that is added to the destination meanwhile is lost.")
         .costs("O(n) for n bytes of the filters")
         .example("BG.MERGE week monday tuesday", "OK")
         .heavy(),
@@ -175,32 +179,34 @@ pub(crate) const SPECS: [Spec; 22] = [
         .options(2, BUILD)
         .says(
             "name FROM file [KIND kind] [CAPACITY n] [RATE rate] [REPLACE]",
-            "Makes a filter from a file in the server's import folder: one item a line, or a .bloom file.",
+            "Makes a filter from a file in the server's import folder: one item a line, or a .bloom file whose secret is one of \
+             the server's. Without KIND it is scalable, without CAPACITY the lines are counted first. Nothing is seen of \
+             it before it is whole.",
         )
         .costs("O(n) for n bytes of the file")
         .example("BG.BUILD blocked FROM blocklist.txt KIND fuse RATE 0.001", "OK")
         .heavy(),
     bg("bg.rekey", 3, 3, rekey)
         .flags(WRITE_ADMIN)
-        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow that BG.FEED fills, FINISH puts it in place.")
+        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow (bloomgate:rekey:name) that takes all adds too, BG.FEED brings the items from before, FINISH puts it in place, once it has as many items. For classic, blocked, partitioned and scalable filters; lookups are answered all the while.")
         .example("BG.REKEY users START", "OK")
         .heavy(),
     bg("bg.feed", 3, ANY, |args| Ok(Request::BgFeed { name: args.name(1)?, items: args.items(2)? }))
         .flags(WRITE)
-        .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed.")
+        .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed; how many were new to it.")
         .costs("O(n) for n items")
         .example("BG.FEED users alice bob", "2"),
     bg("bg.secrets", 1, 1, |_| Ok(Request::BgSecrets))
         .flags(ADMIN)
         .keys(0, 0, 0)
-        .says("", "The contracts of the server with the ages of their secrets; never a secret itself.")
-        .example("BG.SECRETS", "1) 1) name\n   2) default\n   3) epoch\n   4) 1"),
+        .says("", "The contracts of the server, each secret they have had with its age and how many filters use it; never a secret itself.")
+        .example("BG.SECRETS", "1) 1) contract\n   2) default\n   3) epoch\n   4) 1\n   5) ..."),
     bg("bg.backup", 2, 2, |args| Ok(Request::BgBackup { folder: label("a folder name", args.word(1))? }))
         .flags(ADMIN)
         .keys(0, 0, 0)
         .says("folder", "Writes all filters as of one instant into a new folder of the server's backup folder.")
         .costs("O(n) for n bytes of all filters")
-        .example("BG.BACKUP monday", "OK")
+        .example("BG.BACKUP monday", "\"/backups/monday\"")
         .heavy(),
     bg("bg.help", 1, 2, help)
         .flags(&[Flag::Fast, Flag::Loading, Flag::Stale])

@@ -71,15 +71,16 @@ const CONFIG: [Spec; 4] = [
         .flags(ADMIN)
         .says("setting value [setting value ...]", "Changes settings that can change while the server runs.")
         .costs("O(n) for n settings")
-        .example("CONFIG SET bf-error-rate 0.001", "OK"),
+        .differs("slowlog-log-slower-than changes; everything else is set where the server is started.")
+        .example("CONFIG SET slowlog-log-slower-than 5000", "OK"),
     server("config|resetstat", 2, 2, |_| Ok(Request::ConfigResetstat))
         .flags(ADMIN)
         .says("", "Sets the counters of INFO to zero.")
         .example("CONFIG RESETSTAT", "OK"),
     server("config|rewrite", 2, 2, |_| Ok(Request::ConfigRewrite))
         .flags(ADMIN)
-        .says("", "Writes settings back to the file.")
-        .example("CONFIG REWRITE", "OK"),
+        .says("", "Refused: settings are not written back to where they came from.")
+        .example("CONFIG REWRITE", "(error) ERR settings are not written back: ..."),
 ];
 
 const MEMORY: [Spec; 3] = [
@@ -96,12 +97,12 @@ const MEMORY: [Spec; 3] = [
     server("memory|stats", 2, 2, |_| Ok(Request::MemoryStats))
         .flags(PLAIN)
         .says("", "Where the memory is.")
-        .example("MEMORY STATS", "1) peak.allocated\n2) ..."),
+        .example("MEMORY STATS", "1) total.allocated\n2) ..."),
 ];
 
 const MODULE: [Spec; 1] = [server("module|list", 2, 2, |_| Ok(Request::ModuleList))
     .flags(&[Flag::Admin, Flag::Noscript])
-    .says("", "The modules whose commands are here: bf.")
+    .says("", "The modules whose commands are here: bf as RedisBloom has them, and our own.")
     .example("MODULE LIST", "1) 1) name\n   2) bf\n   3) ver\n   4) 80800")];
 
 const ACL: [Spec; 5] = [
@@ -146,15 +147,15 @@ const SLOWLOG: [Spec; 3] = [
 const LATENCY: [Spec; 5] = [
     server("latency|latest", 2, 2, |_| Ok(Request::LatencyLatest))
         .flags(ADMIN)
-        .says("", "The last delay of each cause.")
+        .says("", "Nothing: delays are not recorded by their cause. SLOWLOG has the slow commands.")
         .example("LATENCY LATEST", "(empty array)"),
     server("latency|history", 3, 3, |args| Ok(Request::LatencyHistory { event: args.name(2)? }))
         .flags(ADMIN)
-        .says("event", "The delays of one cause.")
+        .says("event", "Nothing: delays are not recorded by their cause.")
         .example("LATENCY HISTORY fsync", "(empty array)"),
     server("latency|reset", 2, ANY, |args| Ok(Request::LatencyReset { events: args.from(2) }))
         .flags(ADMIN)
-        .says("[event [event ...]]", "Forgets delays and answers of how many causes.")
+        .says("[event [event ...]]", "Answers 0: there are no delays to forget.")
         .example("LATENCY RESET", "0"),
     server("latency|doctor", 2, 2, |_| Ok(Request::LatencyDoctor))
         .flags(ADMIN)
@@ -162,9 +163,8 @@ const LATENCY: [Spec; 5] = [
         .example("LATENCY DOCTOR", "..."),
     server("latency|histogram", 2, ANY, |args| Ok(Request::LatencyHistogram { commands: args.from(2) }))
         .flags(ADMIN)
-        .says("[command [command ...]]", "How long commands took.")
-        .costs("O(n) for n commands")
-        .example("LATENCY HISTOGRAM bf.add", "1) bf.add\n2) ..."),
+        .says("[command [command ...]]", "Nothing: commands are not timed one by one.")
+        .example("LATENCY HISTOGRAM bf.add", "(empty array)"),
 ];
 
 pub(crate) const SPECS: [Spec; 20] = [

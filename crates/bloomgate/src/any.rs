@@ -321,6 +321,18 @@ impl AnyFilter<Owned> {
         on_growable!(self, filter => filter.insert_digest(digest))
     }
 
+    /// The most bytes that inserting this digest may take beside what the filter has, for the filters of RedisBloom, which
+    /// grow by themselves; 0 for the other kinds that one owner changes. Chains of ours say it by
+    /// [`next_stage_bytes`](Scalable::next_stage_bytes).
+    #[must_use]
+    pub fn growth_for(&self, digest: Digest) -> u64 {
+        match self {
+            AnyFilter::RedisBloom(filter) => filter.growth_for(digest),
+            AnyFilter::RedisCuckoo(filter) => filter.growth_for(digest),
+            _ => 0,
+        }
+    }
+
     /// Inserts many keys at once; how many were certainly new.
     pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
         on_growable!(self, filter => filter.insert_batch(keys))

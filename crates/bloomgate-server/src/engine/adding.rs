@@ -8,12 +8,13 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use bloomgate::cuckoo::MAX_COPIES;
-use bloomgate::{AnyFilter, Digest, Insertion, Shared};
+use bloomgate::{AnyFilter, Digest, Insertion, Kind, Shared};
 use bloomgate_command::Refusal;
 
 use super::entry::{Body, Entry, Writer};
 use super::recipe::refused;
 use super::record::{put_add, put_remove};
+use super::windows::tell_time;
 use super::{Engine, Permit, check_available};
 
 /// What became of an item that was to be added.
@@ -142,6 +143,10 @@ impl Scratch {
         copies: Copies,
         added: &mut Vec<Added>,
     ) -> Result<u64, NotDone> {
+        let in_shadow = match entry.shadow() {
+            Some(shadow) => self.add_to_shadow(permit, &shadow, items)?,
+            None => 0,
+        };
         added.clear();
         added.resize(items.len(), Added::Known);
         self.hash(entry, items)?;
@@ -152,6 +157,8 @@ impl Scratch {
                     true => entry.write(),
                     false => entry.try_write().ok_or(NotDone::Busy)?,
                 };
+                // A key is as old as the last reading of the clock before it.
+                tell_time(permit, entry, &mut writer)?;
                 self.add_ordered(permit, entry, &mut writer, copies, added)?
             }
         };
@@ -165,7 +172,7 @@ impl Scratch {
         if refused > 0 {
             entry.audit.refused.fetch_add(refused, Ordering::Relaxed);
         }
-        Ok(sequence)
+        Ok(sequence.max(in_shadow))
     }
 
     /// Bits that are only ever set: ask, log what is new, set.
@@ -335,7 +342,6 @@ impl Scratch {
 
 /// Whether a repeat changes the filter: counters count it, a window moves it to now, decaying cells freshen it.
 fn notes_repeats(entry: &Entry) -> bool {
-    use bloomgate::Kind;
     matches!(entry.kind(), Kind::Counting | Kind::Quotient | Kind::Rotating | Kind::Stable)
 }
 
@@ -346,7 +352,8 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
         if copies == Copies::One && held > 0 {
             return Ok(Added::Known);
         }
-        if held >= MAX_COPIES {
+        // RedisBloom's own opens another table for them.
+        if held >= MAX_COPIES && entry.kind() != Kind::RedisCuckoo {
             return Ok(Added::TooManyCopies);
         }
     }
@@ -362,7 +369,19 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
         }
         Body::Guarded(filter) => {
             let mut filter = filter.write().unwrap_or_else(PoisonError::into_inner);
-            match filter.insert_digest(digest) {
+            // RedisBloom's filters grow by themselves; they are charged for the most it may be, and it is put right after.
+            let growth = filter.growth_for(digest);
+            if growth > 0 && engine.budget.charge(entry.charged.load(Ordering::Relaxed), growth).is_err() {
+                return Ok(Added::NoMemory);
+            }
+            let before = filter.size_in_bytes();
+            let inserted = filter.insert_digest(digest);
+            if growth > 0 {
+                let grown = filter.size_in_bytes().saturating_sub(before);
+                engine.budget.release(growth.saturating_sub(grown));
+                entry.charged.fetch_add(grown, Ordering::Relaxed);
+            }
+            match inserted {
                 Ok(true) => Ok(Insertion::New),
                 Ok(false) => Ok(Insertion::Known),
                 Err(error) if error.kind() == bloomgate::ErrorKind::Full => Ok(Insertion::Full),

@@ -38,6 +38,11 @@ impl Budget {
     /// Takes bytes for a filter that has `has` already.
     pub fn charge(&self, has: u64, bytes: u64) -> Result<(), Refused> {
         self.fits_one(has, bytes)?;
+        self.charge_beside(bytes)
+    }
+
+    /// Takes bytes for something beside the filters, such as a copy of one: the limit for all counts alone.
+    pub fn charge_beside(&self, bytes: u64) -> Result<(), Refused> {
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
             let left = self.most.saturating_sub(used);
@@ -49,6 +54,18 @@ impl Budget {
                 Err(now) => used = now,
             }
         }
+    }
+
+    /// [`charge_beside`](Self::charge_beside), given back when the guard goes.
+    pub fn hold(&self, bytes: u64) -> Result<Held<'_>, Refused> {
+        self.charge_beside(bytes)?;
+        Ok(Held { budget: self, bytes })
+    }
+
+    /// A guard for bytes that were charged before.
+    #[must_use]
+    pub fn holding(&self, bytes: u64) -> Held<'_> {
+        Held { budget: self, bytes }
     }
 
     /// Whether one filter may grow by so much, whatever the others have.
@@ -86,6 +103,37 @@ impl Budget {
     }
 }
 
+/// Bytes that are given back when this goes.
+#[derive(Debug)]
+pub struct Held<'a> {
+    budget: &'a Budget,
+    bytes: u64,
+}
+
+impl Held<'_> {
+    /// Holds so many bytes from now on: more are charged, too many are given back.
+    pub fn resize(&mut self, bytes: u64) -> Result<(), Refused> {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.budget.charge_beside(more)?,
+            None => self.budget.release(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Leaves the bytes charged, for somebody who gives them back later; how many.
+    #[must_use]
+    pub fn keep(mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.budget.release(self.bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +151,20 @@ mod tests {
         assert_eq!(budget.used(), 400);
         assert!(budget.charge(u64::MAX, u64::MAX).is_err());
         budget.release(u64::MAX);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_is_held_comes_back() {
+        let budget = Budget::new(1_000, 100);
+        let mut held = budget.hold(500).unwrap();
+        held.resize(900).unwrap();
+        assert!(held.resize(1_001).is_err() && budget.hold(101).is_err());
+        held.resize(300).unwrap();
+        assert_eq!(budget.used(), 300);
+        assert_eq!(held.keep(), 300);
+        assert_eq!(budget.used(), 300);
+        drop(budget.holding(300));
         assert_eq!(budget.used(), 0);
     }
 

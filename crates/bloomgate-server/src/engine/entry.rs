@@ -1,11 +1,12 @@
 //! A filter of the server: its bits, what it was made for, who may write when, and what is counted about it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
+use bloomgate_command::Refusal;
 
-use super::recipe::Recipe;
+use super::recipe::{Recipe, refused};
 use super::retries::Retries;
 
 /// Whose commands made a filter, with the options that only their INFO tells.
@@ -98,10 +99,19 @@ impl Audit {
         ]
     }
 
+    fn all(&self) -> [&AtomicU64; 6] {
+        [&self.lookups, &self.positives, &self.adds, &self.fresh, &self.removed, &self.refused]
+    }
+
     /// All counters back to zero.
     pub fn reset(&self) {
-        for counter in [&self.lookups, &self.positives, &self.adds, &self.fresh, &self.removed, &self.refused] {
-            counter.store(0, Ordering::Relaxed);
+        self.all().iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+
+    /// Goes on from what was counted about the filter in whose place this one comes.
+    pub fn go_on_from(&self, before: &Audit) {
+        for (counter, before) in self.all().iter().zip(before.all()) {
+            counter.fetch_add(before.load(Ordering::Relaxed), Ordering::Relaxed);
         }
     }
 }
@@ -113,6 +123,20 @@ pub struct Writer {
     pub applied: u64,
     /// Removals that were done under a request id, with their answers.
     pub retries: Retries,
+    /// Whether a changed copy is about to take the filter's place.
+    frozen: bool,
+}
+
+/// Holds off the writers of a filter while a copy of it is made that is to take its place. Only those who write alone
+/// (a transaction) still can: they hold everybody up, so they must not wait for a copy. Whether one did shows in
+/// [`Entry::touched`].
+#[derive(Debug)]
+pub struct Frozen<'a>(&'a Entry);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        self.0.write().frozen = false;
+    }
 }
 
 /// A filter with a name.
@@ -141,6 +165,12 @@ pub struct Entry {
     pub deleted: AtomicU64,
     /// What is counted about it.
     pub audit: Audit,
+    /// When its window was told the time last in this run of the server, in nanoseconds since 1970; 0 for never.
+    pub(super) told_ns: AtomicU64,
+    /// Whether what is added goes to a shadow too: looked at by every add, so it is no lock.
+    shadowed: AtomicBool,
+    /// The filter that takes its place when its secret has changed ([`super::shadows`]).
+    shadow: RwLock<Option<Arc<Entry>>>,
     writer: Mutex<Writer>,
 }
 
@@ -161,6 +191,9 @@ impl Entry {
             growth: Mutex::new(()),
             deleted: AtomicU64::new(0),
             audit: Audit::default(),
+            told_ns: AtomicU64::new(0),
+            shadowed: AtomicBool::new(false),
+            shadow: RwLock::new(None),
             writer: Mutex::new(Writer::default()),
         }
     }
@@ -205,7 +238,7 @@ impl Entry {
         }
     }
 
-    /// Whether several threads may write at once: bits that are only ever set need no order.
+    /// Whether one thread writes at a time: bits that are only ever set need no order.
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         !matches!(
@@ -268,12 +301,46 @@ impl Entry {
         self.touched.fetch_max(sequence, Ordering::AcqRel);
     }
 
+    /// Its shadow, if it has one.
+    #[must_use]
+    #[inline]
+    pub fn shadow(&self) -> Option<Arc<Entry>> {
+        if !self.shadowed.load(Ordering::Acquire) {
+            return None;
+        }
+        self.shadow.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Gives it a shadow, or takes it away. With nobody writing.
+    pub(super) fn set_shadow(&self, shadow: Option<Arc<Entry>>) {
+        let mut held = self.shadow.write().unwrap_or_else(PoisonError::into_inner);
+        self.shadowed.store(shadow.is_some(), Ordering::Release);
+        *held = shadow;
+    }
+
     /// The one writer of an ordered filter, if nobody else is it now.
     pub fn try_write(&self) -> Option<MutexGuard<'_, Writer>> {
-        match self.writer.try_lock() {
-            Ok(writer) => Some(writer),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+        let writer = match self.writer.try_lock() {
+            Ok(writer) => writer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        (!writer.frozen).then_some(writer)
+    }
+
+    /// Holds off writers after those before; nothing if somebody else does already.
+    pub fn freeze(&self) -> Option<Frozen<'_>> {
+        let mut writer = self.write();
+        (!std::mem::replace(&mut writer.frozen, true)).then(|| Frozen(self))
+    }
+
+    /// The filter as it is now, for one owner. Of the kinds that only set bits, keys that are added meanwhile may be in
+    /// it or not; the others must not be written to meanwhile.
+    pub fn copy(&self) -> Result<AnyFilter, Refusal> {
+        match &self.body {
+            Body::Shared(filter) => filter.copy().map_err(|error| refused(&error)),
+            Body::Guarded(filter) => Ok(filter.read().unwrap_or_else(PoisonError::into_inner).clone()),
+            Body::Unavailable { why, .. } => Err(Refusal::new(why.clone())),
         }
     }
 
@@ -334,6 +401,8 @@ impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
         match self {
             AnyFilter::Scalable(chain) => chain.stages(),
             AnyFilter::GrowingCuckoo(chain) => chain.stages(),
+            AnyFilter::RedisBloom(chain) => chain.shape().links().len(),
+            AnyFilter::RedisCuckoo(chain) => chain.shape().tables() as usize,
             _ => 1,
         }
     }

@@ -7,29 +7,38 @@
 //! ```
 
 pub mod adding;
+pub mod bases;
 pub mod budget;
 pub mod clock;
 pub mod contracts;
+pub mod dump_form;
+pub mod dumps;
 pub mod entry;
 pub mod fields;
 pub mod journal;
+pub mod loads;
 pub mod names;
 pub mod recipe;
 pub mod record;
 pub mod retries;
+pub mod shadows;
 pub mod structure;
 pub mod turnstile;
+pub mod windows;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bloomgate_command::Refusal;
 
+use bases::Bases;
 use budget::Budget;
 use clock::Clock;
 use contracts::Contracts;
+use dumps::Dumps;
 use entry::{Body, Entry};
 use journal::Journal;
+use loads::Loads;
 use names::{Names, Nearby};
 use turnstile::{Passing, Standstill, Turnstile};
 
@@ -88,10 +97,16 @@ pub struct Engine {
     pub contracts: Contracts,
     /// The time.
     pub clock: Clock,
+    /// Files that were given out, for deltas.
+    pub bases: Bases,
     /// The limits it was started with.
     pub limits: Limits,
     /// What filters are like when nobody says.
     pub defaults: Defaults,
+    /// Filters that are being fetched in chunks.
+    pub dumps: Dumps,
+    /// Filters that come in chunks and are not whole yet.
+    pub loads: Loads,
     /// The id of the next filter.
     pub(crate) next_id: AtomicU64,
     /// Whether it is still reading what was there before.
@@ -169,8 +184,11 @@ impl Engine {
             budget: Budget::new(limits.max_memory, limits.max_filter_memory),
             contracts,
             clock,
+            bases: Bases::default(),
             limits,
             defaults,
+            dumps: Dumps::default(),
+            loads: Loads::default(),
             next_id: AtomicU64::new(1),
             loading: AtomicBool::new(false),
             has_expiries: AtomicBool::new(false),
@@ -209,6 +227,13 @@ impl Engine {
     #[must_use]
     pub fn next_id(&self) -> u64 {
         self.next_id.load(Ordering::Relaxed)
+    }
+
+    /// Lets go of dumps and loads that nobody went on with.
+    pub fn drop_abandoned(&self) {
+        let now = self.clock.now_ms();
+        self.dumps.drop_abandoned(&self.budget, now);
+        self.loads.drop_abandoned(&self.budget, now);
     }
 
     /// The filter of a name, unless its time is over.

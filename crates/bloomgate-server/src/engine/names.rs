@@ -9,6 +9,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use bloomgate::Kind;
+
 use super::entry::Entry;
 
 const SHARDS: usize = 64;
@@ -21,6 +23,9 @@ pub struct Names {
     shards: Box<[Shard]>,
     hasher: RandomState,
     by_id: RwLock<BTreeMap<u64, Arc<Entry>>>,
+    /// Those with a window, by id: they are told the time ten times a second, and among a million others nobody would
+    /// want to look for them.
+    windows: RwLock<BTreeMap<u64, Arc<Entry>>>,
     /// Moves whenever a name stops meaning the filter that it meant.
     generation: AtomicU64,
 }
@@ -31,6 +36,7 @@ impl Default for Names {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
             hasher: RandomState::new(),
             by_id: RwLock::default(),
+            windows: RwLock::default(),
             generation: AtomicU64::new(0),
         }
     }
@@ -60,6 +66,19 @@ impl Names {
         by_id.range(first..).take(count).map(|(_, entry)| entry.clone()).collect()
     }
 
+    /// The filters with a window.
+    #[must_use]
+    pub fn windows(&self) -> Vec<Arc<Entry>> {
+        self.windows.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// A filter with a window has no name any more.
+    fn forget_window(&self, entry: &Entry) {
+        if entry.kind() == Kind::Rotating {
+            self.windows.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.id);
+        }
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -83,9 +102,13 @@ impl Names {
     pub fn insert(&self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let name = entry.name();
         self.by_id.write().unwrap_or_else(PoisonError::into_inner).insert(entry.id, entry.clone());
+        if entry.kind() == Kind::Rotating {
+            self.windows.write().unwrap_or_else(PoisonError::into_inner).insert(entry.id, entry.clone());
+        }
         let before = self.shard(&name).write().unwrap_or_else(PoisonError::into_inner).insert((*name).into(), entry);
         if let Some(before) = &before {
             self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(&before.id);
+            self.forget_window(before);
             self.generation.fetch_add(1, Ordering::AcqRel);
         }
         before
@@ -95,6 +118,7 @@ impl Names {
     pub fn remove(&self, name: &[u8]) -> Option<Arc<Entry>> {
         let entry = self.shard(name).write().unwrap_or_else(PoisonError::into_inner).remove(name)?;
         self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.id);
+        self.forget_window(&entry);
         self.generation.fetch_add(1, Ordering::AcqRel);
         Some(entry)
     }
@@ -122,6 +146,7 @@ impl Names {
         for shard in &self.shards {
             shard.write().unwrap_or_else(PoisonError::into_inner).clear();
         }
+        self.windows.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.generation.fetch_add(1, Ordering::AcqRel);
         std::mem::take(&mut *self.by_id.write().unwrap_or_else(PoisonError::into_inner)).into_values().collect()
     }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bloomgate::bloom::CounterBits;
+use bloomgate::math::cuckoo::buckets_for;
 use bloomgate::{
     Algorithm, AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Error, GrowingCuckoo, Kind, Partitioned,
     Quotient, Rotating, Scalable, Stable, WhenFull,
@@ -31,11 +32,11 @@ pub struct Hashing {
 pub struct Recipe {
     /// The kind.
     pub kind: Kind,
-    /// Keys it is for; in chains, keys of the first stage.
+    /// Keys it is for; in chains, keys of the first stage; 0 when the memory decides.
     pub capacity: u64,
-    /// False positives that may be.
+    /// False positives that may be; 0 for 1 %, or for the best that the memory gives.
     pub rate: f64,
-    /// Memory instead of a rate; 0 when not said.
+    /// Memory instead of a capacity or a rate; 0 when not said.
     pub bytes: u64,
     /// How much larger each stage of a chain is than the one before.
     pub growth: f64,
@@ -53,11 +54,29 @@ pub struct Recipe {
     pub hashing: Hashing,
 }
 
-/// The same setters on every builder.
+/// The same setters on every builder: what was not said is the library's to choose.
 macro_rules! sized {
-    ($builder:expr, $recipe:expr, $contract:expr) => {
-        $builder.contract($contract).items($recipe.capacity).rate($recipe.rate)
-    };
+    ($builder:expr, $recipe:expr, $contract:expr) => {{
+        let mut builder = $builder.contract($contract);
+        if $recipe.capacity > 0 {
+            builder = builder.items($recipe.capacity);
+        }
+        if $recipe.rate > 0.0 {
+            builder = builder.rate($recipe.rate);
+        }
+        builder
+    }};
+}
+
+/// The same for kinds that can also be given their memory.
+macro_rules! fitted {
+    ($builder:expr, $recipe:expr, $contract:expr) => {{
+        let mut builder = sized!($builder, $recipe, $contract);
+        if $recipe.bytes > 0 {
+            builder = builder.bytes($recipe.bytes);
+        }
+        builder
+    }};
 }
 
 /// What to do with a builder once it is set up.
@@ -118,7 +137,13 @@ impl Recipe {
     /// A recipe of a kind, with what nobody said.
     #[must_use]
     pub fn new(kind: Kind, capacity: u64, rate: f64, hashing: Hashing) -> Self {
-        let when_full = if kind.grows() { WhenFull::Grow } else { WhenFull::Refuse };
+        let when_full = match kind {
+            Kind::Scalable | Kind::GrowingCuckoo => WhenFull::Grow,
+            // A burst is no reason to lose keys of a window, and what decays is never full.
+            Kind::Rotating | Kind::Stable => WhenFull::GoOn,
+            // Of the server's filters only chains grow: their growth is charged to the budget before it happens.
+            _ => WhenFull::Refuse,
+        };
         Self {
             kind,
             capacity,
@@ -145,14 +170,13 @@ impl Recipe {
     }
 
     fn with_builder<F: Finish>(&self, contract: Contract, finish: F) -> Result<F::Output, Refusal> {
+        let when_full = self.when_full;
         let made = match self.kind {
-            Kind::Blocked => finish.finish(sized!(Blocked::builder(), self, contract).when_full(self.when_full)),
-            Kind::Classic => finish.finish(sized!(Classic::builder(), self, contract).when_full(self.when_full)),
-            Kind::Partitioned => {
-                finish.finish(sized!(Partitioned::builder(), self, contract).when_full(self.when_full))
-            }
+            Kind::Blocked => finish.finish(fitted!(Blocked::builder(), self, contract).when_full(when_full)),
+            Kind::Classic => finish.finish(fitted!(Classic::builder(), self, contract).when_full(when_full)),
+            Kind::Partitioned => finish.finish(fitted!(Partitioned::builder(), self, contract).when_full(when_full)),
             Kind::Counting => {
-                let mut builder = sized!(Counting::builder(), self, contract).when_full(self.when_full);
+                let mut builder = fitted!(Counting::builder(), self, contract).when_full(when_full);
                 if self.counter_bits > 0 {
                     let bits = CounterBits::from_bits(self.counter_bits).ok_or_else(|| {
                         Refusal::new(format!("ERR counters have 4, 8 or 16 bits, not {}", self.counter_bits))
@@ -162,31 +186,28 @@ impl Recipe {
                 finish.finish(builder)
             }
             Kind::Scalable => {
-                finish.finish(sized!(Scalable::builder(), self, contract).when_full(self.when_full).growth(self.growth))
+                finish.finish(sized!(Scalable::builder(), self, contract).when_full(when_full).growth(self.growth))
             }
-            Kind::GrowingCuckoo => finish
-                .finish(sized!(GrowingCuckoo::builder(), self, contract).when_full(self.when_full).growth(self.growth)),
+            Kind::GrowingCuckoo => {
+                finish.finish(sized!(GrowingCuckoo::builder(), self, contract).when_full(when_full).growth(self.growth))
+            }
             Kind::Cuckoo => {
-                let mut builder = Cuckoo::builder().contract(contract).items(self.capacity);
-                builder = match self.fingerprint_bits {
-                    0 => builder.rate(self.rate),
-                    bits => builder.fingerprint_bits(bits),
-                };
-                finish.finish(builder)
+                let builder = Cuckoo::builder().contract(contract.clone()).when_full(when_full);
+                finish.finish(match self.fingerprint_bits {
+                    0 => fitted!(Cuckoo::builder(), self, contract).when_full(when_full),
+                    bits => builder.items(self.capacity).buckets(buckets_for(self.capacity)).fingerprint_bits(bits),
+                })
             }
-            Kind::Quotient => finish.finish(sized!(Quotient::builder(), self, contract)),
+            Kind::Quotient => finish.finish(fitted!(Quotient::builder(), self, contract).when_full(when_full)),
             Kind::Rotating => {
-                let mut builder = sized!(Rotating::builder(), self, contract);
+                let mut builder = fitted!(Rotating::builder(), self, contract).when_full(when_full);
                 builder = builder.window(Duration::from_nanos(self.window_ns));
                 if self.generations > 0 {
                     builder = builder.generations(self.generations);
                 }
                 finish.finish(builder)
             }
-            Kind::Stable => finish.finish(match self.bytes {
-                0 => Stable::builder().contract(contract).items(self.capacity).rate(self.rate),
-                bytes => Stable::builder().contract(contract).rate(self.rate).bytes(bytes),
-            }),
+            Kind::Stable => finish.finish(fitted!(Stable::builder(), self, contract).when_full(when_full)),
             other => {
                 return Err(Refusal::new(format!(
                     "ERR a {other} filter is built from all its keys at once: use BG.BUILD, or load a file"

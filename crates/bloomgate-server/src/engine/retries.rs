@@ -33,6 +33,11 @@ impl Retries {
         }
     }
 
+    /// The requests with their answers, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[bool])> {
+        self.order.iter().map(|request| (&**request, self.answered(request).unwrap_or_default()))
+    }
+
     /// Appends them to a manifest, oldest first.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.put_u32(self.order.len() as u32);

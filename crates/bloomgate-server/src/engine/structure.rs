@@ -9,7 +9,9 @@ use bloomgate_command::Refusal;
 
 use super::entry::{Body, Entry, Maker};
 use super::recipe::{Recipe, refused};
-use super::record::{Image, Record};
+use super::record::{Image, Record, put_remove};
+use super::retries::Retries;
+use super::shadows::{check_name, check_settled, shadow_name};
 use super::{Engine, Permit};
 
 /// Whether a kind has a form that many threads use at once.
@@ -56,19 +58,35 @@ pub enum Existing {
 }
 
 impl Engine {
-    /// The number of the next filter.
-    fn take_id(&self) -> u64 {
+    /// A number for a filter that is to be made.
+    pub fn take_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes an empty filter, charged before it is allocated. Needs no permit: nobody sees it.
-    pub fn prepare(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
+    /// Refuses one more filter when there are as many as may be.
+    pub fn check_count(&self) -> Result<(), Refusal> {
         if self.names.len() as u64 >= self.limits.max_filters {
             return Err(Refusal::err(format_args!(
                 "there are {} filters, the most that may be: delete some, or raise max-filters",
                 self.limits.max_filters
             )));
         }
+        Ok(())
+    }
+
+    /// Makes an empty filter, charged before it is allocated. Needs no permit: nobody sees it.
+    pub fn prepare(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
+        check_name(name)?;
+        self.prepare_any(name, recipe, maker)
+    }
+
+    /// The same for the names of shadows.
+    pub fn prepare_shadow(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
+        self.prepare_any(&shadow_name(name)?, recipe, maker)
+    }
+
+    fn prepare_any(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
+        self.check_count()?;
         let contract = self.contracts.contract(&recipe.hashing)?;
         let bytes = recipe.bytes_needed(contract.clone())?;
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
@@ -81,10 +99,23 @@ impl Engine {
 
     /// Makes a filter of one that was built, charged now.
     pub fn adopt(&self, name: &[u8], recipe: Recipe, maker: Maker, filter: AnyFilter) -> Result<Prepared, Refusal> {
+        self.adopt_as(self.take_id(), name, recipe, maker, filter)
+    }
+
+    /// The same under a number that was taken before, because its image was written under it.
+    pub fn adopt_as(
+        &self,
+        id: u64,
+        name: &[u8],
+        recipe: Recipe,
+        maker: Maker,
+        filter: AnyFilter,
+    ) -> Result<Prepared, Refusal> {
+        check_name(name)?;
         let bytes = filter.size_in_bytes();
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
         let body = Body::of(filter).inspect_err(|_| self.budget.release(bytes))?;
-        let entry = Entry::new(self.take_id(), name, recipe, maker, self.clock.now_ms(), body);
+        let entry = Entry::new(id, name, recipe, maker, self.clock.now_ms(), body);
         entry.charged.store(bytes, Ordering::Relaxed);
         Ok(Prepared { entry, bytes })
     }
@@ -191,6 +222,10 @@ impl Permit<'_> {
             self.engine().abandon(prepared);
             return Err(Refusal::ITEM_EXISTS);
         }
+        if let Some(refusal) = before.as_ref().and_then(|before| check_settled(before).err()) {
+            self.engine().abandon(prepared);
+            return Err(refusal);
+        }
         let entry = prepared.entry;
         let mut record = Vec::new();
         if let Some(before) = &before {
@@ -208,13 +243,34 @@ impl Permit<'_> {
         Ok(entry)
     }
 
-    /// Takes a filter away.
-    pub fn delete(&mut self, entry: &Arc<Entry>) -> Result<u64, Refusal> {
+    /// Gives a filter that takes another's place the requests which that one has answered.
+    pub fn keep_retries(&mut self, entry: &Entry, retries: Retries) -> Result<(), Refusal> {
         let mut record = Vec::new();
-        Record::Delete { id: entry.id }.put(&mut record);
+        for (request, answers) in retries.iter() {
+            put_remove(&mut record, entry.id, request, answers, &[]);
+        }
+        if record.is_empty() {
+            return Ok(());
+        }
         let sequence = self.log(&record)?;
-        if let Some(gone) = self.engine().names.remove(&entry.name()) {
-            self.retire(&gone);
+        let mut writer = entry.write();
+        (writer.retries, writer.applied) = (retries, sequence);
+        entry.touch(sequence);
+        Ok(())
+    }
+
+    /// Takes a filter away, and its shadow with it.
+    pub fn delete(&mut self, entry: &Arc<Entry>) -> Result<u64, Refusal> {
+        let shadow = self.engine().shadow_of(entry);
+        let mut record = Vec::new();
+        for gone in [Some(entry), shadow.as_ref()].into_iter().flatten() {
+            Record::Delete { id: gone.id }.put(&mut record);
+        }
+        let sequence = self.log(&record)?;
+        for gone in [Some(entry), shadow.as_ref()].into_iter().flatten() {
+            if let Some(gone) = self.engine().names.remove(&gone.name()) {
+                self.retire(&gone);
+            }
         }
         Ok(sequence)
     }
@@ -230,6 +286,17 @@ impl Permit<'_> {
         if *from == *to {
             return Ok(self.engine().journal.appended());
         }
+        check_name(to)?;
+        check_settled(entry)?;
+        if let Some(before) = self.engine().names.get(to) {
+            check_settled(&before)?;
+        }
+        self.move_to(entry, to)
+    }
+
+    /// Gives a filter another name, whoever it is; what had it goes.
+    pub(super) fn move_to(&mut self, entry: &Arc<Entry>, to: &[u8]) -> Result<u64, Refusal> {
+        let from = entry.name();
         let mut record = Vec::new();
         if let Some(before) = self.engine().names.get(to) {
             Record::Delete { id: before.id }.put(&mut record);
@@ -245,6 +312,8 @@ impl Permit<'_> {
 
     /// Two filters change names.
     pub fn swap(&mut self, one: &Arc<Entry>, other: &Arc<Entry>) -> Result<u64, Refusal> {
+        check_settled(one)?;
+        check_settled(other)?;
         let mut record = Vec::new();
         Record::Swap { one: one.id, other: other.id }.put(&mut record);
         let sequence = self.log(&record)?;

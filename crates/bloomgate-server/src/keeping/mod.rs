@@ -13,6 +13,7 @@
 pub mod backup;
 pub mod loading;
 pub mod manifest;
+pub mod opening;
 pub mod replay;
 pub mod snapshot;
 

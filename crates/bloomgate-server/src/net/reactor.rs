@@ -143,6 +143,7 @@ async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(StdStr
                 let mut core = reactor.core.borrow_mut();
                 let engine = core.engine.clone();
                 core.nearby.refresh(&engine.names);
+                engine.drop_abandoned();
             }
         }
     }

@@ -41,6 +41,20 @@ impl Hot {
     }
 }
 
+impl Hot {
+    /// Its name in the table.
+    #[must_use]
+    #[inline]
+    pub const fn name(self) -> &'static str {
+        match (self.adds, self.many) {
+            (true, false) => "bf.add",
+            (true, true) => "bf.madd",
+            (false, false) => "bf.exists",
+            (false, true) => "bf.mexists",
+        }
+    }
+}
+
 /// Buffers that batches of one thread use again.
 #[derive(Debug, Default)]
 pub struct Buffers {

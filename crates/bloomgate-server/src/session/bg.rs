@@ -1,10 +1,69 @@
-//! Commands.
+//! BG.*: Bloomgate's own commands, for every kind of filter and what the kinds can do.
 
-use bloomgate_command::Request;
+mod building;
+mod creating;
+mod files;
+mod installing;
+mod items;
+mod rekeying;
+mod sets;
+mod telling;
+
+use std::sync::Arc;
+
+use bloomgate_command::{Refusal, Reply, Request, help};
 
 use super::call::{Call, Outcome};
+use crate::engine::check_available;
+use crate::engine::entry::Entry;
 
 /// Runs a command of this family.
-pub fn run(_call: &mut Call<'_, '_, '_>, _request: &Request<'_>) -> Option<Outcome> {
-    None
+pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
+    Some(match *request {
+        Request::BgCreate { name, ref create } => creating::create(call, name, create),
+        Request::BgAdd { name, items } => items::add(call, name, items),
+        Request::BgExists { name, items } => items::exists(call, name, items),
+        Request::BgCount { name, items } => items::count(call, name, items),
+        Request::BgRemove { name, request, items } => items::remove(call, name, request.unwrap_or_default(), items),
+        Request::BgInfo { name, field } => telling::info(call, name, field),
+        Request::BgEstimate { name } => telling::estimate(call, name),
+        Request::BgAudit { name, reset } => telling::audit(call, name, reset),
+        Request::BgSecrets => Ok(telling::secrets(call)),
+        Request::BgDigest { name } => files::digest(call, name),
+        Request::BgDump { name } => files::dump(call, name),
+        Request::BgDelta { name, base } => files::delta(call, name, base),
+        Request::BgMerge { destination, sources } => sets::merge(call, destination, sources),
+        Request::BgIntersect { destination, left, right } => sets::intersect(call, destination, left, right),
+        Request::BgFold { name, to } => sets::fold(call, name, to),
+        Request::BgCopy { source, destination, replace } => sets::copy(call, source, destination, replace),
+        Request::BgSwap { left, right } => sets::swap(call, left, right),
+        Request::BgBuild { name, file, kind, capacity, rate, replace } => {
+            building::build(call, name, &building::Wish { file, kind, capacity, rate, replace })
+        }
+        Request::BgRekey { name, step } => rekeying::step(call, name, step),
+        Request::BgFeed { name, items } => rekeying::feed(call, name, items),
+        Request::BgBackup { folder } => backup(call, folder),
+        Request::BgHelp { command } => {
+            Ok(help(command.map(|spec| spec.name).or(Some("bg"))).map_or(Reply::Nil, Reply::Verbatim))
+        }
+        _ => return None,
+    })
+}
+
+/// The filter of a name, able to answer. What it tells may show a write that is not durable yet, so the reply waits.
+fn existing(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refusal> {
+    let entry = call.find(name).ok_or(Refusal::NOT_FOUND)?;
+    check_available(&entry)?;
+    call.depends_on(entry.touched());
+    Ok(entry)
+}
+
+fn backup(call: &mut Call<'_, '_, '_>, folder: &str) -> Outcome {
+    let keeper = call.desk.keeper.as_ref().ok_or_else(|| {
+        Refusal::err("this server keeps nothing on disk, so there is nothing to back up: start it with --data")
+    })?;
+    match keeper.backup(folder) {
+        Ok(place) => Ok(Reply::text(place)),
+        Err(why) => Err(Refusal::err(why).into()),
+    }
 }

@@ -88,6 +88,7 @@ impl Session {
                 };
                 Ok(Reply::Ok)
             }
+            Request::ClientKill(whom) => super::server::kill(desk, &self.client, whom),
             Request::Shutdown(how) => return Some(shutdown(desk, how)),
             _ => return None,
         };
@@ -119,14 +120,6 @@ impl Session {
             self.client.card().name = name.to_vec();
         }
         let proto = if self.protocol == Protocol::Resp3 { 3 } else { 2 };
-        let module = |name: &'static str, version: i64| {
-            Reply::Map(vec![
-                (Reply::text("name"), Reply::text(name)),
-                (Reply::text("ver"), Reply::Int(version)),
-                (Reply::text("path"), Reply::text("")),
-                (Reply::text("args"), Reply::Array(Vec::new())),
-            ])
-        };
         Ok(Reply::Map(vec![
             // Clients look here for what they may expect; ours is a Redis that has filters only.
             (Reply::text("server"), Reply::text("redis")),
@@ -135,7 +128,7 @@ impl Session {
             (Reply::text("id"), Reply::Int(self.client.id as i64)),
             (Reply::text("mode"), Reply::text("standalone")),
             (Reply::text("role"), Reply::text("master")),
-            (Reply::text("modules"), Reply::Array(vec![module("bf", super::server::BF_VERSION)])),
+            (Reply::text("modules"), Reply::Array(vec![super::server::module("bf", super::server::BF_VERSION)])),
         ]))
     }
 
@@ -197,6 +190,6 @@ pub fn describe(client: &Client) -> String {
         card.protocol,
         text(&card.library),
         text(&card.version),
-        card.last,
+        if card.last.is_empty() { "NULL" } else { card.last },
     )
 }

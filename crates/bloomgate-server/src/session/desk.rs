@@ -62,7 +62,7 @@ pub struct Card {
     /// CLIENT SETINFO LIB-VER.
     pub version: Vec<u8>,
     /// The last command's name.
-    pub last: String,
+    pub last: &'static str,
     /// The protocol: 2 or 3.
     pub protocol: u8,
 }
@@ -111,7 +111,7 @@ pub struct Slow {
 }
 
 /// The slow log keeps so many.
-const SLOW_KEPT: usize = 128;
+pub const SLOW_KEPT: usize = 128;
 /// Of each command so many words, and of each word so many bytes.
 const SLOW_WORDS: usize = 32;
 const SLOW_BYTES: usize = 128;
@@ -238,6 +238,12 @@ impl Desk {
     #[must_use]
     pub fn client_count(&self) -> usize {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// How many threads it was made for.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.counters.len()
     }
 
     /// Counts commands of a thread.

@@ -8,9 +8,15 @@ pub mod bf;
 pub mod bg;
 pub mod call;
 pub mod cf;
+pub mod config;
 pub mod connection;
+pub mod copying;
 pub mod desk;
 pub mod dispatch;
+pub mod dumping;
+pub mod info;
+pub mod installing;
+pub mod loading;
 pub mod names;
 pub mod server;
 pub mod transaction;
@@ -81,6 +87,8 @@ pub struct Session {
     transaction: Transaction,
     /// CLIENT REPLY: what is answered at all.
     replies: connection::Replies,
+    /// The command that its card tells.
+    last: &'static str,
 }
 
 impl Session {
@@ -94,6 +102,16 @@ impl Session {
             authenticated: !desk.needs_password(),
             transaction: Transaction::default(),
             replies: connection::Replies::On,
+            last: "",
+        }
+    }
+
+    /// Tells others which command was given last; nearly always it is that of before, and nothing is done.
+    #[inline]
+    fn note(&mut self, command: &'static str) {
+        if !std::ptr::eq(self.last, command) {
+            self.last = command;
+            self.client.card().last = command;
         }
     }
 
@@ -160,6 +178,7 @@ impl Session {
                 && frame == Frame::Bulks
                 && let Some(hot) = Hot::of(input, self.reader.ranges())
             {
+                self.note(hot.name());
                 let ranges = self.reader.ranges();
                 let key = &input[ranges[1].clone()];
                 if !batch.takes(hot, key) {
@@ -217,7 +236,10 @@ impl Session {
     fn command(&mut self, core: &mut Core, desk: &Desk, words: &[&[u8]], out: &mut Vec<u8>, gate: &mut u64) -> Step {
         let start = out.len();
         let step = match self.admit(core, words) {
-            Ok((spec, request)) => self.run(core, desk, spec, request, words, out, gate),
+            Ok(admitted) => {
+                self.note(admitted.0.name);
+                self.run(core, desk, admitted, words, out, gate)
+            }
             Err(refusal) => {
                 self.transaction.spoil();
                 write::error(out, refusal.as_str());
@@ -245,8 +267,7 @@ impl Session {
         &mut self,
         core: &mut Core,
         desk: &Desk,
-        spec: &'static Spec,
-        request: Request<'_>,
+        (spec, request): (&'static Spec, Request<'_>),
         words: &[&[u8]],
         out: &mut Vec<u8>,
         gate: &mut u64,

@@ -30,6 +30,9 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::Persist { key } => persist(call, key),
         Request::Rename { key, newkey } => rename(call, key, newkey, true).map(|_| Reply::Ok),
         Request::Renamenx { key, newkey } => rename(call, key, newkey, false).map(|done| Reply::Int(i64::from(done))),
+        Request::Copy { source, destination, db, replace } => {
+            super::copying::copy(call, source, destination, db, replace)
+        }
         Request::ObjectEncoding { key } => existing(call, key, |_| Reply::text("raw")),
         Request::ObjectRefcount { key } => existing(call, key, |_| Reply::Int(1)),
         Request::ObjectIdletime { key } => existing(call, key, |_| Reply::Int(0)),

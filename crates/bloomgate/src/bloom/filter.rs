@@ -7,7 +7,7 @@ use super::Builder;
 use super::layout::Layout;
 use super::scalable::BATCH;
 use crate::arch::words::{Ordering, ReadWords, WriteWords};
-use crate::arch::{CHUNK, Job, dispatch};
+use crate::arch::{CHUNK, FEW, Job, dispatch};
 use crate::bits::counter::Count;
 use crate::bits::{HugePages, Owned, Shared, Store};
 use crate::error::Result;
@@ -98,6 +98,10 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     /// [`contains_batch`](Self::contains_batch) for digests.
     pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         check_lengths(digests.len(), answers.len())?;
+        if digests.len() < FEW {
+            digests.iter().zip(answers).for_each(|(&digest, answer)| *answer = self.contains_digest(digest));
+            return Ok(());
+        }
         self.contains_all(digests, answers)
     }
 
@@ -526,6 +530,12 @@ impl<L: Layout> Bloom<L, Shared> {
     /// ```
     pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
         check_lengths(digests.len(), outcomes.len())?;
+        if digests.len() < FEW {
+            for (&digest, outcome) in digests.iter().zip(outcomes) {
+                *outcome = Insertion::of(self.insert_digest(digest))?;
+            }
+            return Ok(());
+        }
         if self.promise.when_full != WhenFull::Refuse {
             self.insert_each_at_once(digests, outcomes);
             return Ok(());

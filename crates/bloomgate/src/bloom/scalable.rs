@@ -22,7 +22,7 @@ use super::layout::AnyLayout;
 use super::layout::sealed::Layout as _;
 use super::stage::Stage;
 use super::{BlockedLayout, Bloom, ClassicLayout, PartitionedLayout};
-use crate::arch::CHUNK;
+use crate::arch::{CHUNK, FEW};
 use crate::bits::{Owned, Shared, Store};
 use crate::chain::Chain;
 use crate::error::{Error, ErrorKind, Result};
@@ -119,6 +119,10 @@ impl<S: Store> Scalable<S> {
     /// Asks for many keys at once. `answers[i]` is the answer for `keys[i]`; both must be of one length.
     pub fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
         check_lengths(keys.len(), answers.len())?;
+        if let Some(only) = self.only_stage() {
+            // It may need half of each digest: hashing that is cheaper.
+            return only.contains_batch(keys, answers);
+        }
         let mut digests = [Digest::default(); BATCH];
         for (keys, answers) in keys.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             let (digests, filled) = fill(KeyDigests { contract: &self.contract, keys }, &mut digests);
@@ -131,6 +135,13 @@ impl<S: Store> Scalable<S> {
     /// [`contains_batch`](Self::contains_batch) for digests.
     pub fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         check_lengths(digests.len(), answers.len())?;
+        if let Some(only) = self.only_stage() {
+            return only.contains_digests(digests, answers);
+        }
+        if digests.len() < FEW {
+            digests.iter().zip(answers).for_each(|(&digest, answer)| *answer = self.contains_digest(digest));
+            return Ok(());
+        }
         for (digests, answers) in digests.chunks(BATCH).zip(answers.chunks_mut(BATCH)) {
             answers.fill(false);
             let mut one_stage = [false; BATCH];
@@ -143,6 +154,11 @@ impl<S: Store> Scalable<S> {
             }
         }
         Ok(())
+    }
+
+    /// The stage of a chain that has one.
+    fn only_stage(&self) -> Option<&Stage<S>> {
+        if self.chain.open() == 1 { self.chain.get(0) } else { None }
     }
 
     /// Whether the next key of a batch that saw `open` stages goes into the last of them, which then itself tells
@@ -536,10 +552,19 @@ impl Scalable<Shared> {
     /// ```
     pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {
         check_lengths(digests.len(), outcomes.len())?;
+        if digests.len() < FEW {
+            for (&digest, outcome) in digests.iter().zip(outcomes) {
+                *outcome = Insertion::of(self.insert_digest(digest))?;
+            }
+            return Ok(());
+        }
         for (digests, outcomes) in digests.chunks(BATCH).zip(outcomes.chunks_mut(BATCH)) {
             let open = self.chain.open();
             let mut found = [false; BATCH];
-            self.contains_digests(digests, &mut found[..digests.len()])?;
+            // A stage tells by itself what it has; only older ones have to be asked.
+            if open > 1 {
+                self.contains_digests(digests, &mut found[..digests.len()])?;
+            }
             let mut unknown = [Digest::default(); BATCH];
             let mut count = 0;
             for (&digest, &found) in digests.iter().zip(&found) {

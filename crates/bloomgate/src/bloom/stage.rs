@@ -4,6 +4,7 @@ use super::{Blocked, Classic, Partitioned};
 use crate::bits::{Owned, Shared, Store};
 use crate::error::Result;
 use crate::hash::Digest;
+use crate::key::Key;
 use crate::math::estimate::Estimate;
 use crate::promise::Insertion;
 
@@ -29,6 +30,9 @@ impl<S: Store> Stage<S> {
     #[inline]
     pub(crate) fn contains_digest(&self, digest: Digest) -> bool {
         on!(self, filter => filter.contains_digest(digest))
+    }
+    pub(crate) fn contains_batch<K: Key>(&self, keys: &[K], answers: &mut [bool]) -> Result<()> {
+        on!(self, filter => filter.contains_batch(keys, answers))
     }
     pub(crate) fn contains_digests(&self, digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         on!(self, filter => filter.contains_digests(digests, answers))

@@ -256,6 +256,13 @@ impl<F: Shape> Foreign<F, Owned> {
         Ok(fresh)
     }
 
+    /// The most bytes that inserting this digest may take beside what the filter has: 0 where there is room for it, or
+    /// where it would be refused. For callers that have to find the memory first.
+    #[must_use]
+    pub fn growth_for(&self, digest: Digest) -> u64 {
+        self.shape.growth(self.store.as_slice(), digest) * 8
+    }
+
     /// Inserts many keys at once; how many were certainly new.
     pub fn insert_batch<K: Key>(&mut self, keys: &[K]) -> Result<u64> {
         let contract = self.contract.clone();

@@ -381,6 +381,14 @@ impl sealed::Shape for RedisBloomShape {
         Ok(true)
     }
 
+    fn growth<W: ReadWords>(&self, words: W, digest: Digest) -> u64 {
+        let room = self.links.last().is_some_and(|last| last.items < last.capacity);
+        if room || self.expansion().is_none() || self.contains(words, digest) {
+            return 0;
+        }
+        self.next_link().map_or(0, |next| next.bits / 64)
+    }
+
     fn clear(&mut self) {
         self.links.iter_mut().for_each(|link| link.items = 0);
     }

@@ -192,6 +192,11 @@ impl RedisCuckooShape {
         (bucket..bucket + u64::from(self.bucket_size)).map(|at| at as usize).find(|&at| byte_at(words, at) == byte)
     }
 
+    /// The first empty slot of a key's buckets, in the newest table that has one.
+    fn empty_slot<W: ReadWords>(&self, words: W, hash: u64) -> Option<usize> {
+        self.newest_first().find_map(|table| self.pair(table, hash).into_iter().find_map(|at| self.find(words, at, 0)))
+    }
+
     /// Puts a fingerprint in the newest table by moving others, or puts all back and says false.
     fn displace(&self, words: &mut [u64], hash: u64) -> bool {
         let Some(table) = self.newest_first().next() else { return false };
@@ -338,11 +343,7 @@ impl sealed::Shape for RedisCuckooShape {
     fn insert(&mut self, store: &mut Owned, digest: Digest) -> Result<bool> {
         let hash = digest.lo;
         let fresh = !self.contains(store.as_slice(), digest);
-        let words = store.as_slice();
-        let empty = self
-            .newest_first()
-            .find_map(|table| self.pair(table, hash).into_iter().find_map(|at| self.find(words, at, 0)));
-        if let Some(at) = empty {
+        if let Some(at) = self.empty_slot(store.as_slice(), hash) {
             put_byte(store.as_mut_slice(), at, fingerprint(hash));
         } else if !self.displace(store.as_mut_slice(), hash) {
             let grown = self.grown()?;
@@ -358,6 +359,14 @@ impl sealed::Shape for RedisCuckooShape {
         // A file may count wrongly, up to what its slots hold; a slot more was just taken.
         self.items = self.items.saturating_add(1);
         Ok(fresh)
+    }
+
+    /// Moving others may make room; whether it does is known only after it was tried.
+    fn growth<W: ReadWords>(&self, words: W, digest: Digest) -> u64 {
+        match self.empty_slot(words, digest.lo) {
+            Some(_) => 0,
+            None => self.grown().map_or(0, |grown| grown.words() - self.words()),
+        }
     }
 
     fn clear(&mut self) {

@@ -69,6 +69,10 @@ pub(crate) mod sealed {
         fn insert(&mut self, store: &mut Owned, digest: Digest) -> Result<bool> {
             Ok(set_bits(store.as_mut_slice(), |visit| self.each_bit(digest, visit)))
         }
+        /// The most words that an insert of this key may add.
+        fn growth<W: ReadWords>(&self, _words: W, _digest: Digest) -> u64 {
+            0
+        }
         /// Forgets what the header counts, after the cells were forgotten.
         fn clear(&mut self) {}
     }

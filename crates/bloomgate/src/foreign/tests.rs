@@ -122,6 +122,29 @@ fn rediscuckoo_is_that_of_the_fixtures() {
     assert_eq!(built.to_chunks().unwrap(), chunks_of(&fixture));
 }
 
+/// What an insert takes is told before: exactly by the chain of links, at least by the tables, which may move instead.
+#[test]
+fn growth_is_told_before_it_happens() {
+    fn grows<F: Shape>(mut filter: Foreign<F>, exact: bool) -> u32 {
+        let mut grown = 0;
+        for digest in digests(11, 2_000) {
+            let (told, before) = (filter.growth_for(digest), filter.size_in_bytes());
+            filter.insert_digest(digest).unwrap();
+            let took = filter.size_in_bytes() - before;
+            assert!(took == told || (!exact && took == 0), "{told} bytes were told and {took} taken");
+            assert!(!exact || filter.growth_for(digest) == 0, "a key that is there takes nothing");
+            grown += u32::from(took > 0);
+        }
+        grown
+    }
+    assert!(grows(RedisBloom::builder().items(100).build().unwrap(), true) >= 4);
+    assert!(grows(RedisCuckoo::builder().items(128).expansion(2).build().unwrap(), false) >= 3);
+    let mut full = RedisBloom::builder().items(10).nonscaling().build().unwrap();
+    let keys = digests(12, 200);
+    assert!(full.insert_digests(&keys).is_err());
+    assert!(keys.iter().all(|&digest| full.growth_for(digest) == 0));
+}
+
 /// A key as a funnel of Guava writes it, asked of a filter.
 fn guava_key(funnel: &str, text: &str, mut with: impl FnMut(&dyn Fn(&mut Guava) -> Result<(bool, bool)>)) {
     fn both<K: Key>(filter: &mut Guava, key: &K) -> Result<(bool, bool)> {

@@ -6,12 +6,9 @@
 
 use super::contract::Hasher;
 use super::{CHUNK, Contract, Digest};
-use crate::arch::{siphash, xxh3};
+use crate::arch::{FEW, siphash, xxh3};
 use crate::error::Result;
 use crate::key::Key;
-
-/// Fewer keys are hashed one by one: a chunk costs 40 ns before its first.
-const FEW: usize = 4;
 
 impl Contract {
     /// Appends the digests of these keys, in their order: [`digest`](Contract::digest) for each, hashed side by side

@@ -1,0 +1,102 @@
+//! An engine with what its folder held, ready to serve.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bloomgate::Secret;
+
+use super::Keeping;
+use super::loading::load;
+use crate::engine::Engine;
+use crate::engine::clock::Clock;
+use crate::engine::contracts::{Contracts, DEFAULT};
+use crate::engine::journal::Journal;
+use crate::settings::Settings;
+use crate::store::{Folder, LogOptions, RealDisk};
+
+/// What a folder held.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Found {
+    /// Filters.
+    pub filters: usize,
+    /// Of those, the ones that cannot answer, with the reasons.
+    pub unavailable: Vec<String>,
+    /// Batches of the log that were read.
+    pub batches: u64,
+    /// Bytes of a torn write that were left out.
+    pub torn_bytes: u64,
+}
+
+/// An engine, and who keeps its filters.
+#[derive(Debug)]
+pub struct Opened {
+    /// The engine.
+    pub engine: Arc<Engine>,
+    /// Who keeps its filters, unless nothing is kept.
+    pub keeping: Option<Arc<Keeping>>,
+    /// What the folder held.
+    pub found: Found,
+}
+
+/// Opens the folder of the settings for so many writing threads, or an engine that keeps nothing.
+pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
+    let (limits, defaults) = (settings.limits.clone(), settings.defaults.clone());
+    let Some(data) = &settings.data else {
+        let contracts = Contracts::new(Some(master_secret(settings)?));
+        let clock = Clock::start(0);
+        contracts.begin(DEFAULT, 1, clock.now_ms());
+        let engine = Engine::new(Journal::nowhere(), contracts, clock, limits, defaults, threads);
+        return Ok(Opened { engine: Arc::new(engine), keeping: None, found: Found::default() });
+    };
+    let folder = Arc::new(Folder::open(data, Arc::new(RealDisk)).map_err(|error| error.to_string())?);
+    let contracts = Contracts::new(Some(master_secret(settings)?));
+    // A secret that was just made must not be lost by a power cut that keeps what was hashed under it.
+    folder.sync().map_err(|error| error.to_string())?;
+    let options = LogOptions { fsync: settings.fsync, ..LogOptions::default() };
+    let loaded = load(&folder, &contracts, options, settings.threads)?;
+    let clock = Clock::start(loaded.clock_ms);
+    contracts.begin(DEFAULT, 1, clock.now_ms());
+    let mut found = Found {
+        filters: loaded.entries.len(),
+        unavailable: Vec::new(),
+        batches: loaded.recovery.batches,
+        torn_bytes: loaded.recovery.torn_bytes,
+    };
+    let engine = Arc::new(Engine::new(Journal::Log(loaded.log), contracts, clock, limits, defaults, threads));
+    engine.restore(loaded.entries, loaded.next_id, |why| found.unavailable.push(why.to_owned()));
+    engine.link_shadows();
+    let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms);
+    Ok(Opened { engine, keeping: Some(Arc::new(keeping)), found })
+}
+
+/// The master secret: from its file, or made and written there at the first start.
+fn master_secret(settings: &Settings) -> Result<Secret, String> {
+    let in_data = settings.data.as_ref().map(|data| data.join("master.key"));
+    let Some(path) = settings.master_key.clone().or(in_data) else {
+        return Secret::generate().map_err(|error| error.to_string());
+    };
+    if path.exists() {
+        return Secret::read_file(&path).map_err(|error| error.to_string());
+    }
+    // A key file that was named and is not there is a mistake; and data without its key must not get another one.
+    if settings.master_key.is_some() || settings.data.as_deref().is_some_and(has_data) {
+        return Err(format!(
+            "the master secret {} is not there: without it no filter can answer. Bring it back, or name it with --master-key",
+            path.display()
+        ));
+    }
+    let secret = Secret::generate().map_err(|error| error.to_string())?;
+    secret.write_file(&path).map_err(|error| error.to_string())?;
+    Ok(secret)
+}
+
+fn has_data(folder: &Path) -> bool {
+    let Ok(mut files) = std::fs::read_dir(folder) else { return false };
+    files.any(|file| {
+        file.is_ok_and(|file| {
+            let name = file.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("log-") || name.starts_with("image-") || name == "MANIFEST"
+        })
+    })
+}

@@ -1,0 +1,266 @@
+//! BG.BUILD: a filter from a file that lies beside the server: items line by line, or a filter's own file.
+//!
+//! The file is in the folder that the server was started with (`--import-dir`), and a link out of it is not followed.
+//! Nothing is seen of the filter before all of it is there.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use bloomgate::format::Limits;
+use bloomgate::{AnyFilter, Contract, Encoding, ErrorKind, Fuse, Kind, OpenOptions, Ribbon};
+use bloomgate_command::{MAX_ITEM, Refusal, Reply};
+
+use super::super::call::{Call, Outcome};
+use super::super::desk::Desk;
+use super::installing::{Held, Made, put};
+use crate::engine::Engine;
+use crate::engine::contracts::DEFAULT;
+use crate::engine::entry::Maker;
+use crate::engine::recipe::{Hashing, Recipe, refused};
+use crate::engine::structure::Existing;
+
+/// Items hashed at once: their bytes and digests stay in the second-level cache.
+const BATCH: usize = 1_024;
+/// What a filter that is built once takes while it is built, for each item: its digest, and what solving needs.
+const BUILD_BYTES: u64 = 48;
+/// The rate when none is asked for.
+const RATE: f64 = 0.01;
+
+/// What BG.BUILD asks for.
+#[derive(Debug, Clone, Copy)]
+#[allow(missing_docs)] // The words of the command.
+pub struct Wish<'a> {
+    pub file: &'a str,
+    pub kind: Option<Kind>,
+    pub capacity: Option<u64>,
+    pub rate: Option<f64>,
+    pub replace: bool,
+}
+
+pub fn build(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Wish<'_>) -> Outcome {
+    if !wish.replace && call.find(name).is_some() {
+        return Err(Refusal::ITEM_EXISTS.into());
+    }
+    let engine = call.engine();
+    let path = place(call.desk, wish.file)?;
+    let made = match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bloom")) {
+        true => of_filter(&engine, &path, wish)?,
+        false => of_lines(&engine, &path, wish)?,
+    };
+    put(call, name, made, if wish.replace { Existing::Replace } else { Existing::Refuse })?;
+    Ok(Reply::Ok)
+}
+
+/// Where a file of the import folder really is, if it is within.
+fn place(desk: &Desk, file: &str) -> Result<PathBuf, Refusal> {
+    let folder = desk.settings.iter().find(|(name, value)| *name == "import-dir" && !value.is_empty());
+    let (_, folder) = folder.ok_or_else(|| {
+        Refusal::err("this server has no import folder: start it with --import-dir, and put the file there")
+    })?;
+    let wrong = |error: std::io::Error| Refusal::err(format_args!("'{file}' of the import folder: {error}"));
+    let folder = Path::new(folder).canonicalize().map_err(wrong)?;
+    let path = folder.join(file).canonicalize().map_err(wrong)?;
+    if !path.starts_with(&folder) {
+        return Err(Refusal::err(format_args!("'{file}' leads out of the import folder: put the file itself there")));
+    }
+    if !path.is_file() {
+        return Err(Refusal::err(format_args!("'{file}' of the import folder is no plain file")));
+    }
+    Ok(path)
+}
+
+/// A filter from its own file.
+fn of_filter(engine: &Engine, path: &Path, wish: &Wish<'_>) -> Result<Made, Refusal> {
+    if wish.kind.is_some() || wish.capacity.is_some() || wish.rate.is_some() {
+        return Err(Refusal::err(
+            "a .bloom file has its kind, capacity and rate already: leave KIND, CAPACITY and RATE out",
+        ));
+    }
+    let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let _held = Held::take(engine, length)?;
+    let limits = Limits::payload(engine.limits.max_filter_memory);
+    let mut opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits));
+    let mut hashing = Hashing { algorithm: bloomgate::Algorithm::Xxh3, seed: 0, contract: String::new(), epoch: 0 };
+    // Keyed: by one of our own secrets, newest first. The head alone is read until the right one is found.
+    for (contract, epoch) in secrets(engine) {
+        if !opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::Secret) {
+            break;
+        }
+        if let Some(secret) = engine.contracts.secret(&contract, epoch) {
+            opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits).secret(&secret));
+            (hashing.contract, hashing.epoch) = (contract, epoch);
+        }
+    }
+    let filter = opened.map_err(|error| {
+        // The path is the server's own business.
+        Refusal::err(error.to_string().replace(&path.display().to_string(), wish.file))
+    })?;
+    let contract = filter.contract();
+    if !contract.encoding().accepts(Encoding::Bytes) {
+        return Err(Refusal::err(format_args!(
+            "the keys of this file are {}, and the server's are bytes: build it again from bytes or text",
+            contract.encoding()
+        )));
+    }
+    (hashing.algorithm, hashing.seed) = (contract.algorithm(), contract.seed());
+    let recipe = Recipe::new(filter.kind(), filter.capacity(), filter.promised_rate(), hashing);
+    Ok(Made { filter, recipe, maker: Maker::Bg, expires_ms: 0 })
+}
+
+/// All contracts of the server with their epochs, the newest first.
+fn secrets(engine: &Engine) -> Vec<(String, u32)> {
+    let mut all = engine.contracts.all();
+    if !engine.contracts.knows(DEFAULT) {
+        all.push((DEFAULT.to_owned(), vec![0]));
+    }
+    let epochs = |(name, began): (String, Vec<u64>)| {
+        (1..=began.len() as u32).rev().map(move |epoch| (name.clone(), epoch)).collect::<Vec<_>>()
+    };
+    all.into_iter().flat_map(epochs).collect()
+}
+
+/// A filter from the lines of a file.
+fn of_lines(engine: &Engine, path: &Path, wish: &Wish<'_>) -> Result<Made, Refusal> {
+    let kind = wish.kind.unwrap_or(Kind::Scalable);
+    let hashing = engine.contracts.keyed(DEFAULT);
+    let contract = engine.contracts.contract(&hashing)?;
+    let capacity = match wish.capacity {
+        Some(capacity) if kind.takes_inserts() => capacity,
+        _ => {
+            let mut lines = Lines::open(path, wish.file)?;
+            let mut count = 0u64;
+            while lines.next()?.is_some() {
+                count += 1;
+            }
+            count.max(1)
+        }
+    };
+    let recipe = Recipe::new(kind, capacity, wish.rate.unwrap_or(RATE), hashing);
+    let filter = match kind.takes_inserts() {
+        true => insert_lines(engine, path, wish.file, &recipe, contract)?,
+        false => solve_lines(engine, path, wish.file, &recipe, contract)?,
+    };
+    Ok(Made { filter, recipe, maker: Maker::Bg, expires_ms: 0 })
+}
+
+/// Calls with the digests of all lines, batch by batch, and the number of the last line of the batch.
+fn each_batch(
+    path: &Path,
+    file: &str,
+    contract: &Contract,
+    mut take: impl FnMut(&[bloomgate::Digest], u64) -> Result<(), Refusal>,
+) -> Result<(), Refusal> {
+    let mut lines = Lines::open(path, file)?;
+    let (mut bytes, mut ends, mut digests) = (Vec::new(), Vec::new(), Vec::new());
+    loop {
+        (bytes.clear(), ends.clear(), digests.clear());
+        while ends.len() < BATCH
+            && let Some(line) = lines.next()?
+        {
+            bytes.extend_from_slice(line);
+            ends.push(bytes.len());
+        }
+        if ends.is_empty() {
+            return Ok(());
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let items: Vec<&[u8]> = starts.zip(&ends).map(|(start, &end)| &bytes[start..end]).collect();
+        contract.digest_batch(&items, &mut digests).map_err(|error| refused(&error))?;
+        take(&digests, lines.number)?;
+    }
+}
+
+fn insert_lines(
+    engine: &Engine,
+    path: &Path,
+    file: &str,
+    recipe: &Recipe,
+    contract: Contract,
+) -> Result<AnyFilter, Refusal> {
+    let mut held = Held::take(engine, recipe.bytes_needed(contract.clone())?)?;
+    let mut filter = recipe.build(contract.clone())?;
+    each_batch(path, file, &contract, |digests, number| {
+        filter
+            .insert_digests(digests)
+            .map_err(|error| Refusal::err(format_args!("line {number} of '{file}': {error}")))?;
+        // Chains grow.
+        held.grow_to(filter.size_in_bytes())
+    })?;
+    Ok(filter)
+}
+
+fn solve_lines(
+    engine: &Engine,
+    path: &Path,
+    file: &str,
+    recipe: &Recipe,
+    contract: Contract,
+) -> Result<AnyFilter, Refusal> {
+    let needed = recipe.capacity.saturating_mul(BUILD_BYTES);
+    let _held = Held::take(engine, needed)?;
+    let mut digests = Vec::new();
+    each_batch(path, file, &contract, |batch, number| {
+        if (digests.len() + batch.len()) as u64 > recipe.capacity {
+            return Err(Refusal::err(format_args!("'{file}' grew while it was read, at line {number}: try again")));
+        }
+        digests.extend_from_slice(batch);
+        Ok(())
+    })?;
+    let built = match recipe.kind {
+        Kind::Fuse => {
+            let builder = Fuse::builder().contract(contract).rate(recipe.rate).threads(1);
+            builder.build_memory(needed).build_from_digests(&digests).map(AnyFilter::from)
+        }
+        _ => {
+            let builder = Ribbon::builder().contract(contract).rate(recipe.rate);
+            builder.build_memory(needed).build_from_digests(&digests).map(AnyFilter::from)
+        }
+    };
+    built.map_err(|error| refused(&error))
+}
+
+/// The lines of a file that are not empty, without their ends.
+struct Lines<'a> {
+    reader: BufReader<File>,
+    line: Vec<u8>,
+    /// The number of the last line read.
+    number: u64,
+    file: &'a str,
+}
+
+impl<'a> Lines<'a> {
+    fn open(path: &Path, file: &'a str) -> Result<Self, Refusal> {
+        let opened = File::open(path).map_err(|error| Refusal::err(format_args!("'{file}': {error}")))?;
+        Ok(Self { reader: BufReader::with_capacity(256 << 10, opened), line: Vec::new(), number: 0, file })
+    }
+
+    fn next(&mut self) -> Result<Option<&[u8]>, Refusal> {
+        loop {
+            self.line.clear();
+            // Room for the longest item and its end, whichever that is; no more is taken into memory.
+            let mut limited = (&mut self.reader).take(MAX_ITEM as u64 + 2);
+            let read = limited.read_until(b'\n', &mut self.line);
+            let read = read.map_err(|error| Refusal::err(format_args!("reading '{}': {error}", self.file)))?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.number += 1;
+            if self.line.last() == Some(&b'\n') {
+                self.line.pop();
+                if self.line.last() == Some(&b'\r') {
+                    self.line.pop();
+                }
+            }
+            if self.line.len() > MAX_ITEM {
+                return Err(Refusal::err(format_args!(
+                    "line {} of '{}' is longer than {MAX_ITEM} bytes, the most of an item: is it a text file?",
+                    self.number, self.file
+                )));
+            }
+            if !self.line.is_empty() {
+                return Ok(Some(&self.line));
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! BG.DIGEST, BG.DUMP and BG.DELTA: a filter as its file, by its content's address, and what has changed since.
+
+use std::sync::{Arc, PoisonError};
+
+use bloomgate::{Address, Delta};
+use bloomgate_command::{Refusal, Reply};
+
+use super::super::call::{Call, Outcome};
+use super::existing;
+use super::installing::Held;
+use crate::engine::bases::MAX_FILE;
+use crate::engine::entry::{Body, Entry};
+use crate::engine::recipe::refused;
+
+/// A writer that only knows how much there was.
+struct Nowhere;
+
+impl std::io::Write for Nowhere {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The filter's file, written to somewhere; its address. Nobody changes an ordered filter meanwhile. Of the others every
+/// item added before is in it, and of those added during it, some.
+fn write(entry: &Entry, out: &mut impl std::io::Write) -> Result<Address, Refusal> {
+    let _still = entry.is_ordered().then(|| entry.write());
+    let written = match &entry.body {
+        Body::Shared(filter) => filter.write_to(out),
+        Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).write_to(out),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+    };
+    written.map_err(|error| refused(&error))
+}
+
+/// BG.DIGEST.
+pub fn digest(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let engine = call.engine();
+    let entry = existing(call, name)?;
+    let _copy = Held::take(&engine, entry.with(|filter| filter.size_in_bytes()).unwrap_or(0))?;
+    let address = write(&entry, &mut Nowhere)?;
+    call.depends_on(entry.touched());
+    Ok(Reply::text(address.to_string()))
+}
+
+/// The file of a filter, kept as a base for deltas from it.
+fn file(call: &mut Call<'_, '_, '_>, entry: &Entry) -> Result<(Address, Arc<[u8]>), Refusal> {
+    let engine = call.engine();
+    let bytes = entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
+    if bytes > MAX_FILE {
+        return Err(Refusal::err(format_args!(
+            "the filter has {bytes} bytes, and a reply takes {MAX_FILE} at most: use BF.SCANDUMP, CF.SCANDUMP or BG.BACKUP"
+        )));
+    }
+    // Twice: the copy it is written from, and the file.
+    let held = Held::take(&engine, 2 * bytes)?;
+    let mut file = Vec::new();
+    let address = write(entry, &mut file)?;
+    call.depends_on(entry.touched());
+    let file: Arc<[u8]> = file.into();
+    drop(held);
+    engine.bases.keep(&engine.budget, entry.id, address, file.clone(), engine.clock.now_ms());
+    Ok((address, file))
+}
+
+/// BG.DUMP.
+pub fn dump(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let entry = existing(call, name)?;
+    let (address, file) = file(call, &entry)?;
+    Ok(Reply::Array(vec![Reply::text(address.to_string()), Reply::Bulk(file.to_vec())]))
+}
+
+/// BG.DELTA. What it leads to is a base too: the next delta starts from there.
+pub fn delta(call: &mut Call<'_, '_, '_>, name: &[u8], base: Address) -> Outcome {
+    let entry = existing(call, name)?;
+    let engine = call.engine();
+    engine.bases.forget_old(&engine.budget, engine.clock.now_ms());
+    let old = engine.bases.find(base).ok_or_else(|| {
+        Refusal::err(format_args!("the file {base} is not kept here (any more): take a whole one with BG.DUMP first"))
+    })?;
+    let (_, new) = file(call, &entry)?;
+    let delta = Delta::between(&old, &new).and_then(|delta| delta.to_bytes()).map_err(|error| refused(&error))?;
+    Ok(Reply::Bulk(delta))
+}

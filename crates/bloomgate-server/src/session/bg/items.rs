@@ -1,0 +1,95 @@
+//! BG.ADD, BG.EXISTS, BG.COUNT and BG.REMOVE: items of a filter of any kind, one answer for each.
+
+use bloomgate::Kind;
+use bloomgate_command::{Refusal, Reply};
+
+use super::super::call::{Call, Outcome};
+use super::existing;
+use crate::engine::adding::{self, Added, Copies, ask};
+use crate::engine::check_available;
+use crate::engine::entry::Entry;
+
+/// What an item that was not added answers.
+fn refusal(entry: &Entry, added: Added) -> Refusal {
+    match added {
+        Added::NoMemory => Refusal::err("the filter is full and there is no memory for it to grow: raise max-memory"),
+        Added::TooManyCopies => Refusal::err("the filter has as many copies of this item as it can tell apart"),
+        _ => Refusal::err(format_args!(
+            "the filter is full: it holds the {} items it was made for, and refuses more",
+            entry.with(|filter| filter.capacity()).unwrap_or(0)
+        )),
+    }
+}
+
+fn kinds(can: impl Fn(Kind) -> bool) -> String {
+    let names: Vec<&str> = Kind::ALL.iter().filter(|&&kind| can(kind)).map(|kind| kind.name()).collect();
+    names.join(", ")
+}
+
+pub fn add(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
+    let engine = call.engine();
+    let mut added = Vec::new();
+    let entry = call.write(|permit, core| {
+        let entry = engine.find(name).ok_or(Refusal::NOT_FOUND)?;
+        check_available(&entry)?;
+        if !entry.kind().takes_inserts() {
+            return Err(Refusal::err(format_args!(
+                "a {} filter is built once from all its items and takes none after: it answers BG.EXISTS; to change it, \
+                 BG.BUILD it again with REPLACE",
+                entry.kind()
+            ))
+            .into());
+        }
+        let sequence = core.scratch.add(permit, &entry, items, Copies::One, &mut added)?;
+        Ok((entry, sequence))
+    })?;
+    call.desk.count_items(call.core.thread, true, items.len() as u64);
+    let replies = added.into_iter().map(|added| match added {
+        Added::New => Reply::Bool(true),
+        Added::Known => Reply::Bool(false),
+        other => Reply::Error(refusal(&entry, other)),
+    });
+    Ok(Reply::Array(replies.collect()))
+}
+
+pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
+    call.desk.count_items(call.core.thread, false, items.len() as u64);
+    if call.find(name).is_none() {
+        // A name that never was: no item is in it.
+        return Ok(Reply::Array(items.iter().map(|_| Reply::Bool(false)).collect()));
+    }
+    let entry = existing(call, name)?;
+    let mut answers = Vec::new();
+    ask(&entry, items, &mut answers)?;
+    Ok(Reply::Array(answers.into_iter().map(Reply::Bool).collect()))
+}
+
+pub fn count(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
+    if call.find(name).is_none() {
+        return Ok(Reply::Array(items.iter().map(|_| Reply::Int(0)).collect()));
+    }
+    let entry = existing(call, name)?;
+    let mut counts = Vec::new();
+    adding::count(&entry, items, &mut counts)?;
+    Ok(Reply::Array(counts.into_iter().map(|count| Reply::Int(count as i64)).collect()))
+}
+
+pub fn remove(call: &mut Call<'_, '_, '_>, name: &[u8], request: &[u8], items: &[&[u8]]) -> Outcome {
+    let engine = call.engine();
+    let mut removed = Vec::new();
+    call.write(|permit, core| {
+        let entry = engine.find(name).ok_or(Refusal::NOT_FOUND)?;
+        check_available(&entry)?;
+        if !entry.kind().takes_removals() {
+            return Err(Refusal::err(format_args!(
+                "a {} filter cannot let go of single items: {} filters can",
+                entry.kind(),
+                kinds(|kind| kind.takes_removals() && !kind.is_foreign())
+            ))
+            .into());
+        }
+        let sequence = core.scratch.remove(permit, &entry, items, request, &mut removed)?;
+        Ok(((), sequence))
+    })?;
+    Ok(Reply::Array(removed.into_iter().map(Reply::Bool).collect()))
+}

@@ -1,0 +1,162 @@
+//! BG.REKEY and BG.FEED: a filter moves to a new secret without a moment in which it does not answer.
+//!
+//! START begins a new epoch of the filter's contract and makes a shadow under it; from then on adds go to both. BG.FEED
+//! brings the items from before, which only their owner has. FINISH puts the shadow in place, ABORT lets it go.
+
+use std::sync::Arc;
+
+use bloomgate_command::{Refusal, RekeyStep, Reply};
+
+use super::super::call::{Call, Outcome};
+use super::existing;
+use crate::engine::adding::{Added, Copies};
+use crate::engine::check_available;
+use crate::engine::entry::Entry;
+use crate::engine::recipe::{Hashing, Recipe};
+
+pub fn step(call: &mut Call<'_, '_, '_>, name: &[u8], step: RekeyStep) -> Outcome {
+    match step {
+        RekeyStep::Start => start(call, name),
+        RekeyStep::Status => status(call, name),
+        RekeyStep::Finish => finish(call, name),
+        RekeyStep::Abort => abort(call, name),
+    }
+}
+
+fn not_begun(name: &[u8]) -> Refusal {
+    Refusal::err(format_args!("'{0}' is not being rekeyed: BG.REKEY {0} START begins", name.escape_ascii()))
+}
+
+fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let engine = call.engine();
+    let entry = existing(call, name)?;
+    let Hashing { algorithm, contract, .. } = entry.recipe.hashing.clone();
+    if !algorithm.is_keyed() {
+        return Err(Refusal::err(format_args!(
+            "the filter hashes by {algorithm}, which has no secret to change: make a keyed one, fill it and BG.SWAP them"
+        ))
+        .into());
+    }
+    if entry.is_ordered() {
+        return Err(Refusal::err(format_args!(
+            "a {} filter is not rekeyed in place (classic, blocked, partitioned and scalable ones are): make another one \
+             under a new contract, fill it and BG.SWAP them",
+            entry.kind()
+        ))
+        .into());
+    }
+    let begun = || Refusal::err("the filter is being rekeyed already: BG.REKEY it to STATUS, FINISH or ABORT");
+    if engine.shadow_of(&entry).is_some() {
+        return Err(begun().into());
+    }
+    let epoch = next_epoch(call, &entry);
+    let hashing = Hashing { epoch, ..entry.recipe.hashing.clone() };
+    // As large as the filter has become: a chain that grew through ten stages would do so again.
+    let capacity = entry.with(|filter| filter.len()).unwrap_or(0).max(entry.recipe.capacity);
+    let capacity = if entry.recipe.capacity == 0 { 0 } else { capacity };
+    let recipe = Recipe { hashing, capacity, ..entry.recipe.clone() };
+    let prepared = engine.prepare_shadow(name, recipe, entry.maker)?;
+    call.alone(|permit| {
+        let now = permit.find(name)?;
+        if !now.as_ref().is_some_and(|now| now.id == entry.id) || engine.shadow_of(&entry).is_some() {
+            engine.abandon(prepared);
+            return Err(if now.is_some() { begun() } else { Refusal::NOT_FOUND });
+        }
+        permit.begin_epoch(&contract, epoch)?;
+        let shadow = permit.begin_shadow(&entry, prepared)?;
+        Ok((Reply::Ok, shadow.touched()))
+    })
+}
+
+/// The epoch after the contract's last, and after the filter's own.
+fn next_epoch(call: &Call<'_, '_, '_>, entry: &Entry) -> u32 {
+    let hashing = &entry.recipe.hashing;
+    call.core.engine.contracts.keyed(&hashing.contract).epoch.max(hashing.epoch).saturating_add(1)
+}
+
+fn status(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let engine = call.engine();
+    let entry = existing(call, name)?;
+    let items = |entry: &Arc<Entry>| Reply::Int(entry.with(|filter| filter.len()).unwrap_or(0) as i64);
+    let id = |entry: &Arc<Entry>| {
+        let id = entry.contract().and_then(|contract| contract.secret_id());
+        id.map_or(Reply::Nil, |id| Reply::text(id.to_string()))
+    };
+    let epoch = |entry: &Arc<Entry>| Reply::Int(i64::from(entry.recipe.hashing.epoch));
+    let mut told = vec![
+        (Reply::text("state"), Reply::text("idle")),
+        (Reply::text("epoch"), epoch(&entry)),
+        (Reply::text("secret_id"), id(&entry)),
+        (Reply::text("items"), items(&entry)),
+    ];
+    if let Some(shadow) = engine.shadow_of(&entry) {
+        told[0].1 = Reply::text("feeding");
+        told.extend([
+            (Reply::text("new_epoch"), epoch(&shadow)),
+            (Reply::text("new_secret_id"), id(&shadow)),
+            (Reply::text("new_items"), items(&shadow)),
+            (Reply::text("missing_at_least"), Reply::Int(missing(&entry, &shadow) as i64)),
+            (Reply::text("started_ms"), Reply::Int(shadow.created_ms as i64)),
+        ]);
+    }
+    Ok(Reply::Map(told))
+}
+
+/// How many items the shadow certainly does not have yet. Both count items that were certainly new: of a whole feed the
+/// shadow counts less than there are by its false positives while it was filled, which are fewer than its rate times the
+/// items, and by chance four standard deviations more at most.
+fn missing(entry: &Entry, shadow: &Entry) -> u64 {
+    let items = |entry: &Entry| entry.with(|filter| filter.len()).unwrap_or(0);
+    let wanted = items(entry);
+    let lag = wanted as f64 * shadow.with(|filter| filter.promised_rate()).unwrap_or(0.0);
+    let slack = (lag + 4.0 * lag.sqrt()) as u64;
+    wanted.saturating_sub(slack).saturating_sub(items(shadow))
+}
+
+fn finish(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let engine = call.engine();
+    call.alone(|permit| {
+        let entry = permit.find(name)?.ok_or(Refusal::NOT_FOUND)?;
+        let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
+        check_available(&shadow)?;
+        let missing = missing(&entry, &shadow);
+        if missing > 0 {
+            return Err(Refusal::err(format_args!(
+                "at least {missing} items are not in the new filter yet, and would be lost: BG.FEED them, or BG.REKEY it \
+                 to ABORT"
+            )));
+        }
+        let sequence = permit.finish_shadow(&entry, &shadow)?;
+        Ok((Reply::Ok, sequence))
+    })
+}
+
+fn abort(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let engine = call.engine();
+    call.alone(|permit| {
+        let entry = permit.find(name)?.ok_or(Refusal::NOT_FOUND)?;
+        let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
+        let sequence = permit.abort_shadow(&entry, &shadow)?;
+        Ok((Reply::Ok, sequence))
+    })
+}
+
+/// BG.FEED: how many of the items were new to the shadow.
+pub fn feed(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
+    let engine = call.engine();
+    let mut added = Vec::new();
+    call.write(|permit, core| {
+        let entry = engine.find(name).ok_or(Refusal::NOT_FOUND)?;
+        let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
+        let sequence = core.scratch.add(permit, &shadow, items, Copies::One, &mut added)?;
+        Ok(((), sequence))
+    })?;
+    if let Some(refused) = added.iter().find(|added| !matches!(added, Added::New | Added::Known)) {
+        return Err(match refused {
+            Added::NoMemory => Refusal::err("there is no memory for the new filter to grow: raise max-memory"),
+            _ => Refusal::err("the new filter is full: more items are fed than the filter has; BG.REKEY it to ABORT"),
+        }
+        .into());
+    }
+    Ok(Reply::Int(added.iter().filter(|&&added| added == Added::New).count() as i64))
+}

@@ -1,0 +1,165 @@
+//! BG.MERGE, BG.INTERSECT, BG.FOLD, BG.COPY and BG.SWAP: filters made of others, and filters that change places.
+
+use std::sync::{Arc, PoisonError};
+
+use bloomgate::AnyFilter;
+use bloomgate_command::{FoldTo, Refusal, Reply};
+
+use super::super::call::{Call, Outcome};
+use super::existing;
+use super::installing::{Held, Made, copy_of, put, replace};
+use crate::engine::check_available;
+use crate::engine::entry::{Body, Entry};
+use crate::engine::recipe::{Recipe, refused};
+use crate::engine::structure::Existing;
+
+fn bytes(entry: &Entry) -> u64 {
+    entry.with(|filter| filter.size_in_bytes()).unwrap_or(0)
+}
+
+/// The filter of a name that a command reads, with the name in the refusal: there are several.
+fn source(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refusal> {
+    if call.find(name).is_none() {
+        return Err(Refusal::err(format_args!("not found: there is no filter '{}'", name.escape_ascii())));
+    }
+    existing(call, name)
+}
+
+/// Adds all items of a filter to another; an ordered one is not changed meanwhile.
+fn unite(into: &mut AnyFilter, entry: &Entry) -> Result<(), Refusal> {
+    let _still = entry.is_ordered().then(|| entry.write());
+    let united = match &entry.body {
+        Body::Shared(filter) => into.union_with(filter),
+        Body::Guarded(filter) => into.union_with(&*filter.read().unwrap_or_else(PoisonError::into_inner)),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+    };
+    united.map_err(|error| refused(&error))
+}
+
+/// BG.MERGE.
+pub fn merge(call: &mut Call<'_, '_, '_>, destination: &[u8], names: &[&[u8]]) -> Outcome {
+    let engine = call.engine();
+    let mut sources = Vec::with_capacity(names.len());
+    // The destination is in it anyway.
+    for name in names.iter().filter(|&&name| name != destination) {
+        sources.push(source(call, name)?);
+    }
+    let Some((first, others)) = sources.split_first() else {
+        source(call, destination)?;
+        return Ok(Reply::Ok);
+    };
+    // The union of the sources, and the copy of it that becomes the destination: that one is charged when it does.
+    let mut held = Held::take(&engine, bytes(first).saturating_mul(2))?;
+    held.shrink_to(bytes(first));
+    let mut union = copy_of(first)?;
+    for other in others {
+        unite(&mut union, other)?;
+    }
+    replace(call, destination, |before| {
+        let mut filter = union.clone();
+        let Some(before) = before else {
+            return Ok(Made { filter, recipe: first.recipe.clone(), maker: first.maker, expires_ms: 0 });
+        };
+        check_available(before)?;
+        unite(&mut filter, before)?;
+        Ok(Made { filter, recipe: before.recipe.clone(), maker: before.maker, expires_ms: before.expires_ms() })
+    })?;
+    Ok(Reply::Ok)
+}
+
+/// BG.INTERSECT.
+pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], right: &[u8]) -> Outcome {
+    let engine = call.engine();
+    let (one, other) = (source(call, left)?, source(call, right)?);
+    let mut held = Held::take(&engine, bytes(&one).saturating_mul(2))?;
+    held.shrink_to(bytes(&one));
+    let common = |one: &Entry, other: &Entry| -> Result<Made, Refusal> {
+        let copy = copy_of(one)?;
+        let filter = match &other.body {
+            Body::Shared(filter) => copy.intersection(filter),
+            Body::Guarded(filter) => copy.intersection(&*filter.read().unwrap_or_else(PoisonError::into_inner)),
+            Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+        };
+        let filter = filter.map_err(|error| refused(&error))?;
+        Ok(Made { filter, recipe: one.recipe.clone(), maker: one.maker, expires_ms: 0 })
+    };
+    // Made from what has the name now: whatever is added to that meanwhile counts.
+    replace(call, destination, |before| match before {
+        Some(before) if left == destination && right == destination => {
+            let expires_ms = before.expires_ms();
+            common(before, before).map(|made| Made { expires_ms, ..made })
+        }
+        Some(before) if left == destination => {
+            let expires_ms = before.expires_ms();
+            common(before, &other).map(|made| Made { expires_ms, ..made })
+        }
+        Some(before) if right == destination => {
+            let expires_ms = before.expires_ms();
+            common(&one, before).map(|made| Made { expires_ms, ..made })
+        }
+        _ => common(&one, &other),
+    })?;
+    Ok(Reply::Ok)
+}
+
+/// BG.FOLD.
+pub fn fold(call: &mut Call<'_, '_, '_>, name: &[u8], to: FoldTo) -> Outcome {
+    let engine = call.engine();
+    let entry = existing(call, name)?;
+    let mut held = Held::take(&engine, bytes(&entry).saturating_mul(2))?;
+    held.shrink_to(bytes(&entry));
+    drop(entry);
+    replace(call, name, |before| {
+        let before = before.ok_or(Refusal::NOT_FOUND)?;
+        let copy = copy_of(before)?;
+        let folded = match to {
+            FoldTo::Factor(factor) => copy.folded(factor),
+            FoldTo::Rate(rate) => copy.fit(rate),
+        };
+        let filter = folded.map_err(|error| refused(&error))?;
+        let recipe =
+            Recipe { capacity: filter.capacity(), rate: filter.promised_rate(), bytes: 0, ..before.recipe.clone() };
+        Ok(Made { filter, recipe, maker: before.maker, expires_ms: before.expires_ms() })
+    })?;
+    Ok(Reply::Ok)
+}
+
+/// BG.COPY: as COPY, one if it was done and zero if the name is taken.
+pub fn copy(call: &mut Call<'_, '_, '_>, from: &[u8], to: &[u8], over: bool) -> Outcome {
+    if from == to {
+        return Err(Refusal::SAME_OBJECT.into());
+    }
+    if call.find(from).is_none() {
+        return Ok(Reply::Int(0));
+    }
+    let engine = call.engine();
+    let entry = existing(call, from)?;
+    if !over && call.find(to).is_some() {
+        return Ok(Reply::Int(0));
+    }
+    let held = Held::take(&engine, bytes(&entry))?;
+    let filter = copy_of(&entry)?;
+    drop(held);
+    let made = Made { filter, recipe: entry.recipe.clone(), maker: entry.maker, expires_ms: entry.expires_ms() };
+    let existing = if over { Existing::Replace } else { Existing::Refuse };
+    match put(call, to, made, existing) {
+        Ok(()) => Ok(Reply::Int(1)),
+        Err(refused) if refused == Refusal::ITEM_EXISTS.into() => Ok(Reply::Int(0)),
+        Err(refused) => Err(refused),
+    }
+}
+
+/// BG.SWAP.
+pub fn swap(call: &mut Call<'_, '_, '_>, left: &[u8], right: &[u8]) -> Outcome {
+    call.alone(|permit| {
+        let missing =
+            |name: &[u8]| Refusal::err(format_args!("not found: there is no filter '{}'", name.escape_ascii()));
+        let one = permit.find(left)?.ok_or_else(|| missing(left))?;
+        let other = permit.find(right)?.ok_or_else(|| missing(right))?;
+        if one.id == other.id {
+            return Ok((Reply::Ok, 0));
+        }
+        let sequence = permit.swap(&one, &other)?;
+        Ok((Reply::Ok, sequence))
+    })
+}

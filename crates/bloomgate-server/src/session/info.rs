@@ -1,0 +1,285 @@
+//! INFO: facts and counters in sections of `name:value` lines, as clients and exporters of Redis read them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::config::setting;
+use super::desk::Desk;
+use super::server::{BF_VERSION, REDIS_VERSION, own_version};
+use crate::engine::Engine;
+use crate::engine::journal::Journal;
+use crate::store::LogState;
+
+/// The sections in their order; whether INFO without arguments tells them; who writes them.
+const SECTIONS: [(&str, bool, Section); 13] = [
+    ("Server", true, server),
+    ("Clients", true, clients),
+    ("Memory", true, memory),
+    ("Persistence", true, persistence),
+    ("Stats", true, stats),
+    ("Replication", true, replication),
+    ("CPU", true, cpu),
+    ("Modules", true, modules),
+    // Commands are counted all together (Stats), not one by one.
+    ("Commandstats", false, nothing),
+    ("Errorstats", true, nothing),
+    ("Cluster", true, cluster),
+    ("Keyspace", true, keyspace),
+    ("Bloomgate", true, bloomgate),
+];
+
+/// How many filters are looked at to tell their kinds: about 2 ms.
+const CENSUS: usize = 100_000;
+
+/// The lines of a section.
+type Section = fn(&mut Lines, &Engine, &Desk);
+
+/// Lines that are being written.
+#[derive(Debug, Default)]
+struct Lines(String);
+
+impl Lines {
+    fn put(&mut self, name: &str, value: impl std::fmt::Display) {
+        // Writing to a string does not fail.
+        let _ = write!(self.0, "{name}:{value}\r\n");
+    }
+}
+
+/// The sections asked for, `all`, `everything` and `default` being several; none is `default`.
+#[must_use]
+pub fn text(engine: &Engine, desk: &Desk, sections: &[&[u8]]) -> String {
+    let asked = |name: &str| sections.iter().any(|section| section.eq_ignore_ascii_case(name.as_bytes()));
+    let everything = asked("all") || asked("everything");
+    let default = sections.is_empty() || asked("default");
+    let mut lines = Lines::default();
+    for (name, by_default, write) in SECTIONS {
+        if everything || (default && by_default) || asked(name) {
+            if !lines.0.is_empty() {
+                lines.0.push_str("\r\n");
+            }
+            lines.0.push_str("# ");
+            lines.0.push_str(name);
+            lines.0.push_str("\r\n");
+            write(&mut lines, engine, desk);
+        }
+    }
+    lines.0
+}
+
+fn nothing(_: &mut Lines, _: &Engine, _: &Desk) {}
+
+fn server(lines: &mut Lines, engine: &Engine, desk: &Desk) {
+    let uptime = desk.started.elapsed().as_secs();
+    lines.put("redis_version", REDIS_VERSION);
+    lines.put("bloomgate_version", env!("CARGO_PKG_VERSION"));
+    lines.put("redis_mode", "standalone");
+    lines.put("os", std::env::consts::OS);
+    lines.put("arch_bits", usize::BITS);
+    lines.put("multiplexing_api", "tokio");
+    lines.put("process_id", std::process::id());
+    lines.put("run_id", &desk.run_id);
+    lines.put("tcp_port", port(desk));
+    lines.put("server_time_usec", engine.clock.now_ns() / 1_000);
+    lines.put("uptime_in_seconds", uptime);
+    lines.put("uptime_in_days", uptime / 86_400);
+    lines.put("io_threads_active", u8::from(threads(desk) > 1));
+}
+
+/// The port clients come to: a setting of its own, or the end of the address.
+fn port(desk: &Desk) -> &str {
+    setting(desk, "port")
+        .or_else(|| setting(desk, "resp").and_then(|address| address.rsplit(':').next()))
+        .unwrap_or("0")
+}
+
+fn threads(desk: &Desk) -> usize {
+    setting(desk, "threads").and_then(|threads| threads.parse().ok()).unwrap_or_else(|| desk.threads())
+}
+
+fn clients(lines: &mut Lines, _: &Engine, desk: &Desk) {
+    lines.put("connected_clients", desk.client_count());
+    if let Some(most) = setting(desk, "max-clients").or_else(|| setting(desk, "maxclients")) {
+        lines.put("maxclients", most);
+    }
+    lines.put("blocked_clients", 0);
+    lines.put("tracking_clients", 0);
+}
+
+fn memory(lines: &mut Lines, engine: &Engine, _: &Desk) {
+    let (used, most) = (engine.budget.used(), engine.budget.most());
+    lines.put("used_memory", used);
+    lines.put("used_memory_human", human(used));
+    if let Some(resident) = resident_bytes() {
+        lines.put("used_memory_rss", resident);
+        lines.put("used_memory_rss_human", human(resident));
+    }
+    lines.put("used_memory_dataset", used);
+    lines.put("maxmemory", most);
+    lines.put("maxmemory_human", human(most));
+    lines.put("maxmemory_policy", "noeviction");
+}
+
+/// Bytes in the form of Redis: 1.50M.
+fn human(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes}B"),
+        _ => {
+            let units = ['K', 'M', 'G', 'T', 'P', 'E'];
+            let power = (bytes.ilog2() / 10).clamp(1, 6);
+            format!("{:.2}{}", bytes as f64 / 1_024f64.powi(power as i32), units[power as usize - 1])
+        }
+    }
+}
+
+fn persistence(lines: &mut Lines, engine: &Engine, desk: &Desk) {
+    let keeper = desk.keeper.as_deref();
+    lines.put("loading", u8::from(engine.is_loading()));
+    lines.put("async_loading", 0);
+    lines.put("rdb_bgsave_in_progress", u8::from(keeper.is_some_and(|keeper| keeper.is_saving())));
+    lines.put("rdb_last_save_time", keeper.map_or(0, |keeper| keeper.last_save_s()));
+    let error = keeper.and_then(|keeper| keeper.last_error());
+    lines.put("rdb_last_bgsave_status", if error.is_some() { "err" } else { "ok" });
+    let log = engine.journal.log();
+    lines.put("aof_enabled", u8::from(log.is_some()));
+    lines.put("last_sequence", engine.journal.appended());
+    match log {
+        Some(log) => {
+            let numbers = log.statistics();
+            lines.put("aof_last_write_status", if log.is_writable() { "ok" } else { "err" });
+            lines.put("aof_current_size", numbers.bytes);
+            lines.put("last_synced_seq", numbers.synced);
+            lines.put("fsync_lag_ms", numbers.lag.as_millis());
+            lines.put("log_segments", numbers.segments);
+            lines.put("log_pending_bytes", numbers.pending_bytes);
+            lines.put("log_syncs", numbers.syncs);
+            lines.put("log_slowest_sync_ms", numbers.slowest_sync.as_millis());
+            lines.put("log_errors", numbers.errors);
+            lines.put("log_recoveries", numbers.recoveries);
+            lines.put("log_torn_bytes", numbers.torn_bytes);
+            if let LogState::ReadOnly { why, .. } = log.state() {
+                lines.put("log_trouble", one_line(&why));
+            }
+        }
+        None => {
+            lines.put("last_synced_seq", 0);
+            lines.put("fsync_lag_ms", 0);
+        }
+    }
+    if let Some(error) = error {
+        lines.put("last_save_error", one_line(&error));
+    }
+    for (name, value) in keeper.map(|keeper| keeper.facts()).unwrap_or_default() {
+        lines.put(name, one_line(&value));
+    }
+}
+
+/// A value that stays on its line.
+fn one_line(text: &str) -> String {
+    text.replace(['\r', '\n'], " ")
+}
+
+fn stats(lines: &mut Lines, _: &Engine, desk: &Desk) {
+    let totals = desk.totals();
+    lines.put("total_connections_received", totals.connections);
+    lines.put("rejected_connections", totals.rejected);
+    lines.put("total_commands_processed", totals.commands);
+    lines.put("total_net_input_bytes", totals.bytes_in);
+    lines.put("total_net_output_bytes", totals.bytes_out);
+    lines.put("items_looked_up", totals.lookups);
+    lines.put("items_added", totals.adds);
+    lines.put("slowlog_entries", desk.slow().len());
+    lines.put("evicted_keys", 0);
+}
+
+fn replication(lines: &mut Lines, _: &Engine, _: &Desk) {
+    lines.put("role", "master");
+    lines.put("connected_slaves", 0);
+    lines.put("master_repl_offset", 0);
+}
+
+fn cpu(lines: &mut Lines, _: &Engine, _: &Desk) {
+    if let Some((user, system)) = cpu_seconds() {
+        lines.put("used_cpu_sys", format_args!("{system:.6}"));
+        lines.put("used_cpu_user", format_args!("{user:.6}"));
+    }
+}
+
+fn modules(lines: &mut Lines, _: &Engine, _: &Desk) {
+    for (name, version) in [("bf", BF_VERSION), ("bloomgate", own_version())] {
+        let rest = "api=1,filters=0,usedby=[],using=[],options=[]";
+        lines.put("module", format_args!("name={name},ver={version},{rest}"));
+    }
+}
+
+fn cluster(lines: &mut Lines, _: &Engine, _: &Desk) {
+    lines.put("cluster_enabled", 0);
+}
+
+/// How many filters there are of each kind, and how many of them have an end.
+struct Census {
+    kinds: BTreeMap<String, usize>,
+    expiring: usize,
+    looked_at: usize,
+}
+
+fn census(engine: &Engine) -> Census {
+    let mut census = Census { kinds: BTreeMap::new(), expiring: 0, looked_at: 0 };
+    for entry in engine.names.from_id(0, CENSUS) {
+        *census.kinds.entry(entry.kind().to_string()).or_default() += 1;
+        census.expiring += usize::from(entry.expires_ms() != 0);
+        census.looked_at += 1;
+    }
+    census
+}
+
+fn keyspace(lines: &mut Lines, engine: &Engine, _: &Desk) {
+    let keys = engine.names.len();
+    if keys > 0 {
+        let Census { expiring, looked_at, .. } = census(engine);
+        // Of more filters than are looked at, the share of those.
+        let expires = (expiring as u128 * keys as u128 / looked_at.max(1) as u128) as usize;
+        lines.put("db0", format_args!("keys={keys},expires={expires},avg_ttl=0"));
+    }
+}
+
+fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
+    lines.put("simd", bloomgate::simd_path());
+    lines.put("threads", threads(desk));
+    let master = engine.contracts.master_id();
+    lines.put("keyed", u8::from(master.is_some()));
+    lines.put("master_secret_id", master.as_deref().unwrap_or("none"));
+    let fsync = match &engine.journal {
+        Journal::Nowhere(_) => "nothing-is-kept",
+        Journal::Log(_) => setting(desk, "fsync").unwrap_or("every-second"),
+    };
+    lines.put("fsync", fsync);
+    lines.put("filters", engine.names.len());
+    lines.put("max_filters", engine.limits.max_filters);
+    let Census { kinds, looked_at, .. } = census(engine);
+    for (kind, count) in kinds {
+        lines.put(&format!("filters_{}", kind.replace('-', "_")), count);
+    }
+    if looked_at == CENSUS {
+        lines.put("filters_looked_at", looked_at);
+    }
+}
+
+/// Memory of the process, where the system tells it.
+#[must_use]
+pub fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}
+
+/// Seconds of processor time of the process, its own and the system's for it.
+fn cpu_seconds() -> Option<(f64, f64)> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // The name before may have spaces and brackets in it: count from the last bracket. utime is field 14, stime 15.
+    let (_, rest) = text.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    let (user, system) = (ticks()?, ticks()?);
+    let second = rustix::param::clock_ticks_per_second() as f64;
+    Some((user / second, system / second))
+}

@@ -1,0 +1,113 @@
+//! BG.BUILD from files of lines and from filters' own files, and what is kept out.
+
+use std::fs;
+
+use bloomgate::{Blocked, Secret};
+
+use super::harness::Server;
+
+fn lines(range: std::ops::Range<u64>) -> String {
+    range.map(|item| format!("item-{item}\n")).collect()
+}
+
+#[test]
+fn lines_become_filters_of_every_kind() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("lists")).unwrap();
+    fs::write(folder.path().join("lists/items.txt"), lines(0..5_000)).unwrap();
+    let server = Server::importing(folder.path());
+    let mut client = server.client(0);
+    for kind in ["scalable", "blocked", "counting", "cuckoo", "quotient", "fuse", "ribbon"] {
+        client.ok(&format!("BG.BUILD {kind} FROM lists/items.txt KIND {kind} RATE 0.01"));
+        assert_eq!(client.ask(&format!("BG.INFO {kind} kind")).text(), kind);
+        assert_eq!(client.found(kind, 0..5_000), 5_000, "{kind}");
+        // Two-sided: as wrong as its shape is, and that is no more than promised.
+        let expected = client.ask(&format!("BG.INFO {kind} expected_rate")).double();
+        assert!(expected <= 0.0101, "{kind}: {expected}");
+        let (wrong, expected) = (client.found(kind, 100_000..120_000) as f64, 20_000.0 * expected);
+        assert!(
+            (wrong - expected).abs() <= 4.5 * expected.sqrt() + 1.0,
+            "{kind}: {wrong} of 20,000, {expected} expected"
+        );
+    }
+    client.refuses("BG.ADD fuse x", "BG.BUILD it again with REPLACE");
+    client.refuses("BG.BUILD fuse FROM lists/items.txt", "ERR item exists");
+    client.ok("BG.BUILD fuse FROM lists/items.txt REPLACE");
+    assert_eq!(client.ask("BG.INFO fuse kind").text(), "scalable");
+    assert_eq!(client.items("BG.ADD fuse", 9_000..9_001).ints(), [1]);
+    // A capacity that is too small for a filter that does not grow.
+    client.refuses("BG.BUILD small FROM lists/items.txt KIND cuckoo CAPACITY 100", "line ");
+    assert_eq!(client.ask("EXISTS small").int(), 0);
+}
+
+#[test]
+fn lines_end_as_they_end_and_long_ones_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("mixed"), "item-1\r\n\nitem-2\nitem-3").unwrap();
+    fs::write(folder.path().join("long"), [b"x".repeat(70_000), b"\nitem-1\n".to_vec()].concat()).unwrap();
+    fs::write(folder.path().join("most"), [b"x".repeat(65_536), b"\r\n".to_vec()].concat()).unwrap();
+    fs::write(folder.path().join("empty"), "").unwrap();
+    let server = Server::importing(folder.path());
+    let mut client = server.client(0);
+    client.ok("BG.BUILD mixed FROM mixed");
+    assert_eq!((client.found("mixed", 1..4), client.ask("BG.INFO mixed items").int()), (3, 3));
+    client.refuses("BG.BUILD long FROM long", "line 1 of 'long' is longer than 65536 bytes");
+    client.ok("BG.BUILD most FROM most");
+    assert_eq!(client.ask("BG.INFO most items").int(), 1);
+    client.ok("BG.BUILD empty FROM empty");
+    assert_eq!(client.ask("BG.INFO empty items").int(), 0);
+    assert_eq!(client.ask("EXISTS long").int(), 0);
+}
+
+#[test]
+fn a_filters_own_file_is_taken_if_its_secret_is_ours_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::importing(folder.path());
+    let mut client = server.client(0);
+    client.ok("BG.CREATE ours KIND blocked CAPACITY 1000 CONTRACT orders");
+    client.items("BG.ADD ours", 0..100);
+    let dump = client.ask("BG.DUMP ours").array()[1].bytes().to_vec();
+    fs::write(folder.path().join("ours.bloom"), &dump).unwrap();
+    let mut open = Blocked::builder().items(1_000).build().unwrap();
+    (0..100).for_each(|item| assert!(open.insert(&*format!("item-{item}")).is_ok()));
+    open.save(folder.path().join("open.bloom")).unwrap();
+    let theirs = Blocked::builder().items(1_000).secret(&Secret::from_bytes([9; 32])).build().unwrap();
+    theirs.save(folder.path().join("theirs.bloom")).unwrap();
+    let numbers = Blocked::builder().items(1_000).keys::<u64>().build().unwrap();
+    numbers.save(folder.path().join("numbers.bloom")).unwrap();
+    fs::write(folder.path().join("damaged.bloom"), &dump[..dump.len() - 9]).unwrap();
+
+    client.ok("BG.BUILD again FROM ours.bloom");
+    assert_eq!(client.ask("BG.DIGEST again"), client.ask("BG.DIGEST ours"));
+    assert_eq!(client.ask("BG.INFO again contract_name").text(), "orders");
+    client.ok("BG.MERGE again ours");
+    client.ok("BG.BUILD open FROM open.bloom");
+    assert_eq!(client.found("open", 0..100), 100);
+    client.refuses("BG.BUILD x FROM theirs.bloom", "secret");
+    client.refuses("BG.BUILD x FROM numbers.bloom", "the server's are bytes");
+    client.refuses("BG.BUILD x FROM damaged.bloom", "damaged.bloom");
+    client.refuses("BG.BUILD x FROM ours.bloom KIND fuse", "leave KIND, CAPACITY and RATE out");
+    let reply = client.ask("BG.BUILD x FROM damaged.bloom");
+    assert!(!reply.error().contains(&folder.path().display().to_string()), "{reply:?}");
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_leads_out_of_the_import_folder() {
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret.txt"), "root\n").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink(outside.path().join("secret.txt"), folder.path().join("link.txt")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), folder.path().join("door")).unwrap();
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    let server = Server::importing(folder.path());
+    let mut client = server.client(0);
+    client.refuses("BG.BUILD x FROM link.txt", "leads out of the import folder");
+    client.refuses("BG.BUILD x FROM door/secret.txt", "leads out of the import folder");
+    client.refuses("BG.BUILD x FROM ../secret.txt", "a path below the import folder");
+    client.refuses("BG.BUILD x FROM /etc/passwd", "a path below the import folder");
+    client.refuses("BG.BUILD x FROM sub", "no plain file");
+    client.refuses("BG.BUILD x FROM nothing.txt", "'nothing.txt' of the import folder");
+    let server = Server::new();
+    server.client(0).refuses("BG.BUILD x FROM a.txt", "--import-dir");
+}

@@ -1,0 +1,11 @@
+//! BG.*, through conversations without sockets: bytes in, bytes out.
+
+mod building;
+mod creating;
+mod files;
+mod harness;
+mod items;
+mod rekeying;
+mod sets;
+mod telling;
+mod windows;

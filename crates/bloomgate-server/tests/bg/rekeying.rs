@@ -1,0 +1,133 @@
+//! BG.REKEY and BG.FEED: a new secret without a moment in which the filter does not answer.
+
+use super::harness::{Server, Value};
+
+#[test]
+fn a_filter_moves_to_a_new_secret_and_loses_nothing() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BF.RESERVE f 0.01 100");
+    client.items("BF.MADD f", 0..1_000);
+    let old = client.ask("BG.INFO f secret_id");
+    assert_eq!(client.ask("BG.REKEY f STATUS").field("state").text(), "idle");
+    client.refuses("BG.REKEY f FINISH", "is not being rekeyed");
+    client.refuses("BG.REKEY f ABORT", "is not being rekeyed");
+    client.refuses("BG.FEED f a", "is not being rekeyed");
+    server.at(100.0);
+    client.ok("BG.REKEY f START");
+    client.refuses("BG.REKEY f START", "being rekeyed already");
+    // Adds by any command go to both; what was there before has to be fed.
+    client.items("BF.MADD f", 1_000..1_200);
+    client.items("BG.ADD f", 1_200..1_300);
+    let status = client.ask("BG.REKEY f STATUS");
+    assert_eq!(status.field("state").text(), "feeding");
+    assert!((290..=300).contains(&status.field("new_items").int()), "{status:?}");
+    client.refuses("BG.REKEY f FINISH", "would be lost");
+    assert_eq!(client.found("f", 0..1_300), 1_300, "the old one answers meanwhile");
+    assert!((990..=1_000).contains(&client.items("BG.FEED f", 0..1_000).int()));
+    assert!(client.items("BG.FEED f", 0..1_000).int() == 0);
+    client.ok("BG.REKEY f FINISH");
+    assert_eq!(client.found("f", 0..1_300), 1_300);
+    assert!(client.found("f", 50_000..51_000) < 40);
+    assert_ne!(client.ask("BG.INFO f secret_id"), old);
+    assert_eq!(client.ask("BG.INFO f secret_epoch").int(), 2);
+    assert_eq!(client.ask("BG.INFO f maker").text(), "BF");
+    assert_eq!(client.ask("DBSIZE").int(), 1);
+    client.ok("BG.REKEY f START");
+    client.ok("BG.REKEY f ABORT");
+    assert_eq!(client.ask("BG.INFO f secret_epoch").int(), 2);
+    assert_eq!(client.ask("DBSIZE").int(), 1);
+    let secrets = client.ask("BG.SECRETS");
+    let current: Vec<i64> = secrets.array().iter().map(|one| one.field("current").int()).collect();
+    assert_eq!(current, [0, 0, 1]);
+}
+
+#[test]
+fn a_feed_that_is_not_whole_does_not_pass() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    for items in [1, 2, 10, 100, 3_000] {
+        client.ok("BG.CREATE f KIND blocked CAPACITY 4000");
+        client.items("BG.ADD f", 0..items);
+        client.ok("BG.REKEY f START");
+        client.items("BG.FEED f", items / 10..items - 1);
+        client.refuses("BG.REKEY f FINISH", "would be lost");
+        client.items("BG.FEED f", 0..items);
+        client.ok("BG.REKEY f FINISH");
+        assert_eq!(client.found("f", 0..items), items);
+        client.ask("DEL f");
+    }
+}
+
+#[test]
+fn what_cannot_be_rekeyed_says_what_to_do() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BG.CREATE c KIND counting CAPACITY 100");
+    client.ok("BG.CREATE x KIND blocked CAPACITY 100 HASH xxh3");
+    client.refuses("BG.REKEY c START", "BG.SWAP them");
+    client.refuses("BG.REKEY x START", "has no secret to change");
+    client.refuses("BG.REKEY nobody START", "ERR not found");
+    client.refuses("BG.REKEY nobody FINISH", "ERR not found");
+}
+
+#[test]
+fn while_it_is_rekeyed_a_filter_keeps_its_name_and_goes_with_its_shadow() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BG.CREATE f KIND blocked CAPACITY 100");
+    client.ok("BG.CREATE g KIND blocked CAPACITY 100");
+    let used = server.engine.budget.used();
+    client.ok("BG.REKEY f START");
+    assert_eq!(client.ask("EXISTS bloomgate:rekey:f").int(), 1);
+    client.refuses("RENAME f h", "FINISH or ABORT first");
+    client.refuses("RENAME g f", "FINISH or ABORT first");
+    client.refuses("RENAME bloomgate:rekey:f h", "FINISH or ABORT first");
+    client.refuses("RENAME g bloomgate:rekey:h", "choose another");
+    client.refuses("BG.SWAP f g", "FINISH or ABORT first");
+    client.refuses("BG.COPY g f REPLACE", "FINISH or ABORT first");
+    client.refuses("BG.FOLD f 2", "ERR");
+    client.refuses("BF.ADD bloomgate:rekey:h a", "choose another");
+    // After a restart they find each other by name.
+    server.engine.link_shadows();
+    client.ask("BG.ADD f a");
+    assert_eq!(client.ask("BG.REKEY f STATUS").field("new_items").int(), 1);
+    // Somebody deletes the shadow: adds go on, and it is over.
+    assert_eq!(client.ask("DEL bloomgate:rekey:f").int(), 1);
+    assert_eq!(client.ask("BG.ADD f b").ints(), [1]);
+    assert_eq!(client.ask("BG.REKEY f STATUS").field("state").text(), "idle");
+    client.ok("BG.REKEY f START");
+    assert_eq!(client.ask("DEL f").int(), 1);
+    assert_eq!(client.ask("KEYS *"), Value::Array(vec![Value::Bulk(b"g".to_vec())]));
+    assert_eq!(server.engine.budget.used(), used / 2);
+}
+
+#[test]
+fn adds_during_a_rekey_are_in_both_whoever_adds() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BG.CREATE f KIND scalable CAPACITY 100");
+    client.items("BG.ADD f", 0..500);
+    std::thread::scope(|scope| {
+        for thread in 1..3u64 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.client(thread as usize);
+                for item in 0..1_500 {
+                    client.items("BF.MADD f", [thread * 10_000 + item]);
+                }
+            });
+        }
+        // Everything that is there is fed, whenever it came.
+        client.ok("BG.REKEY f START");
+        client.items("BG.FEED f", 0..500);
+        for thread in 1..3u64 {
+            client.items("BG.FEED f", thread * 10_000..thread * 10_000 + 1_500);
+        }
+        client.ok("BG.REKEY f FINISH");
+    });
+    assert_eq!(client.found("f", 0..500), 500);
+    for thread in 1..3u64 {
+        assert_eq!(client.found("f", thread * 10_000..thread * 10_000 + 1_500), 1_500);
+    }
+}

@@ -1,0 +1,108 @@
+//! A server without its sockets on a real folder: it is talked to, it ends, and it is opened again.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bloomgate_server::Settings;
+use bloomgate_server::engine::{Core, Engine};
+use bloomgate_server::keeping::opening::{Found, open};
+use bloomgate_server::keeping::{Keeping, SharedKeeping};
+use bloomgate_server::session::desk::Desk;
+use bloomgate_server::session::{Next, Session, run_job};
+use bloomgate_server::store::Fsync;
+
+pub struct House {
+    pub engine: Arc<Engine>,
+    pub keeping: Arc<Keeping>,
+    pub desk: Arc<Desk>,
+    pub found: Found,
+}
+
+pub fn settings(folder: &Path) -> Settings {
+    Settings { data: Some(folder.to_path_buf()), fsync: Fsync::Never, threads: 2, ..Settings::default() }
+}
+
+impl House {
+    pub fn open(folder: &Path) -> Self {
+        Self::try_open(folder).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    pub fn try_open(folder: &Path) -> Result<Self, String> {
+        let opened = open(&settings(folder), 4)?;
+        let keeping = opened.keeping.ok_or("nothing is kept")?;
+        let mut desk = Desk::new(4, None, "run".to_owned(), Vec::new());
+        desk.keeper = Some(Arc::new(SharedKeeping(keeping.clone())));
+        Ok(Self { engine: opened.engine, keeping, desk: Arc::new(desk), found: opened.found })
+    }
+
+    pub fn talk(&self, thread: usize) -> Talk {
+        let client = self.desk.welcome(None);
+        let session = Session::new(client, &self.desk);
+        Talk { core: Core::new(self.engine.clone(), thread), desk: self.desk.clone(), session }
+    }
+
+    /// Ends it as kill -9 would: what was handed to the system stays, nothing is closed in order.
+    pub fn end(self) {
+        self.engine.journal.flush();
+    }
+}
+
+pub struct Talk {
+    core: Core,
+    desk: Arc<Desk>,
+    session: Session,
+}
+
+impl Talk {
+    /// Says words separated by spaces; the reply with its lines joined by spaces.
+    pub fn say(&mut self, line: &str) -> String {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut input = format!("*{}\r\n", words.len());
+        words.iter().for_each(|word| input += &format!("${}\r\n{word}\r\n", word.len()));
+        let mut out = Vec::new();
+        loop {
+            let turn = self.session.turn(&mut self.core, &self.desk, input.as_bytes(), &mut out);
+            match turn.next {
+                Next::Wait => std::thread::yield_now(),
+                Next::Job(job) => {
+                    self.session.forget(turn.consumed);
+                    run_job(&mut self.core, &self.desk, &job, &mut out);
+                    break;
+                }
+                _ => {
+                    assert_eq!(turn.consumed, input.len());
+                    self.session.forget(turn.consumed);
+                    break;
+                }
+            }
+        }
+        self.core.engine.journal.flush();
+        String::from_utf8_lossy(&out).trim_end().replace("\r\n", " ")
+    }
+
+    /// Adds items in one command; how many were new.
+    pub fn add_all(&mut self, name: &str, items: impl Iterator<Item = String>) -> usize {
+        let items: Vec<String> = items.collect();
+        let reply = self.say(&format!("BF.MADD {name} {}", items.join(" ")));
+        assert!(!reply.contains('-'), "{reply}");
+        reply.split(' ').skip(1).filter(|one| *one == ":1").count()
+    }
+
+    /// How many of the items may be there.
+    pub fn count_found(&mut self, name: &str, items: impl Iterator<Item = String>) -> usize {
+        let items: Vec<String> = items.collect();
+        let reply = self.say(&format!("BF.MEXISTS {name} {}", items.join(" ")));
+        reply.split(' ').skip(1).filter(|one| *one == ":1").count()
+    }
+}
+
+/// The files of a folder whose names begin so.
+pub fn files(folder: &Path, begin: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(begin))
+        .collect();
+    files.sort();
+    files
+}

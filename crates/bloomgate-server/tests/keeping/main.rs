@@ -1,0 +1,210 @@
+//! What survives: filters, names and counts through restarts, with and without snapshots, and what does not pass.
+
+mod house;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use house::{House, files};
+
+fn items(range: std::ops::Range<u64>) -> impl Iterator<Item = String> {
+    range.map(|number| format!("item-{number}"))
+}
+
+#[test]
+fn everything_that_was_said_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(talk.say("BF.RESERVE seen 0.001 500"), "+OK");
+    let new = talk.add_all("seen", items(0..3_000));
+    assert!((2_990..=3_000).contains(&new), "{new} of 3000 are new at a rate of 0.1 %");
+    talk.say("BF.ADD other x");
+    talk.say("BF.ADD third y");
+    assert_eq!(talk.say("RENAME other renamed"), "+OK");
+    assert_eq!(talk.say("DEL third"), ":1");
+    assert_eq!(talk.say("EXPIRE renamed 1000"), ":1");
+    let info = talk.say("BF.INFO seen");
+    drop(talk);
+    house.end();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(house.found.filters, 2);
+    assert_eq!(talk.say("BF.INFO seen"), info, "capacity, size, stages and items are what they were");
+    assert_eq!(talk.say("BF.CARD seen"), format!(":{new}"));
+    assert_eq!(talk.count_found("seen", items(0..3_000)), 3_000);
+    assert_eq!(talk.say("EXISTS other third renamed"), ":1");
+    let ttl: u64 = talk.say("TTL renamed")[1..].parse().unwrap();
+    assert!((990..=1_000).contains(&ttl), "{ttl}");
+}
+
+#[test]
+fn a_snapshot_and_the_log_since_make_the_same_filters() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    talk.say("BF.RESERVE big 0.01 100000");
+    talk.say("BF.RESERVE small 0.01 100");
+    talk.say("BF.RESERVE gone 0.01 100");
+    let mut new = talk.add_all("big", items(0..5_000));
+    talk.add_all("small", items(0..50));
+    house.keeping.snapshot().unwrap();
+    assert_eq!(files(folder.path(), "log-").len(), 1, "what the images hold is not kept twice");
+    new += talk.add_all("big", items(5_000..9_000));
+    talk.add_all("small", items(50..500));
+    talk.say("DEL gone");
+    talk.say("RENAME small little");
+    talk.say("BF.ADD small again");
+    let (big, little) = (talk.say("BF.INFO big"), talk.say("BF.INFO little"));
+    drop(talk);
+    house.end();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!((talk.say("BF.INFO big"), talk.say("BF.INFO little")), (big, little));
+    assert_eq!(talk.say("BF.CARD big"), format!(":{new}"));
+    assert_eq!(talk.count_found("big", items(0..9_000)), 9_000);
+    assert_eq!(talk.count_found("little", items(0..500)), 500);
+    assert_eq!(talk.say("BF.EXISTS small again"), ":1");
+    assert_eq!(talk.say("EXISTS gone"), ":0");
+    // A second snapshot of what was just read, and nothing else.
+    house.keeping.snapshot().unwrap();
+    drop(talk);
+    house.end();
+    let house = House::open(folder.path());
+    assert_eq!(house.found.batches, 0);
+    assert_eq!(house.talk(0).count_found("big", items(0..9_000)), 9_000);
+}
+
+#[test]
+fn snapshots_while_two_threads_add_lose_nothing_and_count_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    house.talk(0).say("BF.RESERVE seen 0.0001 1000 EXPANSION 2");
+    let done = AtomicBool::new(false);
+    let new: usize = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..2u64)
+            .map(|thread| {
+                let mut talk = house.talk(thread as usize);
+                scope.spawn(move || {
+                    let mut new = 0;
+                    for batch in 0..150 {
+                        let first = thread * 1_000_000 + batch * 100;
+                        new += talk.add_all("seen", items(first..first + 100));
+                        let name = format!("mine-{thread}-{batch}");
+                        talk.say(&format!("BF.ADD {name} x"));
+                        if batch % 3 == 0 {
+                            talk.say(&format!("RENAME {name} moved-{thread}"));
+                        } else if batch % 3 == 1 {
+                            talk.say(&format!("DEL {name}"));
+                        }
+                    }
+                    new
+                })
+            })
+            .collect();
+        let snapshots = scope.spawn(|| {
+            let mut count = 0;
+            while !done.load(Ordering::Relaxed) {
+                house.keeping.snapshot().unwrap();
+                count += 1;
+            }
+            count
+        });
+        let new = writers.into_iter().map(|writer| writer.join().unwrap()).sum();
+        done.store(true, Ordering::Relaxed);
+        assert!(snapshots.join().unwrap() >= 1);
+        new
+    });
+    let names = house.talk(0).say("DBSIZE");
+    house.end();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(talk.say("BF.CARD seen"), format!(":{new}"));
+    for thread in 0..2 {
+        let first = thread * 1_000_000;
+        assert_eq!(talk.count_found("seen", items(first..first + 15_000)), 15_000);
+        assert_eq!(talk.say(&format!("BF.EXISTS moved-{thread} x")), ":1");
+    }
+    assert_eq!(talk.say("DBSIZE"), names);
+}
+
+#[test]
+fn a_transaction_is_in_the_log_as_a_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    talk.say("BF.ADD before x");
+    talk.say("MULTI");
+    talk.say("BF.ADD one a");
+    talk.say("BF.ADD two b");
+    talk.say("RENAME before after");
+    assert_eq!(talk.say("EXEC"), "*3 :1 :1 +OK");
+    drop(talk);
+    house.end();
+    let log = files(folder.path(), "log-").pop().unwrap();
+    let bytes = std::fs::read(&log).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    let mut wholes = 0;
+    for length in (end.saturating_sub(300)..=end).step_by(3) {
+        let copy = tempfile::tempdir().unwrap();
+        std::fs::copy(folder.path().join("master.key"), copy.path().join("master.key")).unwrap();
+        std::fs::write(copy.path().join(log.file_name().unwrap()), &bytes[..length]).unwrap();
+        let Ok(house) = House::try_open(copy.path()) else { continue };
+        let found = house.talk(0).say("EXISTS one two after");
+        assert!(found == ":0" || found == ":3", "{found} of three after {length} bytes");
+        wholes += usize::from(found == ":3");
+    }
+    assert!(wholes >= 1, "the whole log has the whole transaction");
+}
+
+#[test]
+fn a_filter_without_its_secret_or_with_a_flipped_bit_answers_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    talk.say("BF.RESERVE big 0.01 200000");
+    talk.say("BF.ADD big x");
+    house.keeping.snapshot().unwrap();
+    drop(talk);
+    house.end();
+    let key = folder.path().join("master.key");
+    let right = std::fs::read(&key).unwrap();
+    std::fs::write(&key, "ab".repeat(32)).unwrap();
+    let house = House::open(folder.path());
+    assert_eq!(house.found.unavailable.len(), 1);
+    let answer = house.talk(0).say("BF.EXISTS big x");
+    assert!(answer.starts_with("-ERR filter 'big' is unavailable") && answer.contains("secret"), "{answer}");
+    assert!(house.talk(0).say("BF.MADD big a b").starts_with("-ERR"));
+    house.end();
+    std::fs::remove_file(&key).unwrap();
+    assert!(House::try_open(folder.path()).is_err_and(|why| why.contains("master secret")));
+    std::fs::write(&key, right).unwrap();
+    std::process::Command::new("chmod").args(["600", key.to_str().unwrap()]).status().unwrap();
+    let image = files(folder.path(), "image-").pop().unwrap();
+    let mut bytes = std::fs::read(&image).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    std::fs::write(&image, bytes).unwrap();
+    let house = House::open(folder.path());
+    let answer = house.talk(0).say("BF.EXISTS big x");
+    assert!(answer.starts_with("-ERR filter 'big' is unavailable"), "{answer}");
+    assert_eq!(house.talk(0).say("EXISTS big"), ":1");
+}
+
+#[test]
+fn a_backup_taken_at_work_is_a_folder_to_start_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    talk.say("BF.RESERVE seen 0.01 20000");
+    talk.add_all("seen", items(0..4_000));
+    let place = house.keeping.backup("monday").unwrap();
+    assert!(house.keeping.backup("monday").is_err_and(|why| why.contains("already")));
+    talk.add_all("seen", items(4_000..5_000));
+    let place = std::path::Path::new(&place);
+    assert!(!place.join("master.key").exists(), "the secret stays apart from the data");
+    std::fs::copy(folder.path().join("master.key"), place.join("master.key")).unwrap();
+    let restored = House::open(place);
+    let mut talk = restored.talk(0);
+    assert_eq!(talk.count_found("seen", items(0..4_000)), 4_000);
+    assert!(talk.count_found("seen", items(4_000..5_000)) < 100);
+}

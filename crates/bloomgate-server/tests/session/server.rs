@@ -1,0 +1,346 @@
+//! Commands that tell about the server and steer it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bloomgate::AnyFilter;
+use bloomgate_server::session::desk::{Desk, Keeper};
+use bloomgate_server::session::{Next, info};
+
+use crate::talk::{NOW_MS, Talk, desk, engine};
+
+/// A keeper that counts what it is asked to do.
+#[derive(Debug, Default)]
+struct Counting {
+    saves: AtomicU64,
+    /// How often to fail.
+    failures: AtomicU64,
+    images: AtomicU64,
+}
+
+impl Keeper for Counting {
+    fn save(&self) -> Result<(), String> {
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            self.failures.fetch_sub(1, Ordering::Relaxed);
+            return Err("no space left on the device".to_owned());
+        }
+        self.saves.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+    fn save_in_background(&self) -> bool {
+        self.saves.fetch_add(1, Ordering::Relaxed) == 0
+    }
+    fn last_save_s(&self) -> u64 {
+        1_767_225_601
+    }
+    fn is_saving(&self) -> bool {
+        true
+    }
+    fn last_error(&self) -> Option<String> {
+        Some("two\nlines".to_owned())
+    }
+    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<String, String> {
+        self.images.fetch_add(1, Ordering::Relaxed);
+        filter.to_bytes().map(|bytes| format!("{id}-{}", bytes.len())).map_err(|error| error.to_string())
+    }
+    fn backup(&self, folder: &str) -> Result<String, String> {
+        Ok(folder.to_owned())
+    }
+    fn facts(&self) -> Vec<(&'static str, String)> {
+        vec![("snapshot_bytes", "17".to_owned())]
+    }
+}
+
+fn kept() -> (Talk, Arc<Counting>) {
+    let keeper = Arc::new(Counting::default());
+    let mut desk = desk();
+    desk.keeper = Some(keeper.clone());
+    (Talk::with(engine(64 << 20), desk), keeper)
+}
+
+/// INFO as a client reads it: names and values of each section.
+fn sections(talk: &Talk, asked: &[&str]) -> HashMap<String, HashMap<String, String>> {
+    let asked: Vec<&[u8]> = asked.iter().map(|section| section.as_bytes()).collect();
+    let text = info::text(&talk.engine, &talk.desk, &asked);
+    assert!(text.is_empty() || text.ends_with("\r\n"));
+    let mut sections: HashMap<String, HashMap<String, String>> = HashMap::new();
+    let mut name = String::new();
+    for line in text.split("\r\n").filter(|line| !line.is_empty()) {
+        assert!(!line.contains(['\r', '\n']), "{line:?}");
+        if let Some(title) = line.strip_prefix("# ") {
+            name = title.to_owned();
+            sections.entry(name.clone()).or_default();
+            continue;
+        }
+        let (key, value) = line.split_once(':').unwrap_or_else(|| panic!("{line} is no name and value"));
+        sections.get_mut(&name).unwrap().insert(key.to_owned(), value.to_owned());
+    }
+    sections
+}
+
+#[test]
+fn info_is_what_clients_of_redis_read() {
+    let mut talk = Talk::new();
+    talk.say("BF.MADD seen a b");
+    talk.say("BF.EXISTS seen a");
+    talk.say("CF.ADD carts a");
+    talk.say("EXPIRE carts 100");
+    let all = sections(&talk, &[]);
+    let get = |section: &str, name: &str| all[section].get(name).map(String::as_str);
+    assert_eq!(get("Server", "redis_version"), Some("8.0.0"));
+    assert_eq!(get("Server", "redis_mode"), Some("standalone"));
+    assert_eq!(get("Server", "tcp_port"), Some("6479"));
+    assert_eq!(get("Server", "run_id"), Some("0123456789abcdef0123456789abcdef01234567"));
+    assert_eq!(get("Clients", "connected_clients"), Some("1"));
+    assert_eq!(get("Memory", "used_memory"), Some(&*talk.engine.budget.used().to_string()));
+    assert_eq!(get("Memory", "maxmemory"), Some("268435456"));
+    assert_eq!(get("Memory", "maxmemory_human"), Some("256.00M"));
+    assert_eq!(get("Persistence", "loading"), Some("0"));
+    assert_eq!(get("Persistence", "aof_enabled"), Some("0"));
+    assert_eq!(get("Persistence", "rdb_last_save_time"), Some("0"));
+    assert_eq!(get("Stats", "items_added"), Some("3"));
+    assert_eq!(get("Stats", "items_looked_up"), Some("1"));
+    assert_eq!(get("Stats", "total_commands_processed"), Some("4"));
+    assert_eq!(get("Replication", "role"), Some("master"));
+    assert_eq!(get("Cluster", "cluster_enabled"), Some("0"));
+    assert_eq!(get("Keyspace", "db0"), Some("keys=2,expires=1,avg_ttl=0"));
+    assert_eq!(get("Bloomgate", "keyed"), Some("1"));
+    assert_eq!(get("Bloomgate", "filters_scalable"), Some("1"));
+    assert_eq!(get("Bloomgate", "filters_growing_cuckoo"), Some("1"));
+    assert_eq!(get("Bloomgate", "fsync"), Some("nothing-is-kept"));
+    assert!(get("Server", "uptime_in_seconds").unwrap().parse::<u64>().unwrap() < 60);
+    assert!(!all.contains_key("Commandstats"));
+}
+
+#[test]
+fn info_tells_the_sections_that_are_asked_for() {
+    let talk = Talk::new();
+    let names = |asked: &[&str]| {
+        let mut names: Vec<String> = sections(&talk, asked).into_keys().collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(&["SERVER"]), ["Server"]);
+    assert_eq!(names(&["cpu", "memory", "cpu"]), ["CPU", "Memory"]);
+    assert_eq!(names(&["no-such-section"]), Vec::<String>::new());
+    assert_eq!(names(&["default"]), names(&[]));
+    assert_eq!(names(&["all"]), names(&["everything"]));
+    assert_eq!(names(&["all"]).len(), 13);
+    assert_eq!(names(&["default", "commandstats"]).len(), 13);
+}
+
+#[test]
+fn info_is_text_in_both_protocols() {
+    let mut talk = Talk::new();
+    assert!(talk.say("INFO replication").starts_with("$"));
+    assert_eq!(talk.say("INFO nothing"), "$0 ");
+    let mut talk = talk.resp3();
+    let reply = talk.say("INFO replication");
+    assert!(reply.starts_with('=') && reply.contains(" txt:# Replication role:master"), "{reply}");
+}
+
+#[test]
+fn persistence_is_told_by_who_keeps_the_filters() {
+    let (talk, _) = kept();
+    let persistence = sections(&talk, &["persistence"]).remove("Persistence").unwrap();
+    assert_eq!(persistence["snapshot_bytes"], "17");
+    assert_eq!(persistence["rdb_bgsave_in_progress"], "1");
+    assert_eq!(persistence["rdb_last_bgsave_status"], "err");
+    assert_eq!(persistence["last_save_error"], "two lines");
+    assert_eq!(persistence["rdb_last_save_time"], "1767225601");
+}
+
+#[test]
+fn snapshots_are_made_by_the_keeper_or_refused_without_one() {
+    let (mut talk, keeper) = kept();
+    talk.check(
+        "BGSAVE => +Background saving started
+         BGSAVE => -ERR Background save already in progress
+         BGSAVE SCHEDULE => -ERR Background save already in progress
+         SAVE => +OK
+         LASTSAVE => :1767225601",
+    );
+    keeper.failures.store(1, Ordering::Relaxed);
+    talk.check("SAVE => -ERR the snapshot failed, the log goes on: no space left on the device");
+    let mut talk = Talk::new();
+    let nothing = "-ERR the server keeps nothing on disk: start it with a data folder (--data DIR)";
+    talk.check(&format!("SAVE => {nothing}\nBGSAVE => {nothing}\nLASTSAVE => :0"));
+}
+
+#[test]
+fn a_large_filter_goes_to_a_file_and_a_small_one_does_not() {
+    let (mut talk, keeper) = kept();
+    talk.check(
+        "BF.RESERVE small 0.01 1000 => +OK
+         COPY small other => :1",
+    );
+    assert_eq!(keeper.images.load(Ordering::Relaxed), 0);
+    talk.check(
+        "BF.RESERVE large 0.01 2000000 => +OK
+         COPY large other REPLACE => :1",
+    );
+    assert_eq!(keeper.images.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn settings_are_found_by_pattern_and_few_can_be_changed() {
+    let mut talk = Talk::new();
+    talk.check(
+        "CONFIG GET bf-* => *6 $13 bf-error-rate $4 0.01 $15 bf-initial-size $3 100 $19 bf-expansion-factor $1 2
+         CONFIG GET PORT => *2 $4 port $4 6479
+         CONFIG GET databases maxmemory d*s => *4 $9 maxmemory $9 268435456 $9 databases $1 1
+         CONFIG GET save => *2 $4 save $0 
+         CONFIG GET appendonly => *2 $10 appendonly $2 no
+         CONFIG GET appendfsync => *2 $11 appendfsync $8 everysec
+         CONFIG GET nobody => *0
+         CONFIG GET requirepass => *0
+         CONFIG SET slowlog-log-slower-than 0 => +OK
+         CONFIG GET slowlog-log-slower-than => *2 $23 slowlog-log-slower-than $1 0
+         CONFIG SET SLOWLOG-log-slower-than -1 => +OK
+         CONFIG GET slowlog-log-slower-than => *2 $23 slowlog-log-slower-than $2 -1
+         CONFIG SET slowlog-log-slower-than x => -ERR CONFIG SET failed (possibly related to argument 'slowlog-log-slower-than') - argument couldn't be parsed into an integer
+         CONFIG SET slowlog-log-slower-than -2 => -ERR CONFIG SET failed (possibly related to argument 'slowlog-log-slower-than') - argument must be between -1 and 9223372036854775807 inclusive
+         CONFIG SET bf-error-rate 0.1 => -ERR CONFIG SET failed (possibly related to argument 'bf-error-rate') - can't set immutable config
+         CONFIG SET nobody 1 => -ERR Unknown option or number of arguments for CONFIG SET - 'nobody'
+         CONFIG SET slowlog-log-slower-than 5 port 1 => -ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config
+         CONFIG GET slowlog-log-slower-than => *2 $23 slowlog-log-slower-than $2 -1
+         CONFIG REWRITE => -ERR settings are not written back: change the flags, the environment or the file the server is started with",
+    );
+    let mut talk = talk.resp3();
+    talk.check("CONFIG GET cf-max-* => %2 $17 cf-max-iterations $2 20 $17 cf-max-expansions $2 64");
+    assert!(talk.desk.totals().commands > 0);
+    talk.check("CONFIG RESETSTAT => +OK");
+    // The command that resets is counted itself.
+    assert_eq!(talk.desk.totals().commands, 1);
+}
+
+#[test]
+fn slow_commands_are_kept_newest_first() {
+    let mut talk = Talk::new();
+    talk.check(
+        "SLOWLOG LEN => :0
+         SLOWLOG GET => *0
+         CONFIG SET slowlog-log-slower-than 0 => +OK
+         CLIENT SETNAME loader => +OK
+         TTL first => :-2
+         TTL second => :-2
+         CONFIG SET slowlog-log-slower-than -1 => +OK
+         SLOWLOG LEN => :3",
+    );
+    // The one that begins the noting is noted, the one that ends it is not.
+    let log = talk.say("SLOWLOG GET 1");
+    assert!(log.starts_with("*1 *6 :2 :"), "{log}");
+    assert!(log.contains("*2 $3 TTL $6 second $15 127.0.0.1:50000 $6 loader"), "{log}");
+    assert!(!log.contains("first"));
+    assert!(talk.say("SLOWLOG GET -1").contains("first"));
+    talk.check("SLOWLOG RESET => +OK\nSLOWLOG LEN => :0");
+}
+
+#[test]
+fn clients_are_listed_and_ended() {
+    let mut talk = Talk::new();
+    let mut other = talk.another();
+    other.say("CLIENT SETNAME other");
+    other.say("BF.ADD f a");
+    let list = talk.say("CLIENT LIST");
+    assert!(
+        list.contains("id=1 addr=127.0.0.1:50000 name= age=0 db=0 resp=2 lib-name= lib-ver= cmd=client|list"),
+        "{list}"
+    );
+    assert!(list.contains("id=2 addr=127.0.0.1:50000 name=other age=0 db=0 resp=2 lib-name= lib-ver= cmd=bf.add"));
+    let only = talk.say("CLIENT LIST ID 2 9");
+    assert!(only.contains("id=2") && !only.contains("id=1 "), "{only}");
+    talk.check(
+        "CLIENT LIST TYPE replica => $0 
+         CLIENT LIST TYPE elephant => -ERR Unknown client type 'elephant'
+         CLIENT KILL 127.0.0.1:1 => -ERR No such client
+         CLIENT KILL ID 9 => :0
+         CLIENT KILL ID 2 LADDR 127.0.0.1:6479 => -ERR by which of its addresses the server was reached is not kept: use ID or ADDR
+         CLIENT KILL USER nobody SKIPME no => -ERR No such user 'nobody'
+         CLIENT KILL TYPE replica SKIPME no => :0
+         CLIENT KILL ID 1 SKIPME yes => :0
+         CLIENT KILL USER default SKIPME yes => :1",
+    );
+    assert!(other.session.client.is_killed() && !talk.session.client.is_killed());
+    talk.check("CLIENT KILL ID 1 SKIPME no => :1");
+    assert!(talk.session.client.is_killed());
+    talk.check(
+        "CLIENT PAUSE 100 => -ERR clients are not paused: stop the writers, or copy the filter (BG.COPY)
+         CLIENT UNPAUSE => +OK",
+    );
+}
+
+#[test]
+fn the_one_user_is_described_without_its_password() {
+    let mut talk = Talk::new();
+    talk.check(
+        "ACL WHOAMI => $7 default
+         ACL USERS => *1 $7 default
+         ACL LIST => *1 $34 user default on nopass ~* &* +@all
+         ACL GETUSER nobody => $-1
+         ACL GETUSER default => *12 $5 flags *2 $2 on $6 nopass $9 passwords *0 $8 commands $5 +@all $4 keys $2 ~* $8 channels $2 &* $9 selectors *0
+         ACL CAT nonsense => -ERR Unknown category 'nonsense'",
+    );
+    assert!(talk.say("ACL CAT").contains("delete"));
+    assert!(talk.say("ACL CAT delete").contains("cf.del"));
+    let mut talk = talk.resp3();
+    assert!(talk.say("ACL GETUSER default").starts_with("%6 $5 flags ~2 $2 on $6 nopass"));
+    let desk = Desk::new(1, Some("open sesame".to_owned()), String::new(), Vec::new());
+    let mut talk = Talk::with(engine(1 << 20), desk);
+    talk.check("ACL LIST => -NOAUTH Authentication required.");
+    assert_eq!(talk.send(&[b"AUTH", b"open sesame"]), b"+OK\r\n");
+    talk.check("ACL LIST => *1 $37 user default on #(hidden) ~* &* +@all");
+    assert!(!talk.say("ACL GETUSER default").contains("sesame"));
+    assert!(!talk.say("CONFIG GET *").contains("sesame"));
+}
+
+#[test]
+fn small_facts() {
+    let mut talk = Talk::new();
+    let seconds = NOW_MS / 1_000;
+    talk.check(&format!(
+        "TIME => *2 $10 {seconds} $1 0
+         ROLE => *3 $6 master :0 *0
+         WAIT 1 100 => :0
+         LATENCY LATEST => *0
+         LATENCY HISTORY fsync => *0
+         LATENCY RESET => :0
+         LATENCY HISTOGRAM => *0
+         MODULE LIST => *2 *8 $4 name $2 bf $3 ver :80800 $4 path $0  $4 args *0 *8 $4 name $9 bloomgate $3 ver :OWN $4 path $0  $4 args *0"
+    ).replace("OWN", &bloomgate_server::session::server::own_version().to_string()));
+    assert!(talk.say("LATENCY DOCTOR").contains("Nothing is written to a disk."));
+    assert!(talk.say("MEMORY DOCTOR").contains("Filters take 0 of 268435456 bytes, 0.0 %. There is room."));
+    assert!(talk.say("MEMORY STATS").contains("$15 total.allocated :0 $13 dataset.bytes :0 $10 keys.count :0"));
+    for container in ["ACL", "CLIENT", "COMMAND", "CONFIG", "LATENCY", "MEMORY", "MODULE", "OBJECT", "SLOWLOG"] {
+        let help = talk.say(&format!("{container} HELP"));
+        assert!(help.contains(&format!("+{container} <subcommand>")), "{help}");
+    }
+    let mut talk = talk.resp3();
+    assert!(talk.say("LATENCY HISTOGRAM").starts_with("%0"));
+    assert!(talk.say("MEMORY STATS").starts_with('%'));
+    assert!(talk.say("MEMORY DOCTOR").starts_with('='));
+    assert!(talk.say("MODULE LIST").starts_with("*2 %4 $4 name $2 bf"));
+}
+
+#[test]
+fn memory_that_is_nearly_spent_is_said() {
+    let mut talk = Talk::with(engine(2_300_000), desk());
+    talk.check("BF.RESERVE f 0.01 1000000 => +OK");
+    let doctor = talk.say("MEMORY DOCTOR");
+    assert!(doctor.contains("raise max-memory"), "{doctor}");
+}
+
+#[test]
+fn they_work_within_a_transaction_and_shutdown_ends_the_server() {
+    let mut talk = Talk::new();
+    talk.check(
+        "MULTI => +OK
+         ROLE => +QUEUED
+         WAIT 0 0 => +QUEUED
+         CONFIG GET databases => +QUEUED
+         EXEC => *3 *3 $6 master :0 *0 :0 *2 $9 databases $1 1",
+    );
+    assert_eq!(talk.say("SHUTDOWN NOSAVE"), "");
+    assert_eq!(talk.next, Some(Next::Shutdown));
+}
