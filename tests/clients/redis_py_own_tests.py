@@ -61,13 +61,13 @@ def main():
         report = os.path.join(folder, "report.xml")
         output = run(args, report)
         if not os.path.exists(report):
-            sys.exit(f"{title}: pytest did not run:\n{output}")
+            sys.exit(f"{title}: FAILED: pytest did not run:\n" + "\n".join(output.splitlines()[-20:]))
         cases = list(xml.etree.ElementTree.parse(report).iter("testcase"))
     failed = [(case, why) for case in cases if (why := wrong(case)) is not None]
     for case, why in failed:
         print(f"{title}: {case.get('classname')}.{case.get('name')}: FAILED\n{why}\n")
     if len(cases) < FEWEST:
-        sys.exit(f"{title}: {len(cases)} tests ran, {FEWEST} at least are expected:\n{output}")
+        sys.exit(f"{title}: FAILED: {len(cases)} tests ran, {FEWEST} at least are expected:\n{output}")
     if failed:
         sys.exit(f"{title}: {len(failed)} of {len(cases)} FAILED")
     half = sum(re.sub(r"\[.*", "", case.get("name")) in HALF for case in cases)
