@@ -82,9 +82,11 @@ expected=$(printf 'OK\nQUEUED\nQUEUED\n1) %s\n2) %s' "$yes" "$no")
 done_with
 
 group='a terminal'
-# With a terminal redis-cli reads COMMAND DOCS first, for its hints.
-got=$(printf 'BF.EXISTS f a\nquit\n' | timeout 30 script -qec "redis-cli -p $port -$protocol" /dev/null 2>&1)
+# With a terminal redis-cli reads COMMAND DOCS first, for its hints and help. A dumb one is read line by line.
+got=$(printf 'BF.EXISTS f a\nhelp BF.ADD\nquit\n' |
+  timeout 30 script -qec "env TERM=dumb redis-cli -p $port -$protocol" /dev/null 2>&1) || true
 grep -qF "$yes" <<<"$got" || wrong 'BF.EXISTS f a in a terminal' "$yes" "$got"
+grep -q 'Adds an item' <<<"$got" || wrong 'help BF.ADD in a terminal' 'Adds an item …' "$got"
 shows 'summary' COMMAND DOCS bf.add
 shows '\(integer\) 3' COMMAND INFO bf.add
 done_with
@@ -106,7 +108,7 @@ shows 'Sampled 30 keys' --memkeys
 shows 'redis_version:' INFO server
 shows 'name=bf' INFO modules
 shows 'max-memory' CONFIG GET 'max-*'
-shows 'user=default' CLIENT LIST
+shows 'resp=[23] .*user=default' CLIENT LIST
 gives OK SAVE
 shows '\(integer\) 1[0-9]{9}' LASTSAVE
 got=$(timeout 30 redis-cli -p "$port" "-$protocol" -r 3 -i 0 PING | sort -u)
