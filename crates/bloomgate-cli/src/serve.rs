@@ -170,7 +170,11 @@ fn tell(ready: &Ready, settings: &Settings) {
         None => line.push_str(", nothing is kept"),
     }
     if ready.found.batches > 0 {
-        line.push_str(&format!(" (read {} of the log in {})", counted(ready.found.batches, "write"), duration(ready.took)));
+        line.push_str(&format!(
+            " (read {} of the log in {})",
+            counted(ready.found.batches, "write"),
+            duration(ready.took)
+        ));
     }
     screen::tell(&line);
     if ready.found.torn_bytes > 0 {

@@ -101,7 +101,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .costs("O(n) for n items")
         .example("BG.REMOVE carts REQUEST 8f14e45f ITEMS alice", "1) 1"),
     bg("bg.info", 2, 3, info)
-        .flags(READ)
+        .flags(READ_SLOW)
         .says("name [field]", "Everything about a filter as a map, or one field of it: kind, items, capacity, rates, fill, contract and age of its secret, window, version, counters.")
         .costs("O(n) for n bytes of the filter")
         .example("BG.INFO visits kind", "rotating")

@@ -39,8 +39,8 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     // Bound first: a port that is taken is told before hours of loading.
-    let listener = StdListener::bind(settings.resp)
-        .map_err(|error| format!("cannot listen on {}: {error}", settings.resp))?;
+    let listener =
+        StdListener::bind(settings.resp).map_err(|error| format!("cannot listen on {}: {error}", settings.resp))?;
     let bound = |error: io::Error| format!("cannot listen on {}: {error}", settings.resp);
     let address = listener.local_addr().map_err(bound)?;
     listener.set_nonblocking(true).map_err(bound)?;
@@ -91,13 +91,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
     }
 }
 
-fn accept(
-    desk: &Desk,
-    settings: &Settings,
-    reactors: &mut Reactors,
-    stream: tokio::net::TcpStream,
-    from: SocketAddr,
-) {
+fn accept(desk: &Desk, settings: &Settings, reactors: &mut Reactors, stream: tokio::net::TcpStream, from: SocketAddr) {
     let _ = stream.set_nodelay(true);
     if desk.client_count() >= settings.max_clients {
         desk.reject();
@@ -113,11 +107,11 @@ fn accept(
 fn on_tick(engine: &Engine, desk: &Desk, keeping: Option<&Keeping>, gate: usize) {
     engine.remove_expired();
     // A disk that refuses a turn of a window now takes it later; until then keys are kept longer.
-    let _ = engine.turn_windows(gate);
-    if let (Some(keeping), Some(keeper)) = (keeping, &desk.keeper)
-        && !keeper.is_saving()
-        && keeping.is_due()
-    {
+    let _ = engine.tick(gate);
+    let (Some(keeping), Some(keeper)) = (keeping, &desk.keeper) else { return };
+    // What cannot be removed now stays until it can.
+    let _ = keeping.trim_log();
+    if !keeper.is_saving() && keeping.is_due() {
         keeper.save_in_background();
     }
 }

@@ -142,7 +142,8 @@ impl Header {
         }
         let recipe = &self.recipe;
         let (rate, growth) = (recipe.rate, recipe.growth);
-        if !(rate > 0.0 && rate <= 1.0 && growth >= 1.0 && growth.is_finite()) {
+        // No rate is the one that the memory gives, where that was asked for.
+        if !((0.0..=1.0).contains(&rate) && growth >= 1.0 && growth.is_finite()) {
             return wrong("a rate and a growth in their range");
         }
         // A secret is derived from the name and the epoch; no two pairs may be one text.

@@ -40,6 +40,7 @@ use entry::{Body, Entry};
 use journal::Journal;
 use loads::Loads;
 use names::{Names, Nearby};
+use crate::store::MAX_PAYLOAD;
 use turnstile::{Passing, Standstill, Turnstile};
 
 /// What the engine is told at the start.
@@ -150,6 +151,11 @@ impl<'a> Permit<'a> {
             None => self.engine.journal.append(records),
             Some(batch) => {
                 self.engine.journal.check_writable()?;
+                if batch.len() + records.len() > MAX_PAYLOAD {
+                    return Err(Refusal::err(format_args!(
+                        "the transaction would write more than {MAX_PAYLOAD} bytes to the log at once: split it"
+                    )));
+                }
                 batch.extend_from_slice(records);
                 // Alone, so nobody else takes the next sequence.
                 Ok(self.engine.journal.appended() + 1)
@@ -209,6 +215,12 @@ impl Engine {
     /// The right to write alone, with all records together in the end.
     pub fn transaction(&self) -> Permit<'_> {
         Permit { engine: self, hold: Hold::Alone(self.turnstile.stop()), batch: Some(Vec::new()) }
+    }
+
+    /// What happens ten times a second, through a thread's gate: windows move, and files that were given out long ago go.
+    pub fn tick(&self, thread: usize) -> Result<(), Refusal> {
+        self.bases.forget_old(&self.budget, self.clock.now_ms());
+        self.turn_windows(thread).map(drop)
     }
 
     /// Whether it still reads what was there before: nothing is answered until then.

@@ -39,17 +39,17 @@ pub struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    /// The filter of an image; one that cannot be read exists all the same, and answers why.
-    #[must_use]
-    pub fn body(&self, name: &[u8], recipe: &Recipe, kind: Kind, source: Source<'_>) -> Body {
-        let filter = self.filter(recipe, source);
-        match filter.and_then(|filter| Body::of(filter).map_err(|refusal| refusal.as_str().to_owned())) {
-            Ok(body) => body,
-            Err(why) => unavailable(name, kind, &why),
+    /// The filter of an image. One that is damaged or lacks its secret exists all the same, and answers why; a system
+    /// that cannot read or has no memory now may do better later, so that stops the start.
+    pub fn body(&self, name: &[u8], recipe: &Recipe, kind: Kind, source: Source<'_>) -> Result<Body, String> {
+        match self.filter(recipe, source) {
+            Ok(filter) => Body::of(filter).map_err(|refusal| refusal.as_str().to_owned()),
+            Err(Trouble::Image(why)) => Ok(unavailable(name, kind, &why)),
+            Err(Trouble::System(why)) => Err(format!("filter '{}': {why}", name.escape_ascii())),
         }
     }
 
-    fn filter(&self, recipe: &Recipe, source: Source<'_>) -> Result<AnyFilter, String> {
+    fn filter(&self, recipe: &Recipe, source: Source<'_>) -> Result<AnyFilter, Trouble> {
         let secret = self.contracts.secret(&recipe.hashing.contract, recipe.hashing.epoch);
         let mut options = OpenOptions::new().limits(Limits::payload(u64::MAX)).threads(self.threads);
         if recipe.hashing.algorithm.is_keyed()
@@ -67,21 +67,30 @@ impl Loader<'_> {
             }
         };
         opened.map_err(|error| match error.kind() {
-            ErrorKind::Secret => {
-                format!("it was made under another master secret: start with the right --master-key ({error})")
-            }
-            _ => error.to_string(),
+            ErrorKind::Secret => Trouble::Image(format!(
+                "it was made under another master secret: start with the right --master-key ({error})"
+            )),
+            ErrorKind::Io | ErrorKind::OutOfMemory => Trouble::System(error.to_string()),
+            _ => Trouble::Image(error.to_string()),
         })
     }
 }
 
-fn part(path: &Path, place: &Place) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+/// Why an image gave no filter.
+enum Trouble {
+    /// It is not what it should be.
+    Image(String),
+    /// It could not be read.
+    System(String),
+}
+
+fn part(path: &Path, place: &Place) -> Result<Vec<u8>, Trouble> {
+    let failed = |error: std::io::Error| Trouble::System(format!("{}: {error}", path.display()));
     let mut file = std::fs::File::open(path).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
     // Before memory is taken for it.
     if place.offset.checked_add(place.length).is_none_or(|end| end > length) {
-        return Err(format!("{} is shorter than the manifest says", path.display()));
+        return Err(Trouble::Image(format!("{} is shorter than the manifest says", path.display())));
     }
     file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
     let mut bytes = vec![0; place.length as usize];
@@ -107,7 +116,12 @@ pub struct Loaded {
 }
 
 /// Reads everything that a folder holds.
-pub fn load(folder: &Arc<Folder>, contracts: &Contracts, options: LogOptions, threads: usize) -> Result<Loaded, String> {
+pub fn load(
+    folder: &Arc<Folder>,
+    contracts: &Contracts,
+    options: LogOptions,
+    threads: usize,
+) -> Result<Loaded, String> {
     let manifest = read_manifest(folder).map_err(|error| error.to_string())?;
     let loader = Loader { folder, contracts, threads };
     let (mut clock_ms, mut next_id, mut listed) = (0, 1, Vec::new());
@@ -132,7 +146,7 @@ pub fn load(folder: &Arc<Folder>, contracts: &Contracts, options: LogOptions, th
     let mut images = HashMap::new();
     let mut replay = Replay::new(&loader, contracts, next_id);
     for one in listed {
-        let body = loader.body(&one.name, &one.recipe, one.kind, Source::Part(&one.place));
+        let body = loader.body(&one.name, &one.recipe, one.kind, Source::Part(&one.place))?;
         let entry = Entry::new(one.id, &one.name, one.recipe, one.maker, one.created_ms, body);
         entry.expire_at(one.expires_ms);
         entry.deleted.store(one.deleted, std::sync::atomic::Ordering::Relaxed);

@@ -46,6 +46,8 @@ pub struct Keeping {
     snapshot_bytes: AtomicU64,
     /// Snapshots made since the start.
     snapshots: AtomicU64,
+    /// The log up to here is in the images.
+    dropped: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -55,7 +57,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Keeping {
     /// Keeps the filters of an engine, whose images lie as the manifest said.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, folder: Arc<Folder>, images: HashMap<u64, (u64, Place)>, last_save_ms: u64) -> Self {
+    pub fn new(
+        engine: Arc<Engine>,
+        folder: Arc<Folder>,
+        images: HashMap<u64, (u64, Place)>,
+        last_save_ms: u64,
+    ) -> Self {
         Self {
             engine,
             folder,
@@ -67,6 +74,7 @@ impl Keeping {
             fresh: Mutex::default(),
             snapshot_bytes: AtomicU64::new(0),
             snapshots: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
         }
     }
 
@@ -75,6 +83,13 @@ impl Keeping {
     pub fn is_due(&self) -> bool {
         let Some(log) = self.engine.journal.log() else { return false };
         log.bytes() > self.engine.budget.used().max(64 << 20) && log.is_writable()
+    }
+
+    /// Removes the log that the images hold: a segment goes once the one after it has begun, which may be later than the
+    /// snapshot.
+    pub fn trim_log(&self) -> Result<(), String> {
+        let Some(log) = self.engine.journal.log() else { return Ok(()) };
+        log.drop_through(self.dropped.load(Ordering::Acquire)).map(drop).map_err(|error| error.to_string())
     }
 
     fn note(&self, outcome: &Result<(), String>) {

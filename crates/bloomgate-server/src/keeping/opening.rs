@@ -11,6 +11,7 @@ use crate::engine::Engine;
 use crate::engine::clock::Clock;
 use crate::engine::contracts::{Contracts, DEFAULT};
 use crate::engine::journal::Journal;
+use crate::engine::record::Record;
 use crate::settings::Settings;
 use crate::store::{Folder, LogOptions, RealDisk};
 
@@ -55,6 +56,7 @@ pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
     let options = LogOptions { fsync: settings.fsync, ..LogOptions::default() };
     let loaded = load(&folder, &contracts, options, settings.threads)?;
     let clock = Clock::start(loaded.clock_ms);
+    let first_start = !contracts.knows(DEFAULT);
     contracts.begin(DEFAULT, 1, clock.now_ms());
     let mut found = Found {
         filters: loaded.entries.len(),
@@ -65,6 +67,12 @@ pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
     let engine = Arc::new(Engine::new(Journal::Log(loaded.log), contracts, clock, limits, defaults, threads));
     engine.restore(loaded.entries, loaded.next_id, |why| found.unavailable.push(why.to_owned()));
     engine.link_shadows();
+    if first_start {
+        // The age of its secret counts from here, through every restart.
+        let mut record = Vec::new();
+        Record::Contract { name: DEFAULT, epoch: 1, created_ms: engine.clock.now_ms() }.put(&mut record);
+        engine.journal.append(&record).map_err(|refusal| refusal.as_str().to_owned())?;
+    }
     let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms);
     Ok(Opened { engine, keeping: Some(Arc::new(keeping)), found })
 }

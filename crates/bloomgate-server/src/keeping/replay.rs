@@ -94,7 +94,7 @@ impl<'a> Replay<'a> {
                     Image::Inline(bytes) => Source::Bytes(bytes),
                     Image::File(file) => Source::File(file),
                 };
-                let body = self.loader.body(name, &recipe, recipe.kind, source);
+                let body = self.loader.body(name, &recipe, recipe.kind, source)?;
                 let entry = Entry::new(id, name, recipe, maker, created_ms, body);
                 entry.expire_at(expires_ms);
                 self.filters.insert(id, Restored::made(entry, sequence));

@@ -166,9 +166,8 @@ impl Keeping {
             keep.extend(fresh.iter().cloned());
         }
         *lock(&self.images) = images;
-        if let Some(log) = self.engine.journal.log() {
-            log.drop_through(replay_after).map_err(|error| error.to_string())?;
-        }
+        self.dropped.store(replay_after, Ordering::Release);
+        self.trim_log()?;
         remove_unreferenced(&self.folder, &keep).map_err(|error| error.to_string())?;
         Ok(())
     }

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::reactor::Reactor;
-use crate::session::{Next, Session};
+use crate::session::{Dues, Next, Session};
 use crate::store::Gate;
 
 /// A request that has begun must be whole within this time.
@@ -118,7 +118,7 @@ impl Connection {
             if self.held.is_empty() && self.held.capacity() > 64 << 10 {
                 self.held = Vec::new();
             }
-            let out = self.send(out, turn.gate).await?;
+            let out = self.send(out, turn.dues).await?;
             self.reactor.give_back(out);
             match turn.next {
                 Next::Read => return Ok(true),
@@ -135,8 +135,8 @@ impl Connection {
                 }
                 Next::Job(job) => {
                     let Some(waiting) = self.reactor.workers.run(job) else { return Ok(false) };
-                    let Ok((out, gate)) = waiting.await else { return Ok(false) };
-                    self.send(out, gate).await?;
+                    let Ok((out, dues)) = waiting.await else { return Ok(false) };
+                    self.send(out, dues).await?;
                     if self.held.is_empty() {
                         return Ok(true);
                     }
@@ -146,36 +146,41 @@ impl Connection {
     }
 
     /// Sends replies once what they depend on is durable.
-    async fn send(&mut self, out: Vec<u8>, gate: u64) -> io::Result<Vec<u8>> {
-        if gate > 0 && self.reactor.journal().gate(gate) != Gate::Open {
-            return self.send_later(out, gate).await;
+    async fn send(&mut self, out: Vec<u8>, dues: Dues) -> io::Result<Vec<u8>> {
+        if dues == Dues::default() {
+            return self.write(out).await;
         }
-        if gate > 0 && self.reactor.journal().is_congested() {
+        let journal = self.reactor.journal();
+        if journal.gate(dues.written.max(dues.seen)) != Gate::Open {
+            return self.send_later(out, dues).await;
+        }
+        if dues.written > 0 && journal.is_congested() {
             tokio::time::sleep(CONGESTED).await;
         }
         self.write(out).await
     }
 
-    /// Waits for the disk, then sends; an error instead when the disk failed.
-    async fn send_later(&mut self, out: Vec<u8>, gate: u64) -> io::Result<Vec<u8>> {
+    /// Waits for the disk, then sends; an error instead when the disk failed what is acknowledged.
+    async fn send_later(&mut self, out: Vec<u8>, dues: Dues) -> io::Result<Vec<u8>> {
         let reactor = self.reactor.clone();
         if let Some(log) = reactor.journal().log() {
             let mut watch = reactor.watch.borrow().clone().unwrap_or_else(|| log.watch());
             loop {
                 watch.borrow_and_update();
-                match log.gate(gate) {
-                    Gate::Open => break,
-                    Gate::Wait => {
-                        if watch.changed().await.is_err() {
-                            return Err(io::ErrorKind::BrokenPipe.into());
-                        }
-                    }
+                match (log.gate(dues.written), log.gate(dues.seen)) {
                     // Which of the replies depend on what was lost is not known any more: none of them is sent.
-                    Gate::Failed => {
+                    (Gate::Failed, _) => {
                         let mut error = Vec::new();
                         bloomgate_command::write::error(&mut error, &log.failure().to_string());
                         self.write(error).await?;
                         return Err(io::ErrorKind::WriteZero.into());
+                    }
+                    // Lookups go on when the disk fails: what they saw is true, only not durable.
+                    (Gate::Open, Gate::Open | Gate::Failed) => break,
+                    _ => {
+                        if watch.changed().await.is_err() {
+                            return Err(io::ErrorKind::BrokenPipe.into());
+                        }
                     }
                 }
             }

@@ -9,10 +9,10 @@ use tokio::sync::oneshot;
 
 use crate::engine::{Core, Engine};
 use crate::session::desk::Desk;
-use crate::session::{Job, run_job};
+use crate::session::{Dues, Job, run_job};
 
-/// What a worker is given: the job, and where its reply goes with the sequence it depends on.
-type Order = (Job, oneshot::Sender<(Vec<u8>, u64)>);
+/// What a worker is given: the job, and where its reply goes with what it depends on.
+type Order = (Job, oneshot::Sender<(Vec<u8>, Dues)>);
 
 /// Where jobs are put.
 #[derive(Debug, Clone)]
@@ -43,7 +43,7 @@ impl Workers {
 
     /// Gives a job to a worker; nothing when the server is stopping.
     #[must_use]
-    pub fn run(&self, job: Job) -> Option<oneshot::Receiver<(Vec<u8>, u64)>> {
+    pub fn run(&self, job: Job) -> Option<oneshot::Receiver<(Vec<u8>, Dues)>> {
         let (reply, waiting) = oneshot::channel();
         self.orders.send((job, reply)).ok().map(|()| waiting)
     }
@@ -54,10 +54,10 @@ fn work(mut core: Core, desk: &Desk, queue: &Mutex<Receiver<Order>>) {
         let order = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((job, reply)) = order else { return };
         let mut out = Vec::new();
-        let gate = run_job(&mut core, desk, &job, &mut out);
+        let dues = run_job(&mut core, desk, &job, &mut out);
         core.engine.journal.flush();
         core.nearby.refresh(&core.engine.names);
         // Who asked may be gone: then nobody wants to know.
-        let _ = reply.send((out, gate));
+        let _ = reply.send((out, dues));
     }
 }

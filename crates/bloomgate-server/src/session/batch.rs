@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, write};
 
+use super::Dues;
 use super::desk::Desk;
 use crate::engine::adding::{Added, Copies, NotDone, ask};
 use crate::engine::entry::Family;
@@ -140,14 +141,14 @@ impl<'a> Batch<'a> {
         desk: &Desk,
         protocol: Protocol,
         out: &mut Vec<u8>,
-        gate: &mut u64,
+        dues: &mut Dues,
     ) -> bool {
         if self.replies.is_empty() {
             return true;
         }
         let done = match self.adds {
-            true => self.add(core, gate),
-            false => self.ask(core, gate),
+            true => self.add(core, dues),
+            false => self.ask(core, dues),
         };
         let wrong = match done {
             Err(NotDone::Busy) => return false,
@@ -165,7 +166,7 @@ impl<'a> Batch<'a> {
         true
     }
 
-    fn ask(&mut self, core: &mut Core, gate: &mut u64) -> Result<(), NotDone> {
+    fn ask(&mut self, core: &mut Core, dues: &mut Dues) -> Result<(), NotDone> {
         let found = core.nearby.find(&core.engine.names, self.key);
         match found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(core.engine.clock.now_ms())) {
             // A name that never was: no key is in it.
@@ -177,13 +178,13 @@ impl<'a> Batch<'a> {
             Some(entry) => {
                 ask(entry, &self.items, &mut self.answers)?;
                 // A "maybe" may come from a write that is not durable yet.
-                *gate = entry.touched().max(*gate);
+                dues.see(entry.touched());
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, core: &mut Core, gate: &mut u64) -> Result<(), NotDone> {
+    fn add(&mut self, core: &mut Core, dues: &mut Dues) -> Result<(), NotDone> {
         loop {
             let engine: &Engine = &core.engine;
             {
@@ -196,7 +197,7 @@ impl<'a> Batch<'a> {
                         return Err(Refusal::WRONG_TYPE.into());
                     }
                     let sequence = core.scratch.add(&mut permit, entry, &self.items, Copies::One, &mut self.added)?;
-                    *gate = sequence.max(*gate);
+                    dues.write(sequence);
                     return Ok(());
                 }
             }

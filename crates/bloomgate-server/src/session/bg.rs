@@ -3,9 +3,9 @@
 mod building;
 mod creating;
 mod files;
-mod installing;
 mod items;
 mod rekeying;
+mod replacing;
 mod sets;
 mod telling;
 
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use bloomgate_command::{Refusal, Reply, Request, help};
 
 use super::call::{Call, Outcome};
+use super::copying;
 use crate::engine::check_available;
 use crate::engine::entry::Entry;
 
@@ -35,7 +36,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::BgMerge { destination, sources } => sets::merge(call, destination, sources),
         Request::BgIntersect { destination, left, right } => sets::intersect(call, destination, left, right),
         Request::BgFold { name, to } => sets::fold(call, name, to),
-        Request::BgCopy { source, destination, replace } => sets::copy(call, source, destination, replace),
+        Request::BgCopy { source, destination, replace } => copying::copy(call, source, destination, None, replace),
         Request::BgSwap { left, right } => sets::swap(call, left, right),
         Request::BgBuild { name, file, kind, capacity, rate, replace } => {
             building::build(call, name, &building::Wish { file, kind, capacity, rate, replace })
@@ -54,7 +55,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
 fn existing(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refusal> {
     let entry = call.find(name).ok_or(Refusal::NOT_FOUND)?;
     check_available(&entry)?;
-    call.depends_on(entry.touched());
+    call.sees(&entry);
     Ok(entry)
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bloomgate_command::{Refusal, Reply};
 
+use super::Dues;
 use super::desk::Desk;
 use crate::engine::adding::NotDone;
 use crate::engine::entry::{Entry, Family};
@@ -19,20 +20,20 @@ pub struct Call<'c, 'p, 'e> {
     pub core: &'c mut Core,
     /// What all connections share.
     pub desk: &'c Desk,
-    gate: &'c mut u64,
+    dues: &'c mut Dues,
     /// The right to write that a transaction holds for all its commands.
     held: Option<&'p mut Permit<'e>>,
 }
 
 impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// A command on its own.
-    pub fn new(core: &'c mut Core, desk: &'c Desk, gate: &'c mut u64) -> Self {
-        Self { core, desk, gate, held: None }
+    pub fn new(core: &'c mut Core, desk: &'c Desk, dues: &'c mut Dues) -> Self {
+        Self { core, desk, dues, held: None }
     }
 
     /// A command of a transaction.
-    pub fn within(core: &'c mut Core, desk: &'c Desk, gate: &'c mut u64, permit: &'p mut Permit<'e>) -> Self {
-        Self { core, desk, gate, held: Some(permit) }
+    pub fn within(core: &'c mut Core, desk: &'c Desk, dues: &'c mut Dues, permit: &'p mut Permit<'e>) -> Self {
+        Self { core, desk, dues, held: Some(permit) }
     }
 
     /// The engine.
@@ -49,7 +50,12 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
 
     /// The reply must not leave before the log is durable up to here.
     pub fn depends_on(&mut self, sequence: u64) {
-        *self.gate = sequence.max(*self.gate);
+        self.dues.write(sequence);
+    }
+
+    /// The reply shows what was written to a filter: it waits for that to be durable, unless the disk fails.
+    pub fn sees(&mut self, entry: &Entry) {
+        self.dues.see(entry.touched());
     }
 
     /// The filter of a name, unless its time is over.
@@ -66,7 +72,7 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
             return Err(Refusal::WRONG_TYPE);
         }
         check_available(&entry)?;
-        self.depends_on(entry.touched());
+        self.sees(&entry);
         Ok(Some(entry))
     }
 

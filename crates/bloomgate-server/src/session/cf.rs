@@ -18,7 +18,7 @@ use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Body, Entry, Family, Maker};
 use crate::engine::recipe::Recipe;
 use crate::engine::structure::Existing;
-use crate::engine::{Engine, check_available};
+use crate::engine::{Engine, Permit, check_available};
 
 /// Slots of our buckets, for filters that were made without RedisBloom's words.
 const BUCKET_SIZE: u16 = 4;
@@ -197,7 +197,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     if let Some(entry) = call.find_of(key, Family::Cuckoo)? {
         ask(&entry, items, &mut answers)?;
         // The look may show a write that came after the first question about it.
-        call.depends_on(entry.touched());
+        call.sees(&entry);
     }
     Ok(answers)
 }
@@ -206,7 +206,7 @@ fn copies(call: &mut Call<'_, '_, '_>, key: &[u8], item: &[u8]) -> Outcome {
     let Some(entry) = call.find_of(key, Family::Cuckoo)? else { return Ok(Reply::Int(0)) };
     let mut counts = Vec::new();
     count(&entry, &[item], &mut counts)?;
-    call.depends_on(entry.touched());
+    call.sees(&entry);
     Ok(Reply::Int(counts.first().map_or(0, |&copies| copies as i64)))
 }
 
@@ -234,7 +234,7 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
             check_family(&entry)?;
             check_available(&entry)?;
             let sequence = match packed(&engine, desk, &entry)? {
-                Some(ready) => ready.install(permit, Existing::Replace)?.touched(),
+                Some(ready) => replace(permit, &entry, ready)?,
                 None => entry.touched(),
             };
             Ok((Reply::Ok, sequence))
@@ -252,11 +252,20 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
             ready.abandon(&engine);
             return now.map(|_| (false, 0));
         }
-        let packed = ready.install(permit, Existing::Replace)?;
-        Ok((true, packed.touched()))
+        replace(permit, &entry, ready).map(|sequence| (true, sequence))
     })?;
     drop(frozen);
     if installed { Ok(Reply::Ok) } else { Err(NotDone::Busy) }
+}
+
+/// Puts the packed copy in the filter's place, with what is known beside the bits: requests that were answered stay
+/// answered.
+fn replace(permit: &mut Permit<'_>, entry: &Entry, ready: Ready) -> Result<u64, Refusal> {
+    ready.entry().audit.go_on_from(&entry.audit);
+    let retries = entry.write().retries.clone();
+    let packed = ready.install(permit, Existing::Replace)?;
+    permit.keep_retries(&packed, retries)?;
+    Ok(packed.touched())
 }
 
 /// A packed copy of a filter; nothing if that frees no table. The count of removals begins anew either way.
@@ -281,10 +290,7 @@ fn packed(engine: &Engine, desk: &Desk, entry: &Entry) -> Result<Option<Ready>, 
         filter,
         expires_ms: entry.expires_ms(),
     };
-    let ready = Ready::make(engine, desk, built)?;
-    ready.entry().audit.go_on_from(&entry.audit);
-    ready.entry().write().retries = entry.write().retries.clone();
-    Ok(Some(ready))
+    Ready::make(engine, desk, built).map(Some)
 }
 
 /// What CF.INFO and CF.DEBUG tell.

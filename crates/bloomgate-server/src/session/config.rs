@@ -62,7 +62,9 @@ fn all(engine: &Engine, desk: &Desk) -> Vec<(&'static str, String)> {
         ("latency-monitor-threshold", "0".to_owned()),
         ("notify-keyspace-events", String::new()),
     ];
-    for (name, value) in known {
+    // Redis writes it in one word.
+    let clients = setting(desk, "max-clients").map(|most| ("maxclients", most.to_owned()));
+    for (name, value) in known.into_iter().chain(clients) {
         if all.iter().all(|(there, _)| *there != name) {
             all.push((name, value));
         }

@@ -3,7 +3,7 @@
 use bloomgate_command::{ClientReply, Protocol, Refusal, Reply, Request, Shutdown};
 
 use super::desk::{Client, Desk};
-use super::{Next, Own, Session};
+use super::{Dues, Next, Own, Session};
 use crate::engine::Core;
 
 /// CLIENT REPLY: what is answered.
@@ -39,7 +39,7 @@ impl Replies {
 
 impl Session {
     /// Runs a command that concerns the conversation; nothing if it is of another sort.
-    pub(super) fn own(&mut self, core: &mut Core, desk: &Desk, request: &Request<'_>, gate: &mut u64) -> Option<Own> {
+    pub(super) fn own(&mut self, core: &mut Core, desk: &Desk, request: &Request<'_>, dues: &mut Dues) -> Option<Own> {
         if let Some(reply) = stateless(request) {
             return Some(Own::Reply(reply));
         }
@@ -61,7 +61,7 @@ impl Session {
                 self.transaction.unwatch();
                 Ok(Reply::Ok)
             }
-            Request::Exec => self.transaction.execute(core, desk, gate),
+            Request::Exec => self.transaction.execute(core, desk, dues),
             Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
             Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),
             Request::ClientGetname => {

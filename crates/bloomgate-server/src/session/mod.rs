@@ -42,9 +42,32 @@ pub struct Turn {
     /// Bytes of the input that are answered.
     pub consumed: usize,
     /// The replies may leave once the log is durable up to here, by the policy.
-    pub gate: u64,
+    pub dues: Dues,
     /// What is next.
     pub next: Next,
+}
+
+/// What replies depend on: sequences of the log that have to be durable before they may leave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Dues {
+    /// Of writes that are acknowledged. If the disk fails, an error is sent instead.
+    pub written: u64,
+    /// Of writes that lookups have seen. If the disk fails, lookups go on without it.
+    pub seen: u64,
+}
+
+impl Dues {
+    /// A write is acknowledged.
+    #[inline]
+    pub fn write(&mut self, sequence: u64) {
+        self.written = self.written.max(sequence);
+    }
+
+    /// A lookup has seen a write.
+    #[inline]
+    pub fn see(&mut self, sequence: u64) {
+        self.seen = self.seen.max(sequence);
+    }
 }
 
 /// What a connection does after a turn.
@@ -149,7 +172,7 @@ impl Session {
         batch: &mut Batch<'a>,
         out: &mut Vec<u8>,
     ) -> Turn {
-        let mut gate = 0;
+        let mut dues = Dues::default();
         let mut commands = 0;
         let limits = if self.authenticated { &Limits::OPEN } else { &Limits::GUEST };
         let plain = self.authenticated
@@ -163,7 +186,7 @@ impl Session {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Next::Read,
                 Err(wrong) => {
-                    if !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                    if !batch.flush(core, desk, self.protocol, out, &mut dues) {
                         break self.wait(batch.abandon());
                     }
                     if wrong == ProtocolError::Http {
@@ -182,17 +205,17 @@ impl Session {
                 let ranges = self.reader.ranges();
                 let key = &input[ranges[1].clone()];
                 if !batch.takes(hot, key) {
-                    if !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                    if !batch.flush(core, desk, self.protocol, out, &mut dues) {
                         break self.wait(batch.abandon());
                     }
                     batch.start(hot, key, begin);
                 }
                 batch.push(hot, input, &ranges[2..]);
-                if batch.is_long() && !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                if batch.is_long() && !batch.flush(core, desk, self.protocol, out, &mut dues) {
                     break self.wait(batch.abandon());
                 }
             } else {
-                if !batch.flush(core, desk, self.protocol, out, &mut gate) {
+                if !batch.flush(core, desk, self.protocol, out, &mut dues) {
                     break self.wait(batch.abandon());
                 }
                 let inline: Vec<Vec<u8>>;
@@ -204,7 +227,7 @@ impl Session {
                         inline.iter().map(|word| &word[..]).collect()
                     }
                 };
-                match self.command(core, desk, &words, out, &mut gate) {
+                match self.command(core, desk, &words, out, &mut dues) {
                     Step::Done => {}
                     Step::Busy => break self.wait(begin),
                     Step::End(next) => break next,
@@ -218,12 +241,12 @@ impl Session {
                 break Next::Again;
             }
         };
-        let next = match batch.flush(core, desk, self.protocol, out, &mut gate) {
+        let next = match batch.flush(core, desk, self.protocol, out, &mut dues) {
             true => next,
             false => self.wait(batch.abandon()),
         };
         desk.count_commands(core.thread, commands as u64);
-        Turn { consumed: self.reader.needed_from(), gate, next }
+        Turn { consumed: self.reader.needed_from(), dues, next }
     }
 
     /// Goes back to a request that could not be done yet.
@@ -233,12 +256,12 @@ impl Session {
     }
 
     /// One command through the table.
-    fn command(&mut self, core: &mut Core, desk: &Desk, words: &[&[u8]], out: &mut Vec<u8>, gate: &mut u64) -> Step {
+    fn command(&mut self, core: &mut Core, desk: &Desk, words: &[&[u8]], out: &mut Vec<u8>, dues: &mut Dues) -> Step {
         let start = out.len();
         let step = match self.admit(core, words) {
             Ok(admitted) => {
                 self.note(admitted.0.name);
-                self.run(core, desk, admitted, words, out, gate)
+                self.run(core, desk, admitted, words, out, dues)
             }
             Err(refusal) => {
                 self.transaction.spoil();
@@ -270,14 +293,14 @@ impl Session {
         (spec, request): (&'static Spec, Request<'_>),
         words: &[&[u8]],
         out: &mut Vec<u8>,
-        gate: &mut u64,
+        dues: &mut Dues,
     ) -> Step {
         if self.transaction.is_open() && !transaction::runs_at_once(&request) {
             let reply = self.transaction.queue(spec, words);
             reply.write(self.protocol, out);
             return Step::Done;
         }
-        if let Some(outcome) = self.own(core, desk, &request, gate) {
+        if let Some(outcome) = self.own(core, desk, &request, dues) {
             return match outcome {
                 Own::Reply(reply) => {
                     reply.write(self.protocol, out);
@@ -294,7 +317,7 @@ impl Session {
             return Step::End(Next::Job(Job { words, protocol: self.protocol }));
         }
         let began = desk.slow_clock();
-        let mut call = Call::new(core, desk, gate);
+        let mut call = Call::new(core, desk, dues);
         let outcome = dispatch::run(&mut call, request);
         desk.note_slow(began, words, &self.client);
         match outcome {
@@ -320,12 +343,12 @@ pub(crate) enum Own {
 }
 
 /// Runs a long command on a worker; its reply, and the sequence that must be durable before it leaves.
-pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> u64 {
+pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Dues {
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
-    let mut gate = 0;
+    let mut dues = Dues::default();
     let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
         loop {
-            let mut call = Call::new(core, desk, &mut gate);
+            let mut call = Call::new(core, desk, &mut dues);
             match dispatch::run(&mut call, request) {
                 // A worker may wait where a reactor may not.
                 Err(NotDone::Busy) => std::thread::sleep(std::time::Duration::from_micros(200)),
@@ -338,5 +361,5 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> u6
         Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),
         Err(NotDone::Busy) => write::error(out, "ERR the filter is busy: try again"),
     }
-    gate
+    dues
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, parse};
 
+use super::Dues;
 use super::call::Call;
 use super::desk::Desk;
 use super::dispatch;
@@ -109,7 +110,7 @@ impl Transaction {
     }
 
     /// EXEC.
-    pub fn execute(&mut self, core: &mut Core, desk: &Desk, gate: &mut u64) -> Result<Reply, Refusal> {
+    pub fn execute(&mut self, core: &mut Core, desk: &Desk, dues: &mut Dues) -> Result<Reply, Refusal> {
         if !self.open {
             return Err(Refusal::EXEC_WITHOUT_MULTI);
         }
@@ -128,7 +129,7 @@ impl Transaction {
             let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
                 match super::connection::stateless(&request) {
                     Some(reply) => Ok(reply),
-                    None => dispatch::run(&mut Call::within(core, desk, gate, &mut permit), request),
+                    None => dispatch::run(&mut Call::within(core, desk, dues, &mut permit), request),
                 }
             });
             replies.push(match outcome {
@@ -138,7 +139,7 @@ impl Transaction {
             });
         }
         let sequence = permit.commit()?;
-        *gate = sequence.max(*gate);
+        dues.write(sequence);
         Ok(Reply::Array(replies))
     }
 }

@@ -208,7 +208,8 @@ pub fn variable(name: &str) -> String {
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     use std::net::ToSocketAddrs;
     // A port alone is one of this machine, and seen from this machine only.
-    let full = if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("127.0.0.1:{text}") } else { text.to_owned() };
+    let full =
+        if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("127.0.0.1:{text}") } else { text.to_owned() };
     let mut found = full
         .to_socket_addrs()
         .map_err(|error| format!("'{text}' is no address ({error}); give one like 127.0.0.1:6479"))?;

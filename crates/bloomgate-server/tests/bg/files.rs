@@ -2,7 +2,7 @@
 
 use bloomgate::{Address, AnyFilter, Delta, Secret};
 
-use super::harness::Server;
+use super::harness::{Server, Value};
 
 fn secret(name: &str) -> Secret {
     Secret::from_hex(&"5a".repeat(32)).unwrap().derive(&format!("contract {name} epoch 1"))
@@ -48,6 +48,8 @@ fn bases_are_kept_for_an_hour_and_paid_for() {
     server.at(3_599.0);
     assert!(!client.ask(&format!("BG.DELTA f {address}")).bytes().is_empty());
     server.at(8_000.0);
+    server.engine.tick(1).unwrap();
+    assert!(server.engine.bases.is_empty());
     client.refuses(&format!("BG.DELTA f {address}"), "is not kept here");
     assert_eq!(server.engine.budget.used(), nothing);
     client.refuses("BG.DUMP nobody", "ERR not found");
@@ -55,4 +57,29 @@ fn bases_are_kept_for_an_hour_and_paid_for() {
     client.ok("BG.CREATE large KIND blocked BYTES 17000000");
     client.refuses("BG.DUMP large", "BF.SCANDUMP");
     assert_eq!(client.ask("BG.DIGEST large").text().len(), 64);
+}
+
+#[test]
+fn filters_of_every_size_go_through_the_chunks_of_redisbloom() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    let kinds = [("BF", "blocked BYTES 65536 CAPACITY 2000"), ("BF", "scalable"), ("CF", "cuckoo BYTES 65536")];
+    for (number, (family, kind)) in kinds.iter().enumerate() {
+        client.ok(&format!("BG.CREATE f{number} KIND {kind}"));
+        client.items(&format!("BG.ADD f{number}"), 0..1_000);
+        let mut position = 0;
+        loop {
+            let chunk = client.ask(&format!("{family}.SCANDUMP f{number} {position}"));
+            let Value::Array(chunk) = chunk else { panic!("{family} {kind}: {chunk:?}") };
+            position = chunk[0].int();
+            if position == 0 {
+                break;
+            }
+            let (load, name) = (format!("{family}.LOADCHUNK"), format!("g{number}"));
+            let place = position.to_string();
+            let reply = client.words(&[load.as_bytes(), name.as_bytes(), place.as_bytes(), chunk[1].bytes()]);
+            assert_eq!(reply, Value::Simple("OK".into()), "{kind}");
+        }
+        assert_eq!(client.ask(&format!("BG.DIGEST g{number}")), client.ask(&format!("BG.DIGEST f{number}")), "{kind}");
+    }
 }

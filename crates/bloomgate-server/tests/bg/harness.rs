@@ -4,12 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bloomgate::Secret;
+use bloomgate_server::Settings;
 use bloomgate_server::engine::clock::Clock;
 use bloomgate_server::engine::contracts::Contracts;
 use bloomgate_server::engine::journal::Journal;
 use bloomgate_server::engine::{Core, Defaults, Engine, Limits};
+use bloomgate_server::keeping::opening::open;
+use bloomgate_server::keeping::{Keeping, SharedKeeping};
 use bloomgate_server::session::desk::Desk;
 use bloomgate_server::session::{Next, Session, run_job};
+use bloomgate_server::store::Fsync;
 
 /// When the tests take place, in milliseconds since 1970.
 pub const NOW_MS: u64 = 1_700_000_000_000;
@@ -129,6 +133,18 @@ impl Server {
         let clock = Clock::fixed(NOW_MS);
         let engine = Engine::new(Journal::nowhere(), contracts, clock, limits, Defaults::default(), 4);
         Self { engine: Arc::new(engine), desk: Desk::new(4, None, "run".into(), settings) }
+    }
+
+    /// A server on a real folder, and the snapshots of it.
+    pub fn kept(folder: &Path) -> (Self, Arc<Keeping>) {
+        let settings =
+            Settings { data: Some(folder.to_path_buf()), fsync: Fsync::Never, threads: 2, ..Settings::default() };
+        let opened = open(&settings, 4).unwrap();
+        assert!(opened.found.unavailable.is_empty(), "{:?}", opened.found);
+        let keeping = opened.keeping.unwrap();
+        let mut desk = Desk::new(4, None, "run".into(), Vec::new());
+        desk.keeper = Some(Arc::new(SharedKeeping(keeping.clone())));
+        (Self { engine: opened.engine, desk }, keeping)
     }
 
     pub fn importing(folder: &Path) -> Self {

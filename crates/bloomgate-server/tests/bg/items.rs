@@ -1,5 +1,10 @@
 //! BG.ADD, BG.EXISTS, BG.COUNT and BG.REMOVE on kinds that can and kinds that cannot.
 
+use std::sync::Arc;
+
+use bloomgate::Kind;
+use bloomgate_server::engine::entry::{Body, Entry, Maker};
+
 use super::harness::{Server, Value};
 
 #[test]
@@ -75,6 +80,39 @@ fn a_retry_under_the_same_request_id_changes_nothing() {
     client.ok("BG.MERGE counting more");
     assert_eq!(client.ask("BG.REMOVE counting REQUEST r2 ITEMS b").ints(), [1]);
     assert_eq!(client.ask("BG.COUNT counting b").ints(), [1]);
+}
+
+#[test]
+fn a_filter_that_cannot_answer_is_an_error_and_never_a_no() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BG.CREATE good KIND blocked CAPACITY 100");
+    let recipe = server.engine.find(b"good").unwrap().recipe.clone();
+    let body = Body::Unavailable { why: "ERR the file of this filter is damaged".into(), kind: Kind::Blocked };
+    let entry = Entry::new(server.engine.take_id(), b"bad", recipe, Maker::Bg, 1, body);
+    server.engine.names.insert(Arc::new(entry));
+    let commands = [
+        "BG.ADD bad a",
+        "BG.EXISTS bad a",
+        "BG.COUNT bad a",
+        "BG.REMOVE bad ITEMS a",
+        "BG.INFO bad",
+        "BG.ESTIMATE bad",
+        "BG.AUDIT bad",
+        "BG.DIGEST bad",
+        "BG.DUMP bad",
+        "BG.MERGE good bad",
+        "BG.MERGE bad good",
+        "BG.INTERSECT good good bad",
+        "BG.FOLD bad 2",
+        "BG.COPY bad other",
+        "BG.CREATE other LIKE bad",
+        "BG.REKEY bad START",
+    ];
+    for command in commands {
+        client.refuses(command, "is damaged");
+    }
+    assert_eq!(client.ask("DBSIZE").int(), 2);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod files;
 mod harness;
 mod items;
 mod rekeying;
+mod restarting;
 mod sets;
 mod telling;
 mod windows;

@@ -271,6 +271,21 @@ fn compaction_frees_tables_and_loses_nothing() {
 }
 
 #[test]
+fn a_request_that_was_answered_before_a_compaction_is_not_done_again() {
+    let mut talk = Talk::new();
+    hollow(&mut talk, false);
+    talk.say("CF.ADD f twice");
+    talk.say("CF.ADD f twice");
+    let before = tables(&mut talk);
+    let removal = "BG.REMOVE f REQUEST order-17 ITEMS twice";
+    let answer = talk.say(removal);
+    talk.check("CF.COMPACT f => +OK");
+    assert!(tables(&mut talk) < before);
+    assert_eq!(talk.say(removal), answer);
+    talk.check("CF.COUNT f twice => :1");
+}
+
+#[test]
 fn compaction_within_a_transaction_frees_tables_too() {
     let mut talk = Talk::new();
     let left = hollow(&mut talk, true);

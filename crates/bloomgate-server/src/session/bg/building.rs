@@ -13,7 +13,8 @@ use bloomgate_command::{MAX_ITEM, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::super::desk::Desk;
-use super::installing::{Held, Made, put};
+use super::super::installing::{Built, install_built};
+use super::replacing::Held;
 use crate::engine::Engine;
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::Maker;
@@ -22,8 +23,9 @@ use crate::engine::structure::Existing;
 
 /// Items hashed at once: their bytes and digests stay in the second-level cache.
 const BATCH: usize = 1_024;
-/// What a filter that is built once takes while it is built, for each item: its digest, and what solving needs.
-const BUILD_BYTES: u64 = 48;
+/// What solving a filter that is built once takes for each item, beside the digests (fuse: 51 bytes), and at least.
+const SOLVE_BYTES: u64 = 64;
+const SOLVE_LEAST: u64 = 256 << 10;
 /// The rate when none is asked for.
 const RATE: f64 = 0.01;
 
@@ -43,12 +45,15 @@ pub fn build(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Wish<'_>) -> Outco
         return Err(Refusal::ITEM_EXISTS.into());
     }
     let engine = call.engine();
+    if call.find(name).is_none() {
+        engine.check_count()?;
+    }
     let path = place(call.desk, wish.file)?;
-    let made = match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bloom")) {
-        true => of_filter(&engine, &path, wish)?,
-        false => of_lines(&engine, &path, wish)?,
+    let built = match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bloom")) {
+        true => of_filter(&engine, name, &path, wish)?,
+        false => of_lines(&engine, name, &path, wish)?,
     };
-    put(call, name, made, if wish.replace { Existing::Replace } else { Existing::Refuse })?;
+    install_built(call, built, if wish.replace { Existing::Replace } else { Existing::Refuse })?;
     Ok(Reply::Ok)
 }
 
@@ -71,7 +76,7 @@ fn place(desk: &Desk, file: &str) -> Result<PathBuf, Refusal> {
 }
 
 /// A filter from its own file.
-fn of_filter(engine: &Engine, path: &Path, wish: &Wish<'_>) -> Result<Made, Refusal> {
+fn of_filter<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) -> Result<Built<'n>, Refusal> {
     if wish.kind.is_some() || wish.capacity.is_some() || wish.rate.is_some() {
         return Err(Refusal::err(
             "a .bloom file has its kind, capacity and rate already: leave KIND, CAPACITY and RATE out",
@@ -105,7 +110,7 @@ fn of_filter(engine: &Engine, path: &Path, wish: &Wish<'_>) -> Result<Made, Refu
     }
     (hashing.algorithm, hashing.seed) = (contract.algorithm(), contract.seed());
     let recipe = Recipe::new(filter.kind(), filter.capacity(), filter.promised_rate(), hashing);
-    Ok(Made { filter, recipe, maker: Maker::Bg, expires_ms: 0 })
+    Ok(Built { name, filter, recipe, maker: Maker::Bg, expires_ms: 0 })
 }
 
 /// All contracts of the server with their epochs, the newest first.
@@ -121,7 +126,7 @@ fn secrets(engine: &Engine) -> Vec<(String, u32)> {
 }
 
 /// A filter from the lines of a file.
-fn of_lines(engine: &Engine, path: &Path, wish: &Wish<'_>) -> Result<Made, Refusal> {
+fn of_lines<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) -> Result<Built<'n>, Refusal> {
     let kind = wish.kind.unwrap_or(Kind::Scalable);
     let hashing = engine.contracts.keyed(DEFAULT);
     let contract = engine.contracts.contract(&hashing)?;
@@ -141,7 +146,7 @@ fn of_lines(engine: &Engine, path: &Path, wish: &Wish<'_>) -> Result<Made, Refus
         true => insert_lines(engine, path, wish.file, &recipe, contract)?,
         false => solve_lines(engine, path, wish.file, &recipe, contract)?,
     };
-    Ok(Made { filter, recipe, maker: Maker::Bg, expires_ms: 0 })
+    Ok(Built { name, filter, recipe, maker: Maker::Bg, expires_ms: 0 })
 }
 
 /// Calls with the digests of all lines, batch by batch, and the number of the last line of the batch.
@@ -154,7 +159,9 @@ fn each_batch(
     let mut lines = Lines::open(path, file)?;
     let (mut bytes, mut ends, mut digests) = (Vec::new(), Vec::new(), Vec::new());
     loop {
-        (bytes.clear(), ends.clear(), digests.clear());
+        bytes.clear();
+        ends.clear();
+        digests.clear();
         while ends.len() < BATCH
             && let Some(line) = lines.next()?
         {
@@ -197,8 +204,8 @@ fn solve_lines(
     recipe: &Recipe,
     contract: Contract,
 ) -> Result<AnyFilter, Refusal> {
-    let needed = recipe.capacity.saturating_mul(BUILD_BYTES);
-    let _held = Held::take(engine, needed)?;
+    let needed = recipe.capacity.saturating_mul(SOLVE_BYTES).max(SOLVE_LEAST);
+    let _held = Held::take(engine, recipe.capacity.saturating_mul(16).saturating_add(needed))?;
     let mut digests = Vec::new();
     each_batch(path, file, &contract, |batch, number| {
         if (digests.len() + batch.len()) as u64 > recipe.capacity {

@@ -7,7 +7,7 @@ use bloomgate_command::{Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
-use super::installing::Held;
+use super::replacing::Held;
 use crate::engine::bases::MAX_FILE;
 use crate::engine::entry::{Body, Entry};
 use crate::engine::recipe::refused;
@@ -42,7 +42,7 @@ pub fn digest(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let entry = existing(call, name)?;
     let _copy = Held::take(&engine, entry.with(|filter| filter.size_in_bytes()).unwrap_or(0))?;
     let address = write(&entry, &mut Nowhere)?;
-    call.depends_on(entry.touched());
+    call.sees(&entry);
     Ok(Reply::text(address.to_string()))
 }
 
@@ -59,7 +59,7 @@ fn file(call: &mut Call<'_, '_, '_>, entry: &Entry) -> Result<(Address, Arc<[u8]
     let held = Held::take(&engine, 2 * bytes)?;
     let mut file = Vec::new();
     let address = write(entry, &mut file)?;
-    call.depends_on(entry.touched());
+    call.sees(&entry);
     let file: Arc<[u8]> = file.into();
     drop(held);
     engine.bases.keep(&engine.budget, entry.id, address, file.clone(), engine.clock.now_ms());

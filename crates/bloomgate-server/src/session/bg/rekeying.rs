@@ -58,7 +58,7 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let prepared = engine.prepare_shadow(name, recipe, entry.maker)?;
     call.alone(|permit| {
         let now = permit.find(name)?;
-        if !now.as_ref().is_some_and(|now| now.id == entry.id) || engine.shadow_of(&entry).is_some() {
+        if now.as_ref().is_none_or(|now| now.id != entry.id) || engine.shadow_of(&entry).is_some() {
             engine.abandon(prepared);
             return Err(if now.is_some() { begun() } else { Refusal::NOT_FOUND });
         }

@@ -6,12 +6,12 @@ use bloomgate::AnyFilter;
 use bloomgate_command::{FoldTo, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
+use super::super::installing::Built;
 use super::existing;
-use super::installing::{Held, Made, copy_of, put, replace};
+use super::replacing::{Held, copy_of, replace};
 use crate::engine::check_available;
 use crate::engine::entry::{Body, Entry};
 use crate::engine::recipe::{Recipe, refused};
-use crate::engine::structure::Existing;
 
 fn bytes(entry: &Entry) -> u64 {
     entry.with(|filter| filter.size_in_bytes()).unwrap_or(0)
@@ -58,11 +58,17 @@ pub fn merge(call: &mut Call<'_, '_, '_>, destination: &[u8], names: &[&[u8]]) -
     replace(call, destination, |before| {
         let mut filter = union.clone();
         let Some(before) = before else {
-            return Ok(Made { filter, recipe: first.recipe.clone(), maker: first.maker, expires_ms: 0 });
+            return Ok(Built { name: b"", filter, recipe: first.recipe.clone(), maker: first.maker, expires_ms: 0 });
         };
         check_available(before)?;
         unite(&mut filter, before)?;
-        Ok(Made { filter, recipe: before.recipe.clone(), maker: before.maker, expires_ms: before.expires_ms() })
+        Ok(Built {
+            name: b"",
+            filter,
+            recipe: before.recipe.clone(),
+            maker: before.maker,
+            expires_ms: before.expires_ms(),
+        })
     })?;
     Ok(Reply::Ok)
 }
@@ -73,7 +79,7 @@ pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], r
     let (one, other) = (source(call, left)?, source(call, right)?);
     let mut held = Held::take(&engine, bytes(&one).saturating_mul(2))?;
     held.shrink_to(bytes(&one));
-    let common = |one: &Entry, other: &Entry| -> Result<Made, Refusal> {
+    let common = |one: &Entry, other: &Entry| -> Result<Built<'static>, Refusal> {
         let copy = copy_of(one)?;
         let filter = match &other.body {
             Body::Shared(filter) => copy.intersection(filter),
@@ -81,21 +87,21 @@ pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], r
             Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
         };
         let filter = filter.map_err(|error| refused(&error))?;
-        Ok(Made { filter, recipe: one.recipe.clone(), maker: one.maker, expires_ms: 0 })
+        Ok(Built { name: b"", filter, recipe: one.recipe.clone(), maker: one.maker, expires_ms: 0 })
     };
     // Made from what has the name now: whatever is added to that meanwhile counts.
     replace(call, destination, |before| match before {
         Some(before) if left == destination && right == destination => {
             let expires_ms = before.expires_ms();
-            common(before, before).map(|made| Made { expires_ms, ..made })
+            common(before, before).map(|made| Built { expires_ms, ..made })
         }
         Some(before) if left == destination => {
             let expires_ms = before.expires_ms();
-            common(before, &other).map(|made| Made { expires_ms, ..made })
+            common(before, &other).map(|made| Built { expires_ms, ..made })
         }
         Some(before) if right == destination => {
             let expires_ms = before.expires_ms();
-            common(&one, before).map(|made| Made { expires_ms, ..made })
+            common(&one, before).map(|made| Built { expires_ms, ..made })
         }
         _ => common(&one, &other),
     })?;
@@ -119,34 +125,9 @@ pub fn fold(call: &mut Call<'_, '_, '_>, name: &[u8], to: FoldTo) -> Outcome {
         let filter = folded.map_err(|error| refused(&error))?;
         let recipe =
             Recipe { capacity: filter.capacity(), rate: filter.promised_rate(), bytes: 0, ..before.recipe.clone() };
-        Ok(Made { filter, recipe, maker: before.maker, expires_ms: before.expires_ms() })
+        Ok(Built { name: b"", filter, recipe, maker: before.maker, expires_ms: before.expires_ms() })
     })?;
     Ok(Reply::Ok)
-}
-
-/// BG.COPY: as COPY, one if it was done and zero if the name is taken.
-pub fn copy(call: &mut Call<'_, '_, '_>, from: &[u8], to: &[u8], over: bool) -> Outcome {
-    if from == to {
-        return Err(Refusal::SAME_OBJECT.into());
-    }
-    if call.find(from).is_none() {
-        return Ok(Reply::Int(0));
-    }
-    let engine = call.engine();
-    let entry = existing(call, from)?;
-    if !over && call.find(to).is_some() {
-        return Ok(Reply::Int(0));
-    }
-    let held = Held::take(&engine, bytes(&entry))?;
-    let filter = copy_of(&entry)?;
-    drop(held);
-    let made = Made { filter, recipe: entry.recipe.clone(), maker: entry.maker, expires_ms: entry.expires_ms() };
-    let existing = if over { Existing::Replace } else { Existing::Refuse };
-    match put(call, to, made, existing) {
-        Ok(()) => Ok(Reply::Int(1)),
-        Err(refused) if refused == Refusal::ITEM_EXISTS.into() => Ok(Reply::Int(0)),
-        Err(refused) => Err(refused),
-    }
 }
 
 /// BG.SWAP.

@@ -19,8 +19,11 @@ fn int(value: u64) -> Reply {
     Reply::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
+/// How a field is told.
+type Tell = fn(&Engine, &Entry, &dyn Facts) -> Reply;
+
 /// What can be told about a filter, by the name of the field.
-const FIELDS: &[(&str, fn(&Engine, &Entry, &dyn Facts) -> Reply)] = &[
+const FIELDS: &[(&str, Tell)] = &[
     ("name", |_, entry, _| Reply::Bulk(entry.name().to_vec())),
     ("kind", |_, _, filter| Reply::text(filter.kind().name())),
     ("guarantee", |_, _, filter| Reply::text(filter.guarantee().to_string())),
@@ -107,9 +110,7 @@ pub fn info(call: &mut Call<'_, '_, '_>, name: &[u8], field: Option<&str>) -> Ou
     let engine = call.engine();
     let entry = existing(call, name)?;
     let counters = entry.audit.rows();
-    let tell = |tell: fn(&Engine, &Entry, &dyn Facts) -> Reply| {
-        entry.with(|filter| tell(&engine, &entry, filter)).unwrap_or(Reply::Nil)
-    };
+    let tell = |tell: Tell| entry.with(|filter| tell(&engine, &entry, filter)).unwrap_or(Reply::Nil);
     let Some(field) = field else {
         let facts = FIELDS.iter().map(|&(name, how)| (Reply::text(name), tell(how)));
         let counted = counters.iter().map(|&(name, count)| (Reply::text(name), int(count)));

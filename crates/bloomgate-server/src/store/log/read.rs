@@ -71,9 +71,11 @@ impl SegmentReader {
     /// Sees to it that the window holds `need` bytes from `offset` on, or all there are; returns where they are in it.
     #[inline]
     fn fetch(&mut self, offset: u64, need: usize) -> Result<std::ops::Range<usize>, LogError> {
-        let at = (offset - self.start) as usize;
-        if at + need <= self.filled {
-            return Ok(at..at + need);
+        match offset.checked_sub(self.start).map(|at| at as usize) {
+            Some(at) if at + need <= self.filled => return Ok(at..at + need),
+            Some(_) => {}
+            // Back to a place that the window has left, as whoever looks at the rest twice goes.
+            None => (self.start, self.filled) = (offset, 0),
         }
         self.refill(offset, need)
     }

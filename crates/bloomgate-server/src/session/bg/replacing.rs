@@ -5,22 +5,17 @@
 //! more, now with nobody writing. What was added to a filter before the new one takes its place is in it, or comes to
 //! it: never in between.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bloomgate::AnyFilter;
 use bloomgate_command::Refusal;
 
 use super::super::call::Call;
-use super::super::desk::Desk;
+use super::super::installing::{Built, Ready};
+use crate::engine::Engine;
 use crate::engine::adding::NotDone;
-use crate::engine::entry::{Body, Entry, Maker};
-use crate::engine::recipe::{Recipe, refused};
-use crate::engine::record::Image;
-use crate::engine::structure::{Existing, Prepared};
-use crate::engine::{Engine, Permit};
-
-/// Images up to here go into the log itself.
-const INLINE: u64 = 1 << 20;
+use crate::engine::entry::Entry;
+use crate::engine::structure::Existing;
 
 /// Memory that is charged while something is made.
 #[derive(Debug)]
@@ -58,67 +53,11 @@ impl Drop for Held<'_> {
     }
 }
 
-/// A filter that was made.
-#[derive(Debug)]
-pub struct Made {
-    /// The bits.
-    pub filter: AnyFilter,
-    /// How one like it is made.
-    pub recipe: Recipe,
-    /// Whose commands it answers to.
-    pub maker: Maker,
-    /// When it goes; 0 for never.
-    pub expires_ms: u64,
-}
-
-/// Where its bits are kept until the next snapshot.
-enum Kept {
-    Inline(Vec<u8>),
-    File(String),
-}
-
 /// A filter of its own, as another one is now. Ordered ones are not changed meanwhile; of the others every item added
 /// before is in the copy, and of those added during it, some.
 pub fn copy_of(entry: &Entry) -> Result<AnyFilter, Refusal> {
     let _still = entry.is_ordered().then(|| entry.write());
-    match &entry.body {
-        Body::Shared(filter) => filter.copy().map_err(|error| refused(&error)),
-        Body::Guarded(filter) => Ok(filter.read().unwrap_or_else(PoisonError::into_inner).clone()),
-        Body::Unavailable { why, .. } => Err(Refusal::new(why.clone())),
-    }
-}
-
-/// Charges a filter and writes its image down.
-fn prepare(engine: &Engine, desk: &Desk, name: &[u8], made: Made) -> Result<(Prepared, Kept), Refusal> {
-    let id = engine.take_id();
-    let Made { filter, recipe, maker, expires_ms } = made;
-    let image = match &desk.keeper {
-        // Nothing is kept, and nobody will read it.
-        _ if engine.journal.log().is_none() => Kept::Inline(Vec::new()),
-        Some(keeper) if filter.size_in_bytes() > INLINE => {
-            Kept::File(keeper.write_image(id, &filter).map_err(Refusal::err)?)
-        }
-        _ => Kept::Inline(filter.to_bytes().map_err(|error| refused(&error))?),
-    };
-    let prepared = engine.adopt_as(id, name, recipe, maker, filter)?;
-    prepared.entry().expire_at(expires_ms);
-    Ok((prepared, image))
-}
-
-fn install(permit: &mut Permit<'_>, made: (Prepared, Kept), existing: Existing) -> Result<Arc<Entry>, Refusal> {
-    let (prepared, kept) = made;
-    let image = match &kept {
-        Kept::Inline(bytes) => Image::Inline(bytes),
-        Kept::File(name) => Image::File(name),
-    };
-    permit.install(prepared, image, existing)
-}
-
-/// Puts a filter under a name.
-pub fn put(call: &mut Call<'_, '_, '_>, name: &[u8], made: Made, existing: Existing) -> Result<(), NotDone> {
-    let engine = call.engine();
-    let prepared = prepare(&engine, call.desk, name, made)?;
-    call.alone(|permit| install(permit, prepared, existing).map(|entry| ((), entry.touched())))
+    entry.copy()
 }
 
 /// A filter and its last change.
@@ -133,27 +72,37 @@ fn seen(entry: &Option<Arc<Entry>>) -> Seen {
 pub fn replace(
     call: &mut Call<'_, '_, '_>,
     name: &[u8],
-    mut make: impl FnMut(Option<&Arc<Entry>>) -> Result<Made, Refusal>,
+    mut make: impl FnMut(Option<&Arc<Entry>>) -> Result<Built<'static>, Refusal>,
 ) -> Result<(), NotDone> {
     let engine = call.engine();
     let desk = call.desk;
     // With nobody writing: whatever was logged up to this change is in the bits.
     let before = call.alone(|permit| Ok((permit.find(name)?, 0)))?;
     let version = seen(&before);
-    let prepared = prepare(&engine, desk, name, make(before.as_ref())?)?;
+    if before.is_none() {
+        engine.check_count()?;
+    }
+    let mut ready = |before: &Option<Arc<Entry>>| {
+        let built = make(before.as_ref())?;
+        Ready::make(&engine, desk, Built { name, ..built })
+    };
+    let first = ready(&before)?;
     drop(before);
     call.alone(|permit| {
         let now = permit.find(name)?;
         // Requests that were answered stay answered: a retry must not remove twice because filters were merged meanwhile.
         let retries = now.as_ref().map(|now| now.write().retries.clone()).unwrap_or_default();
-        let prepared = match seen(&now) == version {
-            true => prepared,
+        let ready = match seen(&now) == version {
+            true => first,
             false => {
-                engine.abandon(prepared.0);
-                prepare(&engine, desk, name, make(now.as_ref())?)?
+                first.abandon(&engine);
+                ready(&now)?
             }
         };
-        let entry = install(permit, prepared, Existing::Replace)?;
+        if let Some(now) = &now {
+            ready.entry().audit.go_on_from(&now.audit);
+        }
+        let entry = ready.install(permit, Existing::Replace)?;
         permit.keep_retries(&entry, retries)?;
         Ok(((), entry.touched()))
     })
