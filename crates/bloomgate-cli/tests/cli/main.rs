@@ -22,5 +22,7 @@ mod postgres;
 mod replay;
 mod scene;
 mod secret;
+#[cfg(all(unix, feature = "redis", feature = "serve"))]
+mod serve;
 mod sources;
 mod verify;

@@ -83,8 +83,7 @@ impl<'a> Replay<'a> {
                     Err(refusal) => unavailable(name, recipe.kind, refusal.as_str()),
                 };
                 let entry = Entry::new(id, name, recipe, maker, created_ms, body);
-                entry.touch(sequence);
-                self.filters.insert(id, Restored { entry, base: sequence });
+                self.filters.insert(id, Restored::made(entry, sequence));
             }
             Record::Install { id, created_ms, expires_ms, maker, name, recipe, image } => {
                 if self.filters.contains_key(&id) {
@@ -98,8 +97,7 @@ impl<'a> Replay<'a> {
                 let body = self.loader.body(name, &recipe, recipe.kind, source)?;
                 let entry = Entry::new(id, name, recipe, maker, created_ms, body);
                 entry.expire_at(expires_ms);
-                entry.touch(sequence);
-                self.filters.insert(id, Restored { entry, base: sequence });
+                self.filters.insert(id, Restored::made(entry, sequence));
             }
             Record::Add { id, digests } => {
                 let mut all = std::mem::take(&mut self.digests);
@@ -197,6 +195,13 @@ impl<'a> Replay<'a> {
 }
 
 impl Restored {
+    /// A filter that the log itself makes. What follows in the same batch (a transaction that makes a filter and adds to
+    /// it) is news to it, so its image counts as one from just before the batch.
+    fn made(entry: Entry, sequence: u64) -> Self {
+        entry.touch(sequence);
+        Self { entry, base: sequence.saturating_sub(1) }
+    }
+
     /// The log could not be applied to it: it answers with an error from now on.
     fn quarantine(&mut self, why: &str) {
         self.entry.body = unavailable(&self.entry.name(), self.entry.kind(), why);

@@ -183,7 +183,7 @@ pub fn describe(client: &Client) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let address = client.address.map(|address| address.to_string()).unwrap_or_default();
     format!(
-        "id={} addr={address} name={} age={} db=0 resp={} lib-name={} lib-ver={} cmd={}",
+        "id={} addr={address} name={} age={} db=0 resp={} lib-name={} lib-ver={} cmd={} user=default",
         client.id,
         text(&card.name),
         client.since.elapsed().as_secs(),

@@ -122,7 +122,7 @@ fn take<'b>(
         Body::Unavailable { .. } => check_available(entry)?,
     }
     // Bits that were set meanwhile may be in the file, and their records not yet on disk.
-    call.sees(&entry);
+    call.sees(entry);
     let mut bytes = file.into_inner();
     bytes.shrink_to_fit();
     held.resize(bytes.capacity() as u64).map_err(no_memory)?;

@@ -4,7 +4,7 @@ mod house;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use house::{House, files};
+use house::{House, Talk, files};
 
 fn items(range: std::ops::Range<u64>) -> impl Iterator<Item = String> {
     range.map(|number| format!("item-{number}"))
@@ -158,6 +158,44 @@ fn a_transaction_is_in_the_log_as_a_whole_or_not_at_all() {
         wholes += usize::from(found == ":3");
     }
     assert!(wholes >= 1, "the whole log has the whole transaction");
+}
+
+#[test]
+fn a_transaction_that_makes_filters_and_fills_them_keeps_what_it_filled_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    talk.say("BF.ADD early x");
+    talk.say("MULTI");
+    // One batch of the log: what comes after a creation in it is part of it no less than what came before.
+    talk.say("BF.ADD gone x");
+    talk.say("FLUSHALL");
+    talk.say("BF.RESERVE one 0.01 100");
+    talk.say("BF.MADD one a b c");
+    talk.say("CF.ADD two a");
+    talk.say("CF.ADD two a");
+    talk.say("CF.DEL two a");
+    talk.say("RENAME two three");
+    talk.say("EXPIRE three 1000");
+    assert_eq!(talk.say("EXEC"), "*9 :1 +OK +OK *3 :1 :1 :1 :1 :1 :1 +OK :1");
+    let ask = |talk: &mut Talk| {
+        ["KEYS *", "BF.MEXISTS one a b c", "BF.CARD one", "CF.COUNT three a", "EXISTS gone early two"]
+            .map(|line| talk.say(line))
+    };
+    let before = ask(&mut talk);
+    assert_eq!(before[1..], ["*3 :1 :1 :1", ":3", ":1", ":0"]);
+    drop(talk);
+    house.end();
+    for _ in 0..2 {
+        let house = House::open(folder.path());
+        let mut talk = house.talk(0);
+        assert_eq!(ask(&mut talk), before);
+        assert!(talk.say("TTL three").trim_start_matches(':').parse::<i64>().unwrap() > 900);
+        // From the log first, then from a snapshot.
+        assert_eq!(talk.say("SAVE"), "+OK");
+        drop(talk);
+        house.end();
+    }
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn file(call: &mut Call<'_, '_, '_>, entry: &Entry) -> Result<(Address, Arc<[u8]
     let held = Held::take(&engine, 2 * bytes)?;
     let mut file = Vec::new();
     let address = write(entry, &mut file)?;
-    call.sees(&entry);
+    call.sees(entry);
     let file: Arc<[u8]> = file.into();
     drop(held);
     engine.bases.keep(&engine.budget, entry.id, address, file.clone(), engine.clock.now_ms());

@@ -1,0 +1,330 @@
+//! `serve`: the real server, over TCP, with the redis crate as its client; how it starts, is told its settings, stops
+//! and comes back.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use redis::{Connection, ConnectionLike, ErrorKind, RedisResult, Value, cmd, pipe};
+
+use crate::scene::Scene;
+
+/// No test waits longer than this for an answer: a server that hangs fails the test instead of holding it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A running server; it is killed if the test ends before it.
+struct Server {
+    child: Child,
+    port: u16,
+    said: Arc<Mutex<String>>,
+    listener: Option<JoinHandle<()>>,
+}
+
+/// A command that runs in the scene, without what the caller's shell says about servers.
+fn bloomgate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("BLOOMGATE_") && name != "BLOOMGATE_SIMD" {
+            command.env_remove(name);
+        }
+    }
+    command.env_remove("NOTIFY_SOCKET").env("LC_ALL", "C.UTF-8").current_dir(scene.path(""));
+    command.args(arguments.split_whitespace()).envs(variables.iter().copied()).stdin(Stdio::null());
+    command
+}
+
+impl Server {
+    /// Starts `serve` on any free port, and waits until it says that it is ready.
+    fn start(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+        let mut command = bloomgate(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut said = String::new();
+        let port = loop {
+            let Some(line) = lines.next() else { panic!("it ended: {:?}\n{said}", child.wait()) };
+            let line = line.unwrap();
+            said.push_str(&format!("{line}\n"));
+            if let Some(told) = line.strip_prefix("bloomgate: ready on 127.0.0.1:") {
+                break told.split(',').next().unwrap().parse().unwrap();
+            }
+        };
+        let said = Arc::new(Mutex::new(said));
+        let listening = said.clone();
+        let listener = std::thread::spawn(move || {
+            lines.map_while(Result::ok).for_each(|line| listening.lock().unwrap().push_str(&format!("{line}\n")));
+        });
+        Self { child, port, said, listener: Some(listener) }
+    }
+
+    /// A client of it, in RESP2 or RESP3.
+    fn client(&self, protocol: u8) -> Connection {
+        let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", self.port);
+        let connection = redis::Client::open(url).unwrap().get_connection_with_timeout(PATIENCE).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection
+    }
+
+    /// Sends bytes as they are; everything that comes back until the server closes.
+    fn raw(&self, sent: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(sent.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let told = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
+        assert!(told.success());
+    }
+
+    /// Waits until it has ended; its exit code, none if a signal ended it, and all that it said.
+    fn end(mut self) -> (Option<i32>, String) {
+        let code = self.child.wait().unwrap().code();
+        self.listener.take().unwrap().join().unwrap();
+        let said = self.said.lock().unwrap().clone();
+        (code, said)
+    }
+
+    /// Asks it to stop as a service manager does, which must end well.
+    #[track_caller]
+    fn stop(self) -> String {
+        self.signal("-TERM");
+        let (code, said) = self.end();
+        assert_eq!(code, Some(0), "{said}");
+        said
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn add(client: &mut Connection, key: &str, item: impl redis::ToRedisArgs) -> bool {
+    cmd("BF.ADD").arg(key).arg(item).query(client).unwrap()
+}
+
+fn exists(client: &mut Connection, key: &str, item: impl redis::ToRedisArgs) -> bool {
+    cmd("BF.EXISTS").arg(key).arg(item).query(client).unwrap()
+}
+
+/// A `serve` that must be refused at once, with exit code 2 and all of this in its message.
+#[track_caller]
+fn refused(scene: &Scene, arguments: &str, variables: &[(&str, &str)], says: &[&str]) {
+    let ran = bloomgate(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables).output().unwrap();
+    let error = String::from_utf8_lossy(&ran.stderr);
+    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0), "{arguments} {variables:?}: {error}");
+    for words in says {
+        assert!(error.contains(words), "{arguments} {variables:?}: {words:?} is not in {error}");
+    }
+    assert!(!error.contains("panicked") && !error.contains("ready on"), "{error}");
+}
+
+#[test]
+fn both_protocols_and_typed_lines_are_answered_byte_for_byte() {
+    let scene = Scene::new();
+    let server = Server::start(&scene, "--data none", &[]);
+    // Typed by hand, as with telnet.
+    let typed = server.raw("PING\r\nBF.ADD f \"an item\"\r\nBF.ADD f \"an item\"\r\nBF.EXISTS f nothing\r\nQUIT\r\n");
+    assert_eq!(typed, "+PONG\r\n:1\r\n:0\r\n:0\r\n+OK\r\n");
+    // A pipeline of arrays, RESP2 then RESP3 on one connection.
+    let sent = "*4\r\n$7\r\nBF.MADD\r\n$1\r\ng\r\n$1\r\na\r\n$1\r\na\r\n*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n\
+        *4\r\n$10\r\nBF.MEXISTS\r\n$1\r\ng\r\n$1\r\na\r\n$1\r\nz\r\n*2\r\n$6\r\nBF.ADD\r\n$1\r\ng\r\n*1\r\n$4\r\nQUIT\r\n";
+    let answer = server.raw(sent);
+    assert!(answer.starts_with("*2\r\n:1\r\n:0\r\n%7\r\n"), "{answer}");
+    let rest = "*2\r\n#t\r\n#f\r\n-ERR wrong number of arguments for 'bf.add' command\r\n+OK\r\n";
+    assert!(answer.ends_with(rest), "{answer}");
+    // What is no request ends the connection, not the server.
+    assert!(server.raw("*1\r\n!nonsense\r\n").starts_with("-ERR Protocol error"));
+    assert_eq!(server.raw("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
+    assert!(server.stop().contains("nothing is kept"));
+    assert!(scene.files().is_empty(), "nothing is kept: {:?}", scene.files());
+}
+
+#[test]
+fn the_redis_crate_works_unchanged() {
+    let scene = Scene::new();
+    let server = Server::start(&scene, "--data none", &[]);
+    for protocol in [2, 3] {
+        let mut client = server.client(protocol);
+        cmd("FLUSHALL").exec(&mut client).unwrap();
+        assert!(client.check_connection());
+        assert!(add(&mut client, "f", "a") && !add(&mut client, "f", "a"));
+        assert!(exists(&mut client, "f", "a") && !exists(&mut client, "f", "z"));
+        let yes = cmd("BF.EXISTS").arg("f").arg("a").query::<Value>(&mut client).unwrap();
+        assert_eq!(yes, if protocol == 2 { Value::Int(1) } else { Value::Boolean(true) });
+        let many: Vec<bool> = cmd("BF.MADD").arg("f").arg(&["a", "b", "c"]).query(&mut client).unwrap();
+        assert_eq!(many, [false, true, true]);
+        // A pipeline of a thousand, and a transaction.
+        let mut adding = pipe();
+        (0..1_000).for_each(|item| _ = adding.cmd("BF.ADD").arg("g").arg(item));
+        let added: Vec<bool> = adding.query(&mut client).unwrap();
+        assert_eq!(added.len(), 1_000);
+        let items: Vec<u32> = (0..1_000).collect();
+        let found: Vec<bool> = cmd("BF.MEXISTS").arg("g").arg(&items).query(&mut client).unwrap();
+        assert!(found.iter().all(|&found| found));
+        let mut together = pipe();
+        together.atomic().cmd("BF.ADD").arg("h").arg("a").cmd("BF.ADD").arg("h").arg("a").cmd("BF.CARD").arg("h");
+        assert_eq!(together.query::<(bool, bool, u32)>(&mut client).unwrap(), (true, false, 1));
+        // WATCH: the first try is overtaken, the second is not.
+        let mut other = server.client(protocol);
+        let mut tries = 0;
+        let done: (bool,) = redis::transaction(&mut client, &["h"], |client, pipe| {
+            tries += 1;
+            if tries == 1 {
+                add(&mut other, "h", "overtaking");
+            }
+            pipe.cmd("BF.ADD").arg("h").arg("mine").query(client)
+        })
+        .unwrap();
+        assert_eq!((done, tries), ((true,), 2));
+        // Errors come as the crate's own.
+        let error = |result: RedisResult<Value>| result.unwrap_err();
+        let twice = error(cmd("BF.RESERVE").arg("f").arg(0.01).arg(100).query(&mut client));
+        assert!(twice.to_string().contains("item exists"), "{twice}");
+        let unknown = error(cmd("GET").arg("f").query(&mut client));
+        assert!(unknown.to_string().contains("unknown command"), "{unknown}");
+        assert!(!unknown.is_io_error() && unknown.kind() != ErrorKind::Parse, "{unknown:?}");
+    }
+    server.stop();
+}
+
+#[test]
+fn what_was_written_is_there_after_a_restart() {
+    let scene = Scene::new();
+    let server = Server::start(&scene, "--data kept", &[]);
+    let mut client = server.client(2);
+    cmd("BF.RESERVE").arg("big").arg(0.001).arg(10_000).exec(&mut client).unwrap();
+    let items: Vec<u32> = (0..5_000).collect();
+    cmd("BF.MADD").arg("big").arg(&items).exec(&mut client).unwrap();
+    pipe().atomic().cmd("BF.ADD").arg("small").arg("a").cmd("BF.ADD").arg("gone").arg("a").exec(&mut client).unwrap();
+    cmd("DEL").arg("gone").exec(&mut client).unwrap();
+    cmd("RENAME").arg("small").arg("renamed").exec(&mut client).unwrap();
+    let there = |server: &Server| {
+        let mut client = server.client(3);
+        let names: u32 = cmd("DBSIZE").query(&mut client).unwrap();
+        let found: Vec<bool> = cmd("BF.MEXISTS").arg("big").arg(&items).query(&mut client).unwrap();
+        let lost = found.iter().filter(|&&found| !found).count();
+        let card: u32 = cmd("BF.CARD").arg("big").query(&mut client).unwrap();
+        let renamed = exists(&mut client, "renamed", "a") && !exists(&mut client, "gone", "a");
+        assert_eq!((names, lost, renamed), (2, 0, true));
+        card
+    };
+    let card = there(&server);
+    server.stop();
+    // Stopped by SIGTERM, then by SHUTDOWN, then killed: nothing that a program can do loses what was acknowledged.
+    let server = Server::start(&scene, "--data kept", &[]);
+    assert!(server.said.lock().unwrap().contains("2 filters in kept"), "{}", server.said.lock().unwrap());
+    assert_eq!(there(&server), card);
+    let _: RedisResult<Value> = cmd("SHUTDOWN").query(&mut server.client(2));
+    let (code, said) = server.end();
+    assert_eq!(code, Some(0), "{said}");
+    let server = Server::start(&scene, "--data kept", &[]);
+    assert_eq!(there(&server), card);
+    add(&mut server.client(2), "renamed", "at the last moment");
+    server.signal("-KILL");
+    assert_eq!(server.end().0, None);
+    let server = Server::start(&scene, "--data kept", &[]);
+    assert_eq!(there(&server), card);
+    assert!(exists(&mut server.client(2), "renamed", "at the last moment"));
+    server.stop();
+}
+
+#[test]
+fn a_folder_and_a_port_belong_to_one_server() {
+    let scene = Scene::new();
+    let server = Server::start(&scene, "--data kept", &[]);
+    let owner = format!("in use by process {}", server.child.id());
+    refused(&scene, "--data kept", &[], &["the data folder kept", &owner, "a folder of its own"]);
+    let taken =
+        bloomgate(&scene, &format!("serve --resp 127.0.0.1:{} --data other", server.port), &[]).output().unwrap();
+    let error = String::from_utf8_lossy(&taken.stderr);
+    assert_eq!(taken.status.code(), Some(2), "{error}");
+    assert!(error.contains("cannot listen on 127.0.0.1:") && error.contains("in use"), "{error}");
+    // The first one did not notice.
+    assert!(add(&mut server.client(2), "f", "a"));
+    server.stop();
+    // Once it has ended, the folder is free.
+    Server::start(&scene, "--data kept", &[]).stop();
+}
+
+#[test]
+fn settings_come_by_flag_then_variable_then_file() {
+    let scene = Scene::new();
+    scene.write("server.toml", "max-clients = 11\nmax-filters = 12\nmax-memory = \"64MB\"\ndata = \"by-file\"\n");
+    let variables = [("BLOOMGATE_MAX_CLIENTS", "21"), ("BLOOMGATE_MAX_FILTERS", "22")];
+    let server = Server::start(&scene, "--config server.toml --max-clients 31", &variables);
+    let mut client = server.client(2);
+    for (name, expected) in
+        [("max-clients", "31"), ("max-filters", "22"), ("max-memory", "64000000"), ("data", "by-file")]
+    {
+        let found: (String, String) = cmd("CONFIG").arg("GET").arg(name).query(&mut client).unwrap();
+        assert_eq!(found, (name.to_owned(), expected.to_owned()));
+    }
+    server.stop();
+    assert!(scene.path("by-file").is_dir());
+    // The file itself may be told by a variable.
+    let by_variable = Server::start(&scene, "", &[("BLOOMGATE_CONFIG", "server.toml")]);
+    let found: (String, String) =
+        cmd("CONFIG").arg("GET").arg("max-clients").query(&mut by_variable.client(2)).unwrap();
+    assert_eq!(found.1, "11");
+    by_variable.stop();
+}
+
+#[test]
+fn mistakes_in_settings_are_told_with_what_was_meant() {
+    let scene = Scene::new();
+    scene.write("unknown.toml", "max-memry = \"1GB\"\n").write("broken.toml", "max-memory = \n");
+    scene.write("wrong.toml", "threads = 0\n").write("sort.toml", "threads = [1]\n");
+    let (none, near): (&[(&str, &str)], _) = (&[], "'max-memory'");
+    refused(&scene, "--max-memry 1GB", none, &["--max-memry", "--max-memory"]);
+    refused(&scene, "", &[("BLOOMGATE_MAX_MEMRY", "1GB")], &["BLOOMGATE_MAX_MEMRY", "did you mean", near]);
+    refused(&scene, "--config unknown.toml", none, &["unknown.toml", "max-memry", "did you mean", near]);
+    refused(&scene, "--config broken.toml", none, &["broken.toml", "line 1"]);
+    refused(&scene, "--config wrong.toml", none, &["threads", "0 is not between 1 and 1024"]);
+    refused(&scene, "--config sort.toml", none, &["sort.toml", "threads is a text or a number, not a array"]);
+    refused(&scene, "--config absent.toml", none, &["absent.toml", "No such file"]);
+    refused(&scene, "--threads 0", none, &["--threads", "0 is not between 1 and 1024"]);
+    refused(&scene, "", &[("BLOOMGATE_THREADS", "two")], &["BLOOMGATE_THREADS", "'two' is no whole number"]);
+    refused(&scene, "--fsync sometimes", none, &["--fsync", "always"]);
+    refused(&scene, "--max-memory lots", none, &["--max-memory", "512MB"]);
+    assert!(!scene.path("bloomgate-data").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_password_is_asked_for() {
+    let scene = Scene::new();
+    let server = Server::start(&scene, "--data none", &[("BLOOMGATE_PASSWORD", "open-sesame")]);
+    let answers = server.raw("BF.ADD f a\r\nAUTH wrong\r\nAUTH open-sesame\r\nBF.ADD f a\r\nQUIT\r\n");
+    let lines: Vec<&str> = answers.lines().collect();
+    assert!(lines[0].starts_with("-NOAUTH ") && lines[1].starts_with("-WRONGPASS "), "{answers}");
+    assert_eq!(lines[2..], ["+OK", ":1", "+OK"], "{answers}");
+    for (password, works) in [("open-sesame", true), ("wrong", false)] {
+        let url = format!("redis://:{password}@127.0.0.1:{}/?protocol=3", server.port);
+        assert_eq!(redis::Client::open(url).unwrap().get_connection_with_timeout(PATIENCE).is_ok(), works);
+    }
+    assert!(!server.stop().contains("open-sesame"));
+}
+
+#[test]
+fn a_service_manager_is_told() {
+    let scene = Scene::new();
+    let path = scene.path("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let server = Server::start(&scene, "--data none", &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
+    let mut state = [0; 64];
+    let length = socket.recv(&mut state).unwrap();
+    assert_eq!(&state[..length], b"READY=1");
+    server.stop();
+    let length = socket.recv(&mut state).unwrap();
+    assert_eq!(&state[..length], b"STOPPING=1");
+}
