@@ -31,6 +31,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bloomgate_command::Refusal;
 
+use crate::store::MAX_PAYLOAD;
 use bases::Bases;
 use budget::Budget;
 use clock::Clock;
@@ -40,7 +41,6 @@ use entry::{Body, Entry};
 use journal::Journal;
 use loads::Loads;
 use names::{Names, Nearby};
-use crate::store::MAX_PAYLOAD;
 use turnstile::{Passing, Standstill, Turnstile};
 
 /// What the engine is told at the start.

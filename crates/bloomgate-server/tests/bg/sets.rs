@@ -126,7 +126,7 @@ fn merging_loses_no_concurrent_add() {
             });
             let mut merges = 0;
             while !over.load(Ordering::Acquire) || merges < 3 {
-                client.items("BG.ADD more", [1_000_000 + merges]);
+                client.items("BG.ADD more", [1_000_000 + merges % 1_000]);
                 client.ok("BG.MERGE all more");
                 let certain = added.load(Ordering::Acquire);
                 if certain > 50 {
@@ -137,6 +137,7 @@ fn merging_loses_no_concurrent_add() {
             merges
         });
         assert_eq!(client.found("all", 0..6_000), 6_000, "{kind}");
-        assert_eq!(client.found("all", 1_000_000..1_000_000 + merges), merges, "{kind}");
+        let merged = merges.min(1_000);
+        assert_eq!(client.found("all", 1_000_000..1_000_000 + merged), merged, "{kind}");
     }
 }

@@ -114,7 +114,7 @@ fn reserve_keeps_what_was_asked_for_and_info_tells_it() {
     assert_eq!(bits(b"fixed"), 20);
     let promised = |key: &[u8]| talk.engine.find(key).unwrap().with(|filter| filter.promised_rate()).unwrap();
     assert!((promised(b"r") - 0.0001).abs() < 1e-12);
-    assert!((promised(b"d") - 0.01).abs() < 1e-12);
+    assert!((promised(b"d") - 1e-4).abs() < 1e-12);
     assert!((promised(b"b") - 8.0 / 1_048_576.0).abs() < 1e-12);
     let mut third = talk.another().resp3();
     let info = third.say("CF.INFO f");

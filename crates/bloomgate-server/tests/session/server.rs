@@ -190,7 +190,7 @@ fn settings_are_found_by_pattern_and_few_can_be_changed() {
         "CONFIG GET bf-* => *6 $13 bf-error-rate $4 0.01 $15 bf-initial-size $3 100 $19 bf-expansion-factor $1 2
          CONFIG GET PORT => *2 $4 port $4 6479
          CONFIG GET databases maxmemory d*s => *4 $9 maxmemory $9 268435456 $9 databases $1 1
-         CONFIG GET save => *2 $4 save $0 
+         CONFIG GET save => *2 $4 save $0\x20
          CONFIG GET appendonly => *2 $10 appendonly $2 no
          CONFIG GET appendfsync => *2 $11 appendfsync $8 everysec
          CONFIG GET nobody => *0
@@ -252,7 +252,7 @@ fn clients_are_listed_and_ended() {
     let only = talk.say("CLIENT LIST ID 2 9");
     assert!(only.contains("id=2") && !only.contains("id=1 "), "{only}");
     talk.check(
-        "CLIENT LIST TYPE replica => $0 
+        "CLIENT LIST TYPE replica => $0\x20
          CLIENT LIST TYPE elephant => -ERR Unknown client type 'elephant'
          CLIENT KILL 127.0.0.1:1 => -ERR No such client
          CLIENT KILL ID 9 => :0
