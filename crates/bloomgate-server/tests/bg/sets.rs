@@ -111,7 +111,7 @@ fn merging_loses_no_concurrent_add() {
     for kind in ["blocked", "classic", "counting"] {
         let server = Server::new();
         let mut client = server.client(0);
-        client.ok(&format!("BG.CREATE all KIND {kind} CAPACITY 50000"));
+        client.ok(&format!("BG.CREATE all KIND {kind} CAPACITY 50000 ONFULL goon"));
         client.ok("BG.CREATE more LIKE all");
         let (added, over) = (AtomicU64::new(0), AtomicBool::new(false));
         let merges = std::thread::scope(|scope| {
