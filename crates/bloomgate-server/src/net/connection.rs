@@ -118,7 +118,7 @@ impl Connection {
             if self.held.is_empty() && self.held.capacity() > 64 << 10 {
                 self.held = Vec::new();
             }
-            let out = self.send(out, turn.dues).await?;
+            let out = self.send(out, turn.dues, turn.replies).await?;
             self.reactor.give_back(out);
             match turn.next {
                 Next::Read => return Ok(true),
@@ -136,7 +136,7 @@ impl Connection {
                 Next::Job(job) => {
                     let Some(waiting) = self.reactor.workers.run(job) else { return Ok(false) };
                     let Ok((out, dues)) = waiting.await else { return Ok(false) };
-                    self.send(out, dues).await?;
+                    self.send(out, dues, 1).await?;
                     if self.held.is_empty() {
                         return Ok(true);
                     }
@@ -146,13 +146,13 @@ impl Connection {
     }
 
     /// Sends replies once what they depend on is durable.
-    async fn send(&mut self, out: Vec<u8>, dues: Dues) -> io::Result<Vec<u8>> {
+    async fn send(&mut self, out: Vec<u8>, dues: Dues, replies: usize) -> io::Result<Vec<u8>> {
         if dues == Dues::default() {
             return self.write(out).await;
         }
         let journal = self.reactor.journal();
         if journal.gate(dues.written.max(dues.seen)) != Gate::Open {
-            return self.send_later(out, dues).await;
+            return self.send_later(out, dues, replies).await;
         }
         if dues.written > 0 && journal.is_congested() {
             tokio::time::sleep(CONGESTED).await;
@@ -161,7 +161,7 @@ impl Connection {
     }
 
     /// Waits for the disk, then sends; an error instead when the disk failed what is acknowledged.
-    async fn send_later(&mut self, out: Vec<u8>, dues: Dues) -> io::Result<Vec<u8>> {
+    async fn send_later(&mut self, mut out: Vec<u8>, dues: Dues, replies: usize) -> io::Result<Vec<u8>> {
         let reactor = self.reactor.clone();
         if let Some(log) = reactor.journal().log() {
             let mut watch = reactor.watch.borrow().clone().unwrap_or_else(|| log.watch());
@@ -170,10 +170,10 @@ impl Connection {
                 match (log.gate(dues.written), log.gate(dues.seen)) {
                     // Which of the replies depend on what was lost is not known any more: none of them is sent.
                     (Gate::Failed, _) => {
-                        let mut error = Vec::new();
-                        bloomgate_command::write::error(&mut error, &log.failure().to_string());
-                        self.write(error).await?;
-                        return Err(io::ErrorKind::WriteZero.into());
+                        out.clear();
+                        let why = log.failure().to_string();
+                        (0..replies).for_each(|_| bloomgate_command::write::error(&mut out, &why));
+                        break;
                     }
                     // Lookups go on when the disk fails: what they saw is true, only not durable.
                     (Gate::Open, Gate::Open | Gate::Failed) => break,

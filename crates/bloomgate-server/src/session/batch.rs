@@ -76,6 +76,8 @@ pub struct Batch<'a> {
     replies: Vec<u32>,
     answers: Vec<bool>,
     added: Vec<Added>,
+    /// Replies written so far.
+    answered: usize,
 }
 
 const SINGLE: u32 = 1 << 31;
@@ -90,7 +92,12 @@ impl<'a> Batch<'a> {
     /// An empty batch in the thread's buffers.
     pub fn new(core: &mut Core) -> Self {
         let Buffers { items, replies, answers, added } = std::mem::take(&mut core.buffers);
-        Self { key: &[], adds: false, begin: 0, items, replies, answers, added }
+        Self { key: &[], adds: false, begin: 0, items, replies, answers, added, answered: 0 }
+    }
+
+    /// How many replies it has written.
+    pub fn answered(&self) -> usize {
+        self.answered
     }
 
     /// Gives the buffers back.
@@ -161,6 +168,7 @@ impl<'a> Batch<'a> {
             None => self.write_answers(protocol, out),
         }
         desk.count_items(core.thread, self.adds, self.items.len() as u64);
+        self.answered += self.replies.len();
         self.items.clear();
         self.replies.clear();
         true

@@ -43,6 +43,8 @@ pub struct Turn {
     pub consumed: usize,
     /// The replies may leave once the log is durable up to here, by the policy.
     pub dues: Dues,
+    /// How many replies there are: as many errors are sent instead if the disk fails.
+    pub replies: usize,
     /// What is next.
     pub next: Next,
 }
@@ -173,7 +175,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> Turn {
         let mut dues = Dues::default();
-        let mut commands = 0;
+        let (mut commands, mut replies) = (0, 0);
         let limits = if self.authenticated { &Limits::OPEN } else { &Limits::GUEST };
         let plain = self.authenticated
             && !self.transaction.is_open()
@@ -193,6 +195,7 @@ impl Session {
                         break Next::Drop;
                     }
                     write::error(out, &wrong.to_string());
+                    replies += 1;
                     break Next::Close;
                 }
             };
@@ -227,7 +230,10 @@ impl Session {
                         inline.iter().map(|word| &word[..]).collect()
                     }
                 };
-                match self.command(core, desk, &words, out, &mut dues) {
+                let before = out.len();
+                let step = self.command(core, desk, &words, out, &mut dues);
+                replies += usize::from(out.len() > before);
+                match step {
                     Step::Done => {}
                     Step::Busy => break self.wait(begin),
                     Step::End(next) => break next,
@@ -246,7 +252,7 @@ impl Session {
             false => self.wait(batch.abandon()),
         };
         desk.count_commands(core.thread, commands as u64);
-        Turn { consumed: self.reader.needed_from(), dues, next }
+        Turn { consumed: self.reader.needed_from(), dues, replies: replies + batch.answered(), next }
     }
 
     /// Goes back to a request that could not be done yet.
