@@ -109,7 +109,7 @@ fn from_file(path: &Path) -> Result<Vec<(String, String)>, Failure> {
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
                 other => {
-                    let message = format!("{name}: {key} is a text or a number, not a {}", other.type_str());
+                    let message = format!("{name}: {key} is a text or a number, and here it is of the type {}", other.type_str());
                     return Err(Failure::Message(message));
                 }
             };
@@ -178,12 +178,12 @@ fn tell(ready: &Ready, settings: &Settings) {
     }
     screen::tell(&line);
     if ready.found.torn_bytes > 0 {
-        screen::tell(&format!(
+        screen::tell(format!(
             "bloomgate: left out {} of a write that was not finished when the server ended; it was never acknowledged as safe",
             bytes(ready.found.torn_bytes)
         ));
     }
-    ready.found.unavailable.iter().for_each(|why| screen::complain(why));
+    ready.found.unavailable.iter().for_each(screen::complain);
 }
 
 /// Serves until it is told to stop.
