@@ -109,7 +109,8 @@ fn from_file(path: &Path) -> Result<Vec<(String, String)>, Failure> {
                 toml::Value::Integer(number) => number.to_string(),
                 toml::Value::Float(number) => number.to_string(),
                 other => {
-                    let message = format!("{name}: {key} is a text or a number, and here it is of the type {}", other.type_str());
+                    let message =
+                        format!("{name}: {key} is a text or a number, and here it is of the type {}", other.type_str());
                     return Err(Failure::Message(message));
                 }
             };

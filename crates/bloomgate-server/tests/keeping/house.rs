@@ -8,7 +8,7 @@ use bloomgate_server::engine::{Core, Engine};
 use bloomgate_server::keeping::opening::{Found, open};
 use bloomgate_server::keeping::{Keeping, SharedKeeping};
 use bloomgate_server::session::desk::Desk;
-use bloomgate_server::session::{Next, Session, run_job};
+use bloomgate_server::session::{Dues, Next, Session, run_job};
 use bloomgate_server::store::Fsync;
 
 pub struct House {
@@ -54,30 +54,38 @@ pub struct Talk {
 }
 
 impl Talk {
+    /// What the reply to these words depends on.
+    pub fn dues(&mut self, line: &str) -> Dues {
+        self.turn(line).1
+    }
+
     /// Says words separated by spaces; the reply with its lines joined by spaces.
     pub fn say(&mut self, line: &str) -> String {
+        self.turn(line).0
+    }
+
+    fn turn(&mut self, line: &str) -> (String, Dues) {
         let words: Vec<&str> = line.split(' ').collect();
         let mut input = format!("*{}\r\n", words.len());
         words.iter().for_each(|word| input += &format!("${}\r\n{word}\r\n", word.len()));
         let mut out = Vec::new();
-        loop {
+        let dues = loop {
             let turn = self.session.turn(&mut self.core, &self.desk, input.as_bytes(), &mut out);
             match turn.next {
                 Next::Wait => std::thread::yield_now(),
                 Next::Job(job) => {
                     self.session.forget(turn.consumed);
-                    run_job(&mut self.core, &self.desk, &job, &mut out);
-                    break;
+                    break run_job(&mut self.core, &self.desk, &job, &mut out);
                 }
                 _ => {
                     assert_eq!(turn.consumed, input.len());
                     self.session.forget(turn.consumed);
-                    break;
+                    break turn.dues;
                 }
             }
-        }
+        };
         self.core.engine.journal.flush();
-        String::from_utf8_lossy(&out).trim_end().replace("\r\n", " ")
+        (String::from_utf8_lossy(&out).trim_end().replace("\r\n", " "), dues)
     }
 
     /// Adds items in one command; how many were new.
