@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bloomgate::bits::Version;
 use bloomgate::{Blocked, Classic, Counting, Digest, Partitioned, Rotating, Shared};
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use loom::thread;
 
 const KEY: Digest = Digest::new(3, 7 << 60);
@@ -106,6 +106,34 @@ fn who_was_told_of_a_key_finds_it() {
         assert!(filter.contains_digest(digest));
     });
     assert!(EARLY_NO.load(SeqCst));
+}
+
+/// What the server's adds rest on: a record is in the log before its bits are in the filter, so whoever finds the bits and
+/// then looks at the log finds the record, and can wait for it to be durable. Without the two fences it may not: the bits
+/// are relaxed.
+#[test]
+fn who_finds_a_key_finds_its_record() {
+    static FOUND: Seen = Seen::new(false);
+    let digest = KEY;
+    loom::model(move || {
+        let filter = two_words();
+        let log = Arc::new(AtomicU64::new(0));
+        let writer = {
+            let (filter, log) = (filter.clone(), log.clone());
+            thread::spawn(move || {
+                log.store(1, Ordering::Relaxed);
+                fence(Ordering::Release);
+                filter.insert_digest(digest).unwrap();
+            })
+        };
+        if filter.contains_digest(digest) {
+            fence(Ordering::Acquire);
+            assert_eq!(log.load(Ordering::Relaxed), 1, "the bits without the record");
+            FOUND.store(true, SeqCst);
+        }
+        writer.join().unwrap();
+    });
+    assert!(FOUND.load(SeqCst));
 }
 
 /// The blocked filter: one line, four words a key, by the portable loops.

@@ -5,7 +5,7 @@
 //! the filter and logs what it changed before it lets go.
 
 use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{Ordering, fence};
 
 use bloomgate::cuckoo::MAX_COPIES;
 use bloomgate::{AnyFilter, Digest, Insertion, Kind, Shared};
@@ -98,6 +98,8 @@ pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<()
         Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
     };
     asked.map_err(|error| refused(&error))?;
+    // Who has seen the bits of a write sees its sequence too.
+    fence(Ordering::Acquire);
     let positives = answers.iter().filter(|&&answer| answer).count() as u64;
     entry.audit.lookups.fetch_add(items.len() as u64, Ordering::Relaxed);
     entry.audit.positives.fetch_add(positives, Ordering::Relaxed);
@@ -188,7 +190,9 @@ impl Scratch {
         filter.contains_digests(&self.digests, &mut self.found).map_err(|error| refused(&error))?;
         self.collect_unknown();
         if self.unknown.is_empty() {
-            // The bits may be those of a write that is not durable yet: whoever is told "it was there" waits for it.
+            // The bits may be those of a write that is not durable yet: whoever is told "it was there" waits for it. Who
+            // has seen the bits sees the record, by this fence and the one below (a loom model of the library).
+            fence(Ordering::Acquire);
             return Ok(permit.engine().journal.appended());
         }
         let room = make_room(permit.engine(), entry, filter, self.unknown.len());
@@ -208,6 +212,7 @@ impl Scratch {
         put_add(&mut self.record, entry.id, unknown);
         let sequence = permit.log(&self.record)?;
         entry.touch(sequence);
+        fence(Ordering::Release);
         self.outcomes.clear();
         self.outcomes.resize(unknown.len(), Insertion::Known);
         filter.insert_each(unknown, &mut self.outcomes).map_err(|error| refused(&error))?;
