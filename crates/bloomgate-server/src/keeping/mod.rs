@@ -121,6 +121,8 @@ impl Keeper for SharedKeeping {
         }
         let keeping = self.0.clone();
         let spawned = std::thread::Builder::new().name("bloomgate-save".into()).spawn(move || {
+            // Lookups first: on a machine with as many reactors as cores a snapshot takes what they leave.
+            crate::net::step_back(19);
             let outcome = keeping.snapshot();
             keeping.note(&outcome);
             keeping.saving.store(false, Ordering::Release);

@@ -50,6 +50,7 @@ impl Workers {
 }
 
 fn work(mut core: Core, desk: &Desk, queue: &Mutex<Receiver<Order>>) {
+    super::step_back(10);
     loop {
         let order = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((job, reply)) = order else { return };
