@@ -1,6 +1,7 @@
 //! What survives: filters, names and counts through restarts, with and without snapshots, and what does not pass.
 
 mod house;
+mod racing;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
