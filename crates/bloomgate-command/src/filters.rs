@@ -30,6 +30,8 @@ const WRITE: &[Flag] = &[Flag::Write, Flag::Denyoom];
 const READ: &[Flag] = &[Flag::Readonly, Flag::Fast];
 const READ_SLOW: &[Flag] = &[Flag::Readonly];
 const ADMIN: &[Flag] = &[Flag::Admin, Flag::Noscript];
+/// A snapshot waits for everybody who writes: within a transaction it would wait for itself.
+const BACKUP: &[Flag] = &[Flag::Admin, Flag::Noscript, Flag::NoMulti];
 const WRITE_ADMIN: &[Flag] = &[Flag::Write, Flag::Denyoom, Flag::Admin];
 
 const CREATE: &[Word] = &[
@@ -202,7 +204,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .says("", "The contracts of the server, each secret they have had with its age and how many filters use it; never a secret itself.")
         .example("BG.SECRETS", "1) 1) contract\n   2) default\n   3) epoch\n   4) 1\n   5) ..."),
     bg("bg.backup", 2, 2, |args| Ok(Request::BgBackup { folder: label("a folder name", args.word(1))? }))
-        .flags(ADMIN)
+        .flags(BACKUP)
         .keys(0, 0, 0)
         .says("folder", "Writes all filters as of one instant into a new folder of the server's backup folder.")
         .costs("O(n) for n bytes of all filters")

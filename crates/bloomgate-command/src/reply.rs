@@ -55,6 +55,25 @@ pub enum Reply {
 }
 
 impl Reply {
+    /// About how much memory it takes, for those who keep many before they are written.
+    #[must_use]
+    pub fn size_in_memory(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Bulk(bytes) | Self::Raw(bytes) => bytes.len(),
+                Self::Verbatim(text) => text.len(),
+                Self::Simple(text) | Self::Text(text) => text.len(),
+                Self::Error(refusal) => refusal.as_str().len(),
+                Self::Array(replies) | Self::Set(replies) => replies.iter().map(Self::size_in_memory).sum(),
+                Self::Map(pairs) => {
+                    pairs.iter().map(|(one, other)| one.size_in_memory() + other.size_in_memory()).sum()
+                }
+                Self::Field(_, reply) => reply.size_in_memory(),
+                Self::Ok | Self::Int(_) | Self::Bool(_) | Self::Stored(_) | Self::Double(_) => 0,
+                Self::Nil | Self::NilArray => 0,
+            }
+    }
+
     /// Text as a bulk string.
     #[must_use]
     pub fn text(text: impl Into<Cow<'static, str>>) -> Self {

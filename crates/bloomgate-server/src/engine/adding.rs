@@ -4,6 +4,7 @@
 //! can wait for the record ([`Core::add`]). Kinds whose order matters are written by one thread at a time, which changes
 //! the filter and logs what it changed before it lets go.
 
+use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::{Ordering, fence};
 
@@ -59,6 +60,8 @@ impl From<Refusal> for NotDone {
 
 /// Slots of the table that finds items which come twice in one batch.
 const STAMPS: usize = 4_096;
+/// Items that a chain takes at once: so many per thread may be on their way when a stage ends.
+const PIECE: usize = 1_024;
 
 /// Buffers of one thread.
 #[derive(Debug)]
@@ -68,6 +71,8 @@ pub struct Scratch {
     unknown: Vec<Digest>,
     /// Where each unknown one stands in the batch.
     places: Vec<u32>,
+    /// Items that come again in the batch: where each stands, and which of the unknown ones it repeats.
+    repeats: Vec<(u32, u32)>,
     outcomes: Vec<Insertion>,
     record: Vec<u8>,
     /// For a few bits of a digest, the last unknown one with them.
@@ -81,6 +86,7 @@ impl Default for Scratch {
             found: Vec::new(),
             unknown: Vec::new(),
             places: Vec::new(),
+            repeats: Vec::new(),
             outcomes: Vec::new(),
             record: Vec::new(),
             stamps: Box::new([0; STAMPS]),
@@ -195,19 +201,52 @@ impl Scratch {
             fence(Ordering::Acquire);
             return Ok(permit.engine().journal.appended());
         }
-        let room = make_room(permit.engine(), entry, filter, self.unknown.len());
-        let (allowed, beyond) = match room {
-            Room::Enough => (self.unknown.len(), Added::Full),
-            Room::Only(room) => (room, Added::Full),
-            Room::NoMemory(room) => (room, Added::NoMemory),
-        };
-        for &place in &self.places[allowed.min(self.places.len())..] {
-            added[place as usize] = beyond;
+        let mut sequence = permit.engine().journal.appended();
+        let mut done = 0;
+        while done < self.unknown.len() {
+            let wanted = self.unknown.len() - done;
+            let grows = filter.when_full() == bloomgate::WhenFull::Grow;
+            let most = if grows { wanted.min(PIECE) } else { wanted };
+            // Near the end of a stage one at a time: two that both saw the last free place would open a stage together
+            // that nobody was charged for, and with an expansion of 32,768 that is gigabytes.
+            let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
+            let near = grows && filter.remaining() < most as u64 + margin;
+            let _one_at_a_time = near.then(|| entry.growth.lock().unwrap_or_else(PoisonError::into_inner));
+            let (allowed, beyond) = match make_room(permit.engine(), entry, filter, most) {
+                Room::Enough => (most, None),
+                Room::First(some) => (some, None),
+                Room::Only(room) => (room.min(wanted), Some(Added::Full)),
+                Room::NoMemory => (0, Some(Added::NoMemory)),
+            };
+            if allowed > 0 {
+                sequence = self.add_piece(permit, entry, filter, done..done + allowed, added)?;
+                done += allowed;
+            }
+            if let Some(beyond) = beyond {
+                self.places[done..].iter().for_each(|&place| added[place as usize] = beyond);
+                break;
+            }
         }
-        let unknown = &self.unknown[..allowed.min(self.unknown.len())];
-        if unknown.is_empty() {
-            return Ok(permit.engine().journal.appended());
+        // What came twice and was refused is refused twice: "it was there" would be a promise.
+        for &(place, first) in &self.repeats {
+            let outcome = added[self.places[first as usize] as usize];
+            if outcome != Added::New {
+                added[place as usize] = outcome;
+            }
         }
+        Ok(sequence)
+    }
+
+    /// Logs some of the unknown digests and sets their bits.
+    fn add_piece(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        filter: &AnyFilter<Shared>,
+        piece: Range<usize>,
+        added: &mut [Added],
+    ) -> Result<u64, Refusal> {
+        let (unknown, places) = (&self.unknown[piece.clone()], &self.places[piece]);
         self.record.clear();
         put_add(&mut self.record, entry.id, unknown);
         let sequence = permit.log(&self.record)?;
@@ -216,7 +255,7 @@ impl Scratch {
         self.outcomes.clear();
         self.outcomes.resize(unknown.len(), Insertion::Known);
         filter.insert_each(unknown, &mut self.outcomes).map_err(|error| refused(&error))?;
-        for (outcome, &place) in self.outcomes.iter().zip(&self.places) {
+        for (outcome, &place) in self.outcomes.iter().zip(places) {
             added[place as usize] = match outcome {
                 Insertion::New => Added::New,
                 Insertion::Known => Added::Known,
@@ -230,11 +269,13 @@ impl Scratch {
     fn collect_unknown(&mut self) {
         self.unknown.clear();
         self.places.clear();
+        self.repeats.clear();
         for (place, (&digest, _)) in self.digests.iter().zip(&self.found).enumerate().filter(|(_, (_, found))| !**found)
         {
             // An item that comes twice in a batch is new once, and is counted once when the log is read again.
             let stamp = &mut self.stamps[(digest.lo >> 20) as usize % STAMPS];
             if self.unknown.get(*stamp as usize) == Some(&digest) {
+                self.repeats.push((place as u32, *stamp));
                 continue;
             }
             *stamp = self.unknown.len() as u32;
@@ -365,9 +406,9 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
     let outcome = match &entry.body {
         Body::Shared(filter) => {
             match make_room(engine, entry, filter, 1) {
-                Room::Enough => {}
+                Room::Enough | Room::First(_) => {}
                 Room::Only(_) => return Ok(Added::Full),
-                Room::NoMemory(_) => return Ok(Added::NoMemory),
+                Room::NoMemory => return Ok(Added::NoMemory),
             }
             let mut outcome = [Insertion::Known];
             filter.insert_each(&[digest], &mut outcome).map(|()| outcome[0])
@@ -416,12 +457,18 @@ pub(super) fn remove_one(entry: &Entry, digest: Digest) -> Result<bool, Refusal>
 
 /// What a filter has room for.
 enum Room {
+    /// All of them.
     Enough,
+    /// So many now; then it is to be asked again.
+    First(usize),
+    /// No more than so many.
     Only(usize),
-    NoMemory(usize),
+    /// None: it would have to grow, and there is no memory for it.
+    NoMemory,
 }
 
-/// Makes sure that so many new keys fit: growth is charged before it happens.
+/// Makes sure that so many new keys fit: growth is charged before it happens, stage by stage. Where several threads
+/// write, the caller holds the lock over growth until the keys are in.
 fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, wanted: usize) -> Room {
     let remaining = filter.remaining();
     if remaining >= wanted as u64 {
@@ -430,27 +477,25 @@ fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, wanted:
     match filter.when_full() {
         bloomgate::WhenFull::GoOn => Room::Enough,
         bloomgate::WhenFull::Refuse => Room::Only(remaining as usize),
+        // To the end of the stage first: what comes then may go over several stages, and each has its price.
+        bloomgate::WhenFull::Grow if remaining > 0 => Room::First(remaining as usize),
         bloomgate::WhenFull::Grow => {
             let next = match filter {
                 AnyFilter::Scalable(chain) => chain.next_stage_bytes(),
                 AnyFilter::GrowingCuckoo(chain) => chain.next_stage_bytes(),
                 _ => return Room::Enough,
             };
-            let Ok(next) = next else { return Room::Only(remaining as usize) };
-            // Several threads may come here at once; the stage is charged once.
-            let _one_at_a_time = entry.growth.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(next) = next else { return Room::Only(0) };
             let charged = entry.charged.load(Ordering::Relaxed);
             let after = filter.size_in_bytes().saturating_add(next);
-            if after <= charged {
-                return Room::Enough;
-            }
-            match engine.budget.charge(charged, after - charged) {
-                Ok(()) => {
-                    entry.charged.store(after, Ordering::Relaxed);
-                    Room::Enough
+            if after > charged {
+                if engine.budget.charge(charged, after - charged).is_err() {
+                    return Room::NoMemory;
                 }
-                Err(_) => Room::NoMemory(remaining as usize),
+                entry.charged.store(after, Ordering::Relaxed);
             }
+            // The first one opens the stage; how many fit is known then.
+            Room::First(1)
         }
     }
 }

@@ -2,13 +2,12 @@
 //!
 //! ```text
 //!  tag u8, then by tag:
-//!   1 create   id u64, created ms u64, maker, name, recipe
+//!   1 create   id u64, created ms u64, maker, name, recipe, id of the secret u64 (0: none)
 //!   2 install  id u64, created ms u64, expires ms u64, maker, name, recipe, image (bytes) or file (its name)
 //!   3 add      id u64, count u32, digests (16 bytes each: lo, hi)
 //!   4 remove   id u64, request id (empty: none), answers, count u32, digests: those that were removed
 //!   5 delete   id u64
 //!   6 rename   id u64, name: whoever had that name is deleted
-//!   7 swap     id u64, id u64
 //!   8 expire   id u64, ms u64 (0: never)
 //!   9 flush    nothing: all filters are deleted
 //!  10 advance  id u64, ns u64: a window moves
@@ -18,7 +17,7 @@
 //! Numbers are little-endian; names and images have their length before them, as u32. A payload of the log holds one
 //! record or several, and they happen together or not at all.
 
-use bloomgate::Digest;
+use bloomgate::{Contract, Digest};
 
 use super::entry::Maker;
 use super::fields::{Fields, Malformed, Put};
@@ -43,6 +42,7 @@ pub enum Record<'a> {
         maker: Maker,
         name: &'a [u8],
         recipe: Recipe,
+        secret: u64,
     },
     Install {
         id: u64,
@@ -69,10 +69,6 @@ pub enum Record<'a> {
     Rename {
         id: u64,
         name: &'a [u8],
-    },
-    Swap {
-        one: u64,
-        other: u64,
     },
     Expire {
         id: u64,
@@ -173,17 +169,24 @@ pub fn get_maker(fields: &mut Fields<'_>) -> Result<Maker, Malformed> {
     })
 }
 
+/// A contract's secret as a record of creation names it, 0 for none: digests that follow mean nothing under another one.
+#[must_use]
+pub fn secret_of(contract: &Contract) -> u64 {
+    contract.secret_id().map_or(0, |id| u64::from_le_bytes(id.0))
+}
+
 impl<'a> Record<'a> {
     /// Appends the record to a payload.
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Create { id, created_ms, maker, name, recipe } => {
+            Self::Create { id, created_ms, maker, name, recipe, secret } => {
                 out.put_u8(1);
                 out.put_u64(*id);
                 out.put_u64(*created_ms);
                 put_maker(out, *maker);
                 out.put_bytes(name);
                 recipe.put(out);
+                out.put_u64(*secret);
             }
             Self::Install { id, created_ms, expires_ms, maker, name, recipe, image } => {
                 out.put_u8(2);
@@ -227,11 +230,6 @@ impl<'a> Record<'a> {
                 out.put_u64(*id);
                 out.put_bytes(name);
             }
-            Self::Swap { one, other } => {
-                out.put_u8(7);
-                out.put_u64(*one);
-                out.put_u64(*other);
-            }
             Self::Expire { id, at_ms } => {
                 out.put_u8(8);
                 out.put_u64(*id);
@@ -265,6 +263,7 @@ impl<'a> Record<'a> {
                 maker: get_maker(fields)?,
                 name: fields.bytes("a name")?,
                 recipe: Recipe::get(fields)?,
+                secret: fields.u64("the id of a secret")?,
             },
             2 => Self::Install {
                 id: fields.u64("an id")?,
@@ -288,7 +287,6 @@ impl<'a> Record<'a> {
             },
             5 => Self::Delete { id: fields.u64("an id")? },
             6 => Self::Rename { id: fields.u64("an id")?, name: fields.bytes("a name")? },
-            7 => Self::Swap { one: fields.u64("an id")?, other: fields.u64("an id")? },
             8 => Self::Expire { id: fields.u64("an id")?, at_ms: fields.u64("a time")? },
             9 => Self::Flush,
             10 => Self::Advance { id: fields.u64("an id")?, now_ns: fields.u64("a time")? },

@@ -9,7 +9,7 @@ use bloomgate_command::Refusal;
 
 use super::entry::{Body, Entry, Maker};
 use super::recipe::{Recipe, refused};
-use super::record::{Image, Record, put_remove};
+use super::record::{Image, Record, put_remove, secret_of};
 use super::retries::Retries;
 use super::shadows::{check_name, check_settled, shadow_name};
 use super::{Engine, Permit};
@@ -206,7 +206,8 @@ impl Permit<'_> {
         let entry = prepared.entry;
         let mut record = Vec::new();
         let (id, created_ms, maker, recipe) = (entry.id, entry.created_ms, entry.maker, entry.recipe.clone());
-        Record::Create { id, created_ms, maker, name: &name, recipe }.put(&mut record);
+        let secret = entry.contract().as_ref().map_or(0, secret_of);
+        Record::Create { id, created_ms, maker, name: &name, recipe, secret }.put(&mut record);
         let sequence = self.log(&record).inspect_err(|_| self.engine().budget.release(prepared.bytes))?;
         let entry = Arc::new(entry);
         entry.touch(sequence);
@@ -315,7 +316,10 @@ impl Permit<'_> {
         check_settled(one)?;
         check_settled(other)?;
         let mut record = Vec::new();
-        Record::Swap { one: one.id, other: other.id }.put(&mut record);
+        // Each with the name it gets: images are taken one after another, so at a start one of the two may have its new
+        // name already, or be gone, and the other's would not be known from it.
+        Record::Rename { id: one.id, name: &other.name() }.put(&mut record);
+        Record::Rename { id: other.id, name: &one.name() }.put(&mut record);
         let sequence = self.log(&record)?;
         self.engine().names.swap(one, other);
         one.touch(sequence);

@@ -35,6 +35,12 @@ impl Turnstile {
         Self { gates: (0..threads.max(1)).map(|_| Gate::default()).collect() }
     }
 
+    /// How many gates there are: so many may write at once.
+    #[must_use]
+    pub fn gates(&self) -> usize {
+        self.gates.len()
+    }
+
     /// Lets a thread write until the guard is dropped. A thread that holds one must not ask for [`stop`](Self::stop).
     #[inline]
     pub fn pass(&self, thread: usize) -> Passing<'_> {

@@ -19,19 +19,25 @@ impl Keeping {
         let failed = |error: std::io::Error| format!("the backup {}: {error}", folder.display());
         let _ = fs::remove_dir_all(&partial);
         fs::create_dir_all(&partial).map_err(failed)?;
-        // Nobody removes images or segments now: only a snapshot does, and this holds its lock.
-        let mut files: Vec<String> = lock(&self.images).values().map(|(_, place)| place.file.clone()).collect();
-        files.extend(lock(&self.fresh).iter().cloned());
-        files.sort();
-        files.dedup();
-        files.push("MANIFEST".to_owned());
-        // The log last: what it says about images is complete once they are.
+        // Nobody removes images now: only a snapshot does, and this holds its lock.
+        let mut images: Vec<String> = lock(&self.images).values().map(|(_, place)| place.file.clone()).collect();
+        images.sort();
+        images.dedup();
+        for file in images.iter().map(String::as_str).chain(["MANIFEST"]) {
+            copy(&self.folder.at(file), &partial.join(file)).map_err(failed)?;
+        }
         let mut segments = self.folder.names().map_err(|error| error.to_string())?;
         segments.retain(|name| name.starts_with("log-") && !name.contains(".tmp"));
         segments.sort();
-        files.extend(segments);
-        for file in files {
-            copy(&self.folder.at(&file), &partial.join(&file)).map_err(failed)?;
+        for file in segments {
+            // One that goes meanwhile is from before the snapshot.
+            copy_if_there(&self.folder.at(&file), &partial.join(&file)).map_err(failed)?;
+        }
+        // After the log: filters are installed from files all the time, and whatever the log names is there by now. One
+        // that is not there is still being written, so no log names it.
+        let fresh: Vec<String> = lock(&self.fresh).iter().cloned().collect();
+        for file in fresh {
+            copy_if_there(&self.folder.at(&file), &partial.join(&file)).map_err(failed)?;
         }
         sync(&partial).map_err(failed)?;
         fs::rename(&partial, &folder).map_err(failed)?;
@@ -43,6 +49,13 @@ impl Keeping {
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::copy(from, to)?;
     fs::File::open(to)?.sync_all()
+}
+
+fn copy_if_there(from: &Path, to: &Path) -> std::io::Result<()> {
+    match copy(from, to) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done,
+    }
 }
 
 fn sync(folder: &Path) -> std::io::Result<()> {

@@ -9,7 +9,7 @@ use bloomgate::format::Limits;
 use bloomgate::{AnyFilter, ErrorKind, Kind, OpenOptions};
 
 use super::manifest::{Listed, Place, VERSION};
-use super::replay::{Replay, unavailable};
+use super::replay::{OTHER_SECRET, Replay, unavailable};
 use crate::engine::contracts::Contracts;
 use crate::engine::entry::{Body, Entry};
 use crate::engine::fields::Fields;
@@ -67,9 +67,7 @@ impl Loader<'_> {
             }
         };
         opened.map_err(|error| match error.kind() {
-            ErrorKind::Secret => Trouble::Image(format!(
-                "it was made under another master secret: start with the right --master-key ({error})"
-            )),
+            ErrorKind::Secret => Trouble::Image(format!("{OTHER_SECRET} ({error})")),
             ErrorKind::Io | ErrorKind::OutOfMemory => Trouble::System(error.to_string()),
             _ => Trouble::Image(error.to_string()),
         })

@@ -25,7 +25,7 @@ use bloomgate::AnyFilter;
 
 use crate::engine::Engine;
 use crate::session::desk::Keeper;
-use crate::store::{Folder, ImageFile};
+use crate::store::{Folder, ImageFile, image_name};
 use manifest::Place;
 
 /// Keeps an engine's filters in a folder.
@@ -149,11 +149,19 @@ impl Keeper for SharedKeeping {
     fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<String, String> {
         let keeping = &*self.0;
         let sequence = keeping.engine.journal.appended();
-        let mut file = ImageFile::create(&keeping.folder, id, sequence).map_err(|error| error.to_string())?;
-        filter.write_to(&mut file).map_err(|error| error.to_string())?;
-        let name = file.finish().map_err(|error| error.to_string())?;
-        keeping.folder.sync().map_err(|error| error.to_string())?;
+        // Before the file has its name: a snapshot that ends in between would take it for one that nobody needs.
+        let name = image_name(id, sequence);
         lock(&keeping.fresh).insert(name.clone());
+        let written =
+            ImageFile::create(&keeping.folder, id, sequence).map_err(|error| error.to_string()).and_then(|mut file| {
+                filter.write_to(&mut file).map_err(|error| error.to_string())?;
+                file.finish().map_err(|error| error.to_string())?;
+                keeping.folder.sync().map_err(|error| error.to_string())
+            });
+        if let Err(why) = written {
+            lock(&keeping.fresh).remove(&name);
+            return Err(why);
+        }
         Ok(name)
     }
 

@@ -8,12 +8,16 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use bloomgate::{AnyFilter, Digest, Insertion, Kind};
+use bloomgate_command::Refusal;
 
 use super::loading::{Loader, Source};
 use crate::engine::contracts::Contracts;
 use crate::engine::entry::{Body, Entry};
 use crate::engine::fields::Fields;
-use crate::engine::record::{Image, Record};
+use crate::engine::record::{Image, Record, secret_of};
+
+/// Why a filter of another secret does not answer.
+pub const OTHER_SECRET: &str = "it was made under another master secret: start with the right --master-key";
 
 /// A filter that is being brought up to date.
 struct Restored {
@@ -72,12 +76,16 @@ impl<'a> Replay<'a> {
 
     fn record(&mut self, sequence: u64, record: Record<'_>) -> Result<(), String> {
         match record {
-            Record::Create { id, created_ms, maker, name, recipe } => {
+            Record::Create { id, created_ms, maker, name, recipe, secret } => {
                 if self.filters.contains_key(&id) {
                     return Ok(());
                 }
                 self.next_id = self.next_id.max(id + 1);
-                let built = self.contracts.contract(&recipe.hashing).and_then(|contract| recipe.build(contract));
+                let built = self.contracts.contract(&recipe.hashing).and_then(|contract| match secret_of(&contract) {
+                    // The digests that follow in the log are those of another secret: under this one every "no" is wrong.
+                    other if other != secret => Err(Refusal::err(OTHER_SECRET)),
+                    _ => recipe.build(contract),
+                });
                 let body = match built.and_then(Body::of) {
                     Ok(body) => body,
                     Err(refusal) => unavailable(name, recipe.kind, refusal.as_str()),
@@ -134,19 +142,6 @@ impl<'a> Replay<'a> {
             }
             Record::Rename { id, name } => {
                 if let Some(restored) = self.due(id, sequence) {
-                    restored.entry.rename(name);
-                    restored.entry.touch(sequence);
-                }
-            }
-            Record::Swap { one, other } => {
-                let names = |replay: &Self, id: u64| replay.filters.get(&id).map(|restored| restored.entry.name());
-                let (first, second) = (names(self, one), names(self, other));
-                // An image that is younger has its new name already; the other may still have the old one.
-                if let (Some(restored), Some(name)) = (self.due(one, sequence), &second) {
-                    restored.entry.rename(name);
-                    restored.entry.touch(sequence);
-                }
-                if let (Some(restored), Some(name)) = (self.due(other, sequence), &first) {
                     restored.entry.rename(name);
                     restored.entry.touch(sequence);
                 }

@@ -128,11 +128,9 @@ impl Keeping {
                 drop(writer);
                 self.put_image(entry.id, sequence, &copy, pack)?
             }
-            Body::Unavailable { .. } => match lock(&self.images).get(&entry.id) {
-                // It cannot be read; what lies there stays for whoever repairs it, with all that was logged since.
-                Some(_) => return Err(unavailable(entry)),
-                None => return Ok(None),
-            },
+            // It cannot be read; what lies there stays for whoever repairs it, with all that was logged since. One without
+            // an image is in the log alone: a manifest without it would make its name answer "no".
+            Body::Unavailable { .. } => return Err(unavailable(entry)),
         };
         Ok(Some(listed))
     }
@@ -159,15 +157,15 @@ impl Keeping {
     /// The manifest is durable: what it does not need goes.
     fn tidy(&self, images: HashMap<u64, (u64, Place)>, replay_after: u64) -> Result<(), String> {
         let mut keep: HashSet<String> = images.values().map(|(_, place)| place.file.clone()).collect();
-        {
-            let mut fresh = lock(&self.fresh);
-            // An image that was written for a filter which is in the manifest by now has done its work.
-            fresh.retain(|file| !id_of(file).is_some_and(|id| images.contains_key(&id)));
-            keep.extend(fresh.iter().cloned());
-        }
+        let known = images.keys().copied().collect::<HashSet<u64>>();
         *lock(&self.images) = images;
         self.dropped.store(replay_after, Ordering::Release);
         self.trim_log()?;
+        // Held until the files are gone: who writes an image says so here before it has its name.
+        let mut fresh = lock(&self.fresh);
+        // An image that was written for a filter which is in the manifest by now has done its work.
+        fresh.retain(|file| !id_of(file).is_some_and(|id| known.contains(&id)));
+        keep.extend(fresh.iter().cloned());
         remove_unreferenced(&self.folder, &keep).map_err(|error| error.to_string())?;
         Ok(())
     }

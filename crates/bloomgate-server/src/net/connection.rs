@@ -136,7 +136,8 @@ impl Connection {
                 Next::Job(job) => {
                     let Some(waiting) = self.reactor.workers.run(job) else { return Ok(false) };
                     let Ok((out, dues)) = waiting.await else { return Ok(false) };
-                    self.send(out, dues, 1).await?;
+                    let replies = usize::from(!out.is_empty());
+                    self.send(out, dues, replies).await?;
                     if self.held.is_empty() {
                         return Ok(true);
                     }

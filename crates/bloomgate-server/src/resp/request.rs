@@ -34,6 +34,8 @@ impl Limits {
     pub const GUEST: Self = Self { arguments: 10, bulk: 16 << 10, request: 16 << 10 };
 }
 
+/// Arguments whose places a connection has room for while it is idle.
+const RANGES_KEPT: usize = 4_096;
 /// A line without an end may be this long.
 const MAX_LINE: usize = 64 << 10;
 
@@ -120,6 +122,14 @@ impl Reader {
 
     /// The buffer's first `count` bytes were taken away.
     pub fn forget(&mut self, count: usize) {
+        // A million arguments take 16 MB: a connection that sent them once does not keep that.
+        if self.missing == 0 && self.ranges.capacity() > RANGES_KEPT {
+            self.ranges = Vec::new();
+        }
+        // Of a long request that comes byte by byte, nothing has to move each time.
+        if count == 0 {
+            return;
+        }
         self.at -= count;
         for range in &mut self.ranges {
             range.start = range.start.saturating_sub(count);
@@ -345,6 +355,20 @@ mod tests {
         assert_eq!(reader.next(b"*1048576\r\n$3\r\nabc\r\n", &Limits::OPEN), Ok(None));
         assert!(reader.ranges.capacity() < 64, "room for {} arguments, one has come", reader.ranges.capacity());
         assert!(reader.is_amid());
+    }
+
+    #[test]
+    fn room_for_many_arguments_is_given_back() {
+        let mut reader = Reader::default();
+        let request = format!("*100001\r\n$3\r\nDEL\r\n{}", "$0\r\n\r\n".repeat(100_000)).into_bytes();
+        let half = request.len() / 2;
+        assert_eq!(reader.next(&request[..half], &Limits::OPEN), Ok(None));
+        let needed = reader.needed_from();
+        reader.forget(needed);
+        assert_eq!(reader.next(&request[needed..], &Limits::OPEN), Ok(Some(Frame::Bulks)), "half of it stays found");
+        assert_eq!(reader.ranges().len(), 100_001);
+        reader.forget(request.len() - needed);
+        assert!(reader.ranges.capacity() <= RANGES_KEPT, "room for {}", reader.ranges.capacity());
     }
 
     #[test]

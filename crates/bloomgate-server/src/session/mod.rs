@@ -98,6 +98,8 @@ pub struct Job {
     pub words: Vec<Vec<u8>>,
     /// The protocol of the one who waits for it.
     pub protocol: Protocol,
+    /// Whether its reply is not to be said (CLIENT REPLY).
+    pub silent: bool,
 }
 
 /// A client's conversation.
@@ -275,7 +277,10 @@ impl Session {
                 Step::Done
             }
         };
-        self.replies.apply(out, start);
+        // One that could not be done yet comes again, and so does what was said about its reply.
+        if !matches!(step, Step::Busy) {
+            self.replies.apply(out, start);
+        }
         step
     }
 
@@ -320,7 +325,8 @@ impl Session {
         }
         if spec.heavy && !request.is_small() {
             let words = words.iter().map(|word| word.to_vec()).collect();
-            return Step::End(Next::Job(Job { words, protocol: self.protocol }));
+            let silent = self.replies != connection::Replies::On;
+            return Step::End(Next::Job(Job { words, protocol: self.protocol, silent }));
         }
         let began = desk.slow_clock();
         let mut call = Call::new(core, desk, dues);
@@ -350,6 +356,7 @@ pub(crate) enum Own {
 
 /// Runs a long command on a worker; its reply, and the sequence that must be durable before it leaves.
 pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Dues {
+    let start = out.len();
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
     let mut dues = Dues::default();
     let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
@@ -366,6 +373,9 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         Ok(reply) => reply.write(job.protocol, out),
         Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),
         Err(NotDone::Busy) => write::error(out, "ERR the filter is busy: try again"),
+    }
+    if job.silent {
+        out.truncate(start);
     }
     dues
 }

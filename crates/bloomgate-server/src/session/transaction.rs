@@ -18,6 +18,11 @@ use crate::engine::{Core, Engine};
 /// Commands a transaction may hold, and bytes of them: what a client may make the server remember.
 const MAX_COMMANDS: usize = 100_000;
 const MAX_BYTES: usize = 64 << 20;
+/// Bytes of names that a connection may watch, and what each takes beside itself.
+const MAX_WATCHED: usize = 16 << 20;
+const WATCH_BYTES: usize = 64;
+/// Bytes of replies after which no further command of it is run: 100,000 times COMMAND DOCS would be 10 GB.
+const MAX_REPLIES: usize = 64 << 20;
 
 /// A name as it was when it was watched: the filter's id and its last change.
 type Seen = Option<(u64, u64)>;
@@ -30,6 +35,7 @@ pub struct Transaction {
     queued: Vec<Vec<Vec<u8>>>,
     bytes: usize,
     watched: BTreeMap<Vec<u8>, Seen>,
+    watched_bytes: usize,
 }
 
 /// Whether a command runs at once also between MULTI and EXEC.
@@ -80,6 +86,14 @@ impl Transaction {
         if self.open {
             return Err(Refusal::WATCH_IN_MULTI);
         }
+        // Before any of them: a client must not make the server remember without end.
+        let bytes = names.iter().map(|name| name.len() + WATCH_BYTES).sum::<usize>();
+        if self.watched_bytes + bytes > MAX_WATCHED {
+            return Err(Refusal::err(format_args!(
+                "a connection watches at most {MAX_WATCHED} bytes of names, each counted with {WATCH_BYTES} more: UNWATCH first"
+            )));
+        }
+        self.watched_bytes += bytes;
         for &name in names {
             self.watched.entry(name.to_vec()).or_insert_with(|| seen(engine, name));
         }
@@ -89,6 +103,7 @@ impl Transaction {
     /// UNWATCH.
     pub fn unwatch(&mut self) {
         self.watched.clear();
+        self.watched_bytes = 0;
     }
 
     /// Takes a command for EXEC.
@@ -124,11 +139,20 @@ impl Transaction {
             return Ok(Reply::NilArray);
         }
         let mut replies = Vec::with_capacity(queued.len());
+        let mut bytes = 0;
         for words in &queued {
+            if bytes > MAX_REPLIES {
+                replies.push(Reply::Error(Refusal::err(format_args!(
+                    "not run: the replies before take more than the {MAX_REPLIES} bytes a transaction may have: split it"
+                ))));
+                continue;
+            }
             let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
             let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
                 match super::connection::stateless(&request) {
                     Some(reply) => Ok(reply),
+                    // As Redis has it: EXEC has ended the watch already.
+                    None if request == Request::Unwatch => Ok(Reply::Ok),
                     None => dispatch::run(&mut Call::within(core, desk, dues, &mut permit), request),
                 }
             });
@@ -137,6 +161,7 @@ impl Transaction {
                 Err(NotDone::Refused(refusal)) => Reply::Error(refusal),
                 Err(NotDone::Busy) => Reply::Error(Refusal::err("the filter is busy: try again")),
             });
+            bytes += replies.last().map_or(0, Reply::size_in_memory);
         }
         let sequence = permit.commit()?;
         dues.write(sequence);

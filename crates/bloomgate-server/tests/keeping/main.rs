@@ -2,6 +2,7 @@
 
 mod house;
 mod races;
+mod snapshots;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

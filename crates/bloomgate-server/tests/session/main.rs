@@ -2,5 +2,6 @@
 
 mod cf;
 mod copying;
+mod limits;
 mod server;
 mod talk;

@@ -128,7 +128,7 @@ fn a_folder_has_one_owner_and_keeps_strangers_files() {
     let path = temporary.path().join("data");
     let first = folder(&path);
     assert_eq!(std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o777, 0o700);
-    let second = Folder::open(&path, Arc::new(RealDisk)).err().expect("refused").to_string();
+    let second = Folder::open(&path, Arc::new(RealDisk)).expect_err("refused").to_string();
     assert!(second.contains(&format!("process {}", std::process::id())), "{second}");
     drop(first);
     for name in
@@ -138,7 +138,7 @@ fn a_folder_has_one_owner_and_keeps_strangers_files() {
     }
     let names = folder(&path).names().expect("a list");
     assert_eq!(names.into_iter().collect::<HashSet<_>>(), ["lock", "notes", "notes.tmp-1"].map(String::from).into());
-    let no_folder = Folder::open(path.join("notes"), Arc::new(RealDisk)).err().expect("refused").to_string();
+    let no_folder = Folder::open(path.join("notes"), Arc::new(RealDisk)).expect_err("refused").to_string();
     assert!(no_folder.contains("it is no folder"), "{no_folder}");
 }
 

@@ -1,0 +1,155 @@
+//! Snapshots while names and filters change: whatever was acknowledged is there after the next start.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bloomgate_server::keeping::SharedKeeping;
+use bloomgate_server::session::desk::Keeper;
+
+use super::house::{House, files};
+
+/// Repeats `work` while snapshots are made one after another, until there were so many.
+fn amid_snapshots(house: &House, most: usize, mut work: impl FnMut()) {
+    let count = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..most {
+                house.keeping.snapshot().unwrap();
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        while count.load(Ordering::Relaxed) < most {
+            work();
+        }
+    });
+}
+
+#[test]
+fn filters_that_change_places_during_a_snapshot_have_the_right_names_after_it() {
+    const FILTERS: usize = 12;
+    let folder = tempfile::tempdir().unwrap();
+    // At a name, the item of the filter that is there.
+    let mut at: Vec<usize> = (0..FILTERS).collect();
+    for round in 0..4u64 {
+        let house = House::open(folder.path());
+        let mut talk = house.talk(0);
+        for (name, item) in at.iter().enumerate() {
+            let there = talk.say(&format!("BF.EXISTS f{name} item-{item}"));
+            assert!(round == 0 || there == ":1", "round {round}: item-{item} is not in f{name}");
+            // Large enough for a file each, so that there is time between their images.
+            talk.say(&format!("BF.RESERVE f{name} 0.01 100000"));
+            talk.say(&format!("BF.ADD f{name} item-{item}"));
+        }
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64 + round;
+        amid_snapshots(&house, 5, || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let (one, other) = (state as usize % FILTERS, (state >> 32) as usize % FILTERS);
+            assert_eq!(talk.say(&format!("BG.SWAP f{one} f{other}")), "+OK");
+            at.swap(one, other);
+        });
+        drop(talk);
+        house.end();
+    }
+}
+
+#[test]
+fn the_file_of_a_filter_that_is_being_installed_survives_the_end_of_a_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    assert_eq!(house.talk(0).say("BF.ADD seen x"), ":1");
+    let filter = house.engine.find(b"seen").unwrap().copy().unwrap();
+    let keeper = SharedKeeping(house.keeping.clone());
+    let mut written = Vec::new();
+    // What COPY does before the log names the file: until then only the keeper knows that it is needed.
+    amid_snapshots(&house, 40, || {
+        let id = house.engine.take_id();
+        written.push(keeper.write_image(id, &filter).unwrap());
+    });
+    house.keeping.snapshot().unwrap();
+    let lost: Vec<&String> = written.iter().filter(|name| !folder.path().join(name).exists()).collect();
+    assert!(lost.is_empty(), "{} of {} files are gone: {lost:?}", lost.len(), written.len());
+}
+
+#[test]
+fn a_filter_that_cannot_be_read_and_has_no_image_keeps_its_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(talk.say("BF.RESERVE large 0.01 1200000"), "+OK");
+    assert_eq!(talk.say("BF.ADD large x"), ":1");
+    assert_eq!(talk.say("COPY large copy"), ":1");
+    drop(talk);
+    house.end();
+    let image = files(folder.path(), "image-").pop().unwrap();
+    let right = std::fs::read(&image).unwrap();
+    let mut bytes = right.clone();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    std::fs::write(&image, bytes).unwrap();
+    let house = House::open(folder.path());
+    assert_eq!(house.found.unavailable.len(), 1);
+    assert!(house.keeping.snapshot().is_err_and(|why| why.contains("'copy' is unavailable")));
+    house.end();
+    std::fs::write(&image, right).unwrap();
+    let house = House::open(folder.path());
+    assert_eq!(house.talk(0).say("BF.EXISTS copy x"), ":1");
+}
+
+#[test]
+fn filters_of_another_secret_that_are_in_the_log_alone_answer_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(talk.say("BF.ADD seen x"), ":1");
+    assert_eq!(talk.say("CF.ADD there x"), ":1");
+    assert_eq!(talk.say("BG.CREATE open KIND classic CAPACITY 100 RATE 0.01 HASH xxh3"), "+OK");
+    assert_eq!(talk.say("BF.ADD open x"), ":1");
+    drop(talk);
+    house.end();
+    let key = folder.path().join("master.key");
+    let right = std::fs::read(&key).unwrap();
+    std::fs::write(&key, "ab".repeat(32)).unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    for question in ["BF.EXISTS seen x", "CF.EXISTS there x", "BF.ADD seen y"] {
+        let answer = talk.say(question);
+        assert!(answer.contains("is unavailable") && answer.contains("--master-key"), "{question}: {answer}");
+    }
+    assert_eq!(talk.say("BF.EXISTS open x"), ":1", "it has no secret");
+    // Nothing of it is dropped, so the right secret brings everything back.
+    assert!(house.keeping.snapshot().is_err());
+    drop(talk);
+    house.end();
+    std::fs::write(&key, right).unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!((talk.say("BF.EXISTS seen x"), talk.say("CF.EXISTS there x")), (":1".into(), ":1".into()));
+}
+
+#[test]
+fn a_backup_has_the_files_of_filters_that_were_installed_meanwhile() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    // More than a megabyte: its copies are installed from files.
+    assert_eq!(talk.say("BF.RESERVE large 0.01 1000000"), "+OK");
+    assert_eq!(talk.say("BF.ADD large x"), ":1");
+    let places = std::thread::scope(|scope| {
+        let backups = scope.spawn(|| {
+            let backup = |number| house.keeping.backup(&format!("backup-{number}")).unwrap();
+            (0..5).map(backup).collect::<Vec<String>>()
+        });
+        while !backups.is_finished() {
+            assert_eq!(talk.say("COPY large copy REPLACE"), ":1");
+        }
+        backups.join().unwrap()
+    });
+    for place in places {
+        let place = std::path::Path::new(&place);
+        std::fs::copy(folder.path().join("master.key"), place.join("master.key")).unwrap();
+        let restored = House::open(place);
+        assert_eq!(restored.found.unavailable, Vec::<String>::new());
+        assert_eq!(restored.talk(0).say("BF.EXISTS large x"), ":1");
+    }
+}

@@ -1,0 +1,107 @@
+//! What clients cannot make the server do: promise what it refused, grow past its memory, pile up replies.
+
+use super::talk::{Talk, desk, engine};
+
+#[test]
+fn an_item_that_is_refused_is_refused_as_often_as_it_comes() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.say("BF.RESERVE full 0.001 2 NONSCALING"), "+OK");
+    let full = "-ERR non scaling filter is full";
+    assert_eq!(talk.say("BF.MADD full a b x x a y x"), format!("*7 :1 :1 {full} {full} :0 {full} {full}"));
+    assert_eq!(talk.say("BF.MEXISTS full a b x y"), "*4 :1 :1 :0 :0");
+    // By the command that makes a filter if there is none, too.
+    assert_eq!(talk.say("BF.INSERT full ITEMS z z"), format!("*2 {full} {full}"));
+}
+
+#[test]
+fn an_item_that_comes_twice_is_new_once() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.say("BF.MADD f a a b a"), "*4 :1 :0 :1 :0");
+    assert_eq!(talk.say("BF.CARD f"), ":2");
+}
+
+/// The third stage of this one would take 2.3 GB; the first two have 32,769 keys.
+#[test]
+fn a_batch_that_goes_over_several_stages_is_charged_for_each() {
+    let mut talk = Talk::with(engine(16 << 20), desk());
+    assert_eq!(talk.say("BF.RESERVE steep 0.01 1 EXPANSION 32768"), "+OK");
+    let items: Vec<String> = (0..40_000).map(|number| format!("i{number}")).collect();
+    let reply = talk.say(&format!("BF.MADD steep {}", items.join(" ")));
+    let (taken, refused) = (reply.matches(":1").count(), reply.matches("-ERR").count());
+    assert!((32_000..=32_769).contains(&taken), "{taken} were taken");
+    assert!(refused > 7_000, "{refused} were refused");
+    assert_eq!(talk.say("BF.INFO steep FILTERS"), "*1 :2");
+    let used = talk.engine.budget.used();
+    assert!(used < 16 << 20, "{used}");
+    // What fits is charged, whatever the number of stages.
+    let reply = talk.say(&format!("BF.MADD gentle {}", items.join(" ")));
+    assert_eq!(reply.matches("-ERR").count(), 0);
+    let size: u64 = talk.say("BF.INFO gentle SIZE").trim_start_matches("*1 :").parse().unwrap();
+    let gentle = talk.engine.budget.used() - used;
+    assert!(gentle >= size * 9 / 10, "{gentle} bytes are charged for a filter of {size}");
+}
+
+#[test]
+fn the_replies_of_a_transaction_have_a_size() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.say("MULTI"), "+OK");
+    for _ in 0..2_000 {
+        assert_eq!(talk.say("COMMAND DOCS"), "+QUEUED");
+    }
+    assert_eq!(talk.say("BF.ADD f x"), "+QUEUED");
+    let reply = talk.send(&[b"EXEC"]);
+    assert!(reply.starts_with(b"*2001\r\n"));
+    assert!(reply.len() < 128 << 20, "{} bytes", reply.len());
+    let end = String::from_utf8_lossy(&reply[reply.len() - 200..]).into_owned();
+    assert!(end.contains("-ERR not run: the replies before"), "{end}");
+    assert_eq!(talk.say("BF.EXISTS f x"), ":0");
+}
+
+#[test]
+fn watched_names_have_an_end() {
+    let mut talk = Talk::new();
+    let name = "n".repeat(400);
+    let names: Vec<String> = (0..10_000).map(|number| format!("{name}{number}")).collect();
+    let line = format!("WATCH {}", names.join(" "));
+    let replies: Vec<String> = (0..10).map(|_| talk.say(&line)).collect();
+    assert_eq!(replies[0], "+OK");
+    assert!(replies[9].starts_with("-ERR a connection watches at most"), "{}", replies[9]);
+    assert_eq!(talk.say("UNWATCH"), "+OK");
+    assert_eq!(talk.say(&line), "+OK");
+    // EXEC and DISCARD end the watch too.
+    for end in ["EXEC", "DISCARD"] {
+        for _ in 0..4 {
+            assert_eq!((talk.say("MULTI"), talk.say(end).len()), ("+OK".to_owned(), if end == "EXEC" { 2 } else { 3 }));
+            assert_eq!(talk.say(&line), "+OK", "after {end}");
+        }
+    }
+}
+
+/// They wait until nobody writes, and a transaction that asked for them would wait for itself, with all others.
+#[test]
+fn what_stops_everybody_is_no_part_of_a_transaction() {
+    let mut talk = Talk::new();
+    for command in ["SAVE", "BGSAVE", "BG.BACKUP monday", "SHUTDOWN"] {
+        assert_eq!(talk.say("MULTI"), "+OK");
+        let refused = talk.say(command);
+        assert!(refused.contains("is not allowed in transactions"), "{command}: {refused}");
+        assert!(talk.say("EXEC").starts_with("-EXECABORT"), "{command}");
+    }
+    assert_eq!(
+        (talk.say("MULTI"), talk.say("UNWATCH"), talk.say("EXEC")),
+        ("+OK".into(), "+QUEUED".into(), "*1 +OK".into())
+    );
+}
+
+#[test]
+fn a_client_that_wants_no_replies_gets_none_from_long_commands_either() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.say("BF.ADD f x"), ":1");
+    assert_eq!(talk.say("CLIENT REPLY SKIP"), "");
+    assert_eq!(talk.say("COPY f g"), "", "a command for a worker");
+    assert_eq!(talk.say("EXISTS g"), ":1");
+    assert_eq!(talk.say("CLIENT REPLY OFF"), "");
+    assert_eq!(talk.say("COPY f h"), "");
+    assert_eq!(talk.say("CLIENT REPLY ON"), "+OK");
+    assert_eq!(talk.say("EXISTS h"), ":1");
+}
