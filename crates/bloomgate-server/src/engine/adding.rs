@@ -73,7 +73,6 @@ pub struct Scratch {
     places: Vec<u32>,
     /// Items that come again in the batch: where each stands, and which of the unknown ones it repeats.
     repeats: Vec<(u32, u32)>,
-    outcomes: Vec<Insertion>,
     record: Vec<u8>,
     /// For a few bits of a digest, the last unknown one with them.
     stamps: Box<[u32; STAMPS]>,
@@ -87,7 +86,6 @@ impl Default for Scratch {
             unknown: Vec::new(),
             places: Vec::new(),
             repeats: Vec::new(),
-            outcomes: Vec::new(),
             record: Vec::new(),
             stamps: Box::new([0; STAMPS]),
         }
@@ -252,16 +250,10 @@ impl Scratch {
         let sequence = permit.log(&self.record)?;
         entry.touch(sequence);
         fence(Ordering::Release);
-        self.outcomes.clear();
-        self.outcomes.resize(unknown.len(), Insertion::Known);
-        filter.insert_each(unknown, &mut self.outcomes).map_err(|error| refused(&error))?;
-        for (outcome, &place) in self.outcomes.iter().zip(places) {
-            added[place as usize] = match outcome {
-                Insertion::New => Added::New,
-                Insertion::Known => Added::Known,
-                Insertion::Full => Added::Full,
-            };
-        }
+        // Each is counted, as it will be when the log is read again: one that looks like another of the same batch is new
+        // all the same, and was told to be absent a moment ago.
+        filter.replay(unknown).map_err(|error| refused(&error))?;
+        places.iter().for_each(|&place| added[place as usize] = Added::New);
         Ok(sequence)
     }
 
