@@ -98,6 +98,8 @@ pub struct Job {
     pub words: Vec<Vec<u8>>,
     /// The protocol of the one who waits for it.
     pub protocol: Protocol,
+    /// Who waits for it: for the slow log.
+    pub client: Client,
 }
 
 /// A client's conversation.
@@ -320,7 +322,7 @@ impl Session {
         }
         if spec.heavy && !request.is_small() {
             let words = words.iter().map(|word| word.to_vec()).collect();
-            return Step::End(Next::Job(Job { words, protocol: self.protocol }));
+            return Step::End(Next::Job(Job { words, protocol: self.protocol, client: self.client.clone() }));
         }
         let began = desk.slow_clock();
         let mut call = Call::new(core, desk, dues);
@@ -352,6 +354,7 @@ pub(crate) enum Own {
 pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Dues {
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
     let mut dues = Dues::default();
+    let began = desk.slow_clock();
     let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
         loop {
             let mut call = Call::new(core, desk, &mut dues);
@@ -362,6 +365,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
             }
         }
     });
+    desk.note_slow(began, &words, &job.client);
     match outcome {
         Ok(reply) => reply.write(job.protocol, out),
         Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),
