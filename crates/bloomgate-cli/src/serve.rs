@@ -31,13 +31,18 @@ without it the filters cannot answer, so keep a copy of it apart from the data.
 when the power fails, and nothing when only the program ends; never leaves it to the operating system.
 
 A setting is told by its flag, else by its variable (BLOOMGATE_MAX_MEMORY for --max-memory), else by its line in the file \
-of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name is an error.
+of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name is an error. Without a flag, so by variable \
+or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), bf-error-rate, \
+bf-initial-size, bf-expansion-factor and cf-initial-size (of filters that BF.ADD and CF.ADD make by themselves).
+
+There is no encryption and, without a password, no login: who reaches the address can do everything. It is reached from this \
+machine alone unless --resp says otherwise.
 
 It stops on SIGTERM, SIGINT or SHUTDOWN, after every write that was acknowledged is on the disk.
 
 Exit codes: 0 stopped as asked, 2 error.")]
 pub struct Args {
-    /// Where clients connect; port 0 takes any that is free [default: 127.0.0.1:6479]
+    /// Where clients connect: HOST:PORT, or a port of this machine; port 0 takes any that is free [default: 127.0.0.1:6479]
     #[arg(long, value_name = "ADDR")]
     resp: Option<String>,
     /// The folder that keeps the filters; `none` keeps nothing [default: bloomgate-data]
@@ -132,7 +137,8 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
             }
             (None, Err(std::env::VarError::NotPresent)) => {
                 let line = file.iter().find(|(name, _)| name == setting.name);
-                line.map(|(name, value)| (name.clone(), value.clone()))
+                let path = args.config.as_deref().unwrap_or(Path::new("")).display();
+                line.map(|(name, value)| (format!("{path}: {name}"), value.clone()))
             }
         };
         if let Some((by, value)) = told {
@@ -184,7 +190,6 @@ fn tell(ready: &Ready, settings: &Settings) {
             bytes(ready.found.torn_bytes)
         ));
     }
-    ready.found.unavailable.iter().for_each(screen::complain);
 }
 
 /// Serves until it is told to stop.
@@ -195,6 +200,8 @@ pub fn run(args: &Args) -> Outcome {
         if !quiet {
             tell(ready, &settings);
         }
+        // What clients will get, without the word that only their protocol needs.
+        ready.found.unavailable.iter().for_each(|why| screen::complain(why.strip_prefix("ERR ").unwrap_or(why)));
     })
     .map_err(Failure::Message)?;
     Ok(DONE)

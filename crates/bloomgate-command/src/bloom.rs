@@ -84,19 +84,19 @@ pub(crate) const SPECS: [Spec; 11] = [
         .says("key iterator", "The filter in chunks: begin with iterator 0 and go on with the number that comes back until it is 0.")
         .costs("O(n) for n bytes of the chunk")
         .differs("The dump is made when iterator 0 is answered: what is added after that is not in it. Chunks have up to 1 MiB, checksums and a form of their own, which RedisBloom does not load. A dump is kept in memory for 60 seconds after the last call; an iterator of one that is gone is an error.")
-        .example("BF.SCANDUMP seen 0", "1) 1099511627777\n2) (bytes)")
+        .example("BF.SCANDUMP seen 0", "1) <iterator>\n2) <chunk>")
         .heavy(),
     bf("bf.loadchunk", 4, 4, loadchunk)
         .flags(WRITE)
         .says("key iterator data", "Takes a chunk as BF.SCANDUMP gave it.")
         .costs("O(n) for n bytes of the chunk")
         .differs("The filter appears when all chunks are there and right, not with its header; a load that nobody goes on with is dropped after 60 seconds. Chunks come in any order. A name that has a filter is refused: RedisBloom writes the chunk into it. Dumps of RedisBloom load too, answer alike and grow alike.")
-        .example("BF.LOADCHUNK copy 1099511627777 header", "OK")
+        .example("BF.LOADCHUNK seen.copy <iterator> <chunk>", "OK")
         .heavy(),
     bf("bf.debug", 2, 2, |args| Ok(Request::BfDebug { key: args.name(1)? }))
         .flags(READ)
         .says("key", "The stages of the filter, one line each.")
-        .example("BF.DEBUG seen", "1) size:3\n2) bytes:... bits:... hashes:... hashwidth:64 capacity:100000 size:3 ratio:0.0005"),
+        .example("BF.DEBUG seen", "1) size:3\n2) kind:scalable bytes:... stages:1 capacity:100000 size:3 rate:0.001 expected:..."),
 ];
 
 fn rate(text: &[u8], bad: Refusal, range: Refusal) -> Result<f64, Refusal> {

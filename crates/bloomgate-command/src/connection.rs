@@ -32,17 +32,17 @@ const CLIENT: [Spec; 13] = [
     connection("client|id", 2, 2, |_| Ok(Request::ClientId))
         .flags(OWN)
         .says("", "The number of this connection.")
-        .example("CLIENT ID", "7"),
+        .example("CLIENT ID", "<id>"),
     connection("client|info", 2, 2, |_| Ok(Request::ClientInfo))
         .flags(OWN)
         .says("", "This connection in one line.")
-        .example("CLIENT INFO", "id=7 addr=127.0.0.1:40000 ..."),
+        .example("CLIENT INFO", "id=<id> addr=..."),
     connection("client|list", 2, ANY, client_list)
         .flags(OTHERS)
         .options(2, LIST)
         .says("[TYPE normal] [ID id [id ...]]", "Connections, one line each.")
         .costs("O(n) for n connections")
-        .example("CLIENT LIST", "id=7 addr=127.0.0.1:40000 ..."),
+        .example("CLIENT LIST", "id=<id> addr=..."),
     connection("client|getname", 2, 2, |_| Ok(Request::ClientGetname))
         .flags(OWN)
         .says("", "The name this connection was given, or nil.")
@@ -63,7 +63,7 @@ const CLIENT: [Spec; 13] = [
             "Ends connections.",
         )
         .costs("O(n) for n connections")
-        .example("CLIENT KILL ID 9", "1"),
+        .example("CLIENT KILL ID 9999", "0"),
     connection("client|no-evict", 3, 3, |args| on_off(args).map(|on| Request::ClientNoEvict { on }))
         .flags(OTHERS)
         .options(2, ON_OFF)
@@ -103,7 +103,10 @@ pub(crate) const SPECS: [Spec; 13] = [
             "[(2 | 3) [AUTH user password] [SETNAME name]]",
             "Chooses the protocol, logs in, and says who the server is.",
         )
-        .example("HELLO 3 AUTH default secret SETNAME loader", "1# server => bloomgate\n2# ..."),
+        .example(
+            "HELLO 3 AUTH default secret SETNAME loader",
+            "1# server => redis\n2# version => 8.0.0\n3# proto => 3\n4# ...",
+        ),
     connection("auth", 2, ANY, auth)
         .flags(OPEN)
         .says("[user] password", "Logs in.")
@@ -131,12 +134,12 @@ pub(crate) const SPECS: [Spec; 13] = [
     connection("client", 2, ANY, |args| Err(args.wrong_number()))
         .flags(OWN)
         .says("subcommand [argument ...]", "Connections.")
-        .example("CLIENT ID", "7")
+        .example("CLIENT ID", "<id>")
         .subcommands(&CLIENT),
     transaction("multi", 1, 1, |_| Ok(Request::Multi))
         .flags(&[Flag::Noscript, Flag::Loading, Flag::Stale, Flag::Fast])
         .says("", "Begins a transaction: commands are queued until EXEC.")
-        .example("MULTI", "OK"),
+        .example("MULTI", "OK\n> BF.ADD seen alice\nQUEUED\n> EXEC\n1) 0"),
     transaction("exec", 1, 1, |_| Ok(Request::Exec))
         .flags(&[Flag::Noscript, Flag::Loading, Flag::Stale])
         .says("", "Runs the queued commands as one; nil if a watched name changed.")

@@ -30,7 +30,7 @@ pub(crate) const SPECS: [Spec; 14] = [
         .options(3, RESERVE)
         .says("key capacity [BUCKETSIZE n] [MAXITERATIONS n] [EXPANSION n] [RATE rate | FINGERPRINT bits]", "Makes an empty cuckoo filter for a number of items.")
         .costs("O(capacity): the memory is cleared")
-        .differs("The filter keeps a rate of 1 % over all its tables; RATE chooses another, or FINGERPRINT the width of one table (EXPANSION 0) or the rate of such a table (8 in 2^bits) over all of them. RedisBloom's fingerprints have 8 bits, 3 % a table. EXPANSION 1 doubles: removals need tables of different sizes. BUCKETSIZE and MAXITERATIONS are kept and told by CF.INFO; buckets have 4 slots here. Words that are no option are refused, and so is one that is given twice.")
+        .differs("The filter keeps a rate of 0.01 % over all its tables (fingerprints of 17 bits in the first); RATE chooses another, or FINGERPRINT the width of one table (EXPANSION 0) or the rate of such a table (8 in 2^bits) over all of them. RedisBloom's fingerprints have 8 bits, 3 % a table. EXPANSION 1 doubles: removals need tables of different sizes. BUCKETSIZE and MAXITERATIONS are kept and told by CF.INFO; buckets have 4 slots here. Words that are no option are refused, and so is one that is given twice.")
         .example("CF.RESERVE carts 100000 RATE 0.001", "OK")
         .heavy(),
     cf("cf.add", 3, 3, |args| Ok(Request::CfAdd { key: args.name(1)?, item: args.item(2)? }))
@@ -97,19 +97,19 @@ pub(crate) const SPECS: [Spec; 14] = [
         .says("key iterator", "The filter in chunks: begin with iterator 0 and go on with the number that comes back until it is 0.")
         .costs("O(n) for n bytes of the chunk")
         .differs("As BF.SCANDUMP: all chunks are of one instant, have checksums and a form of their own, and are kept for 60 seconds. An empty filter can be dumped too.")
-        .example("CF.SCANDUMP carts 0", "1) 1099511627777\n2) (bytes)")
+        .example("CF.SCANDUMP carts 0", "1) <iterator>\n2) <chunk>")
         .heavy(),
     cf("cf.loadchunk", 4, 4, loadchunk)
         .flags(WRITE)
         .says("key iterator data", "Takes a chunk as CF.SCANDUMP gave it.")
         .costs("O(n) for n bytes of the chunk")
         .differs("As BF.LOADCHUNK: the filter appears when all chunks are there and right. It is logged whole; RedisBloom logs the header alone. Dumps of RedisBloom load too and answer alike.")
-        .example("CF.LOADCHUNK copy 1099511627777 header", "OK")
+        .example("CF.LOADCHUNK carts.copy <iterator> <chunk>", "OK")
         .heavy(),
     cf("cf.debug", 2, 2, |args| Ok(Request::CfDebug { key: args.name(1)? }))
         .flags(READ)
         .says("key", "The numbers of the filter in one line.")
-        .example("CF.DEBUG carts", "bktsize:2 buckets:65536 items:3 deletes:0 filters:1 max_iterations:20 expansion:1"),
+        .example("CF.DEBUG carts", "bktsize:2 buckets:26586 items:3 deletes:0 filters:1 max_iterations:20 expansion:1"),
 ];
 
 /// A number of `CF.RESERVE` in its range, with its two texts.

@@ -41,42 +41,74 @@ fn overview<'a>(specs: impl Iterator<Item = &'a Spec>) -> String {
 }
 
 /// `docs/commands.md`: every command with its syntax, cost, rights and an example.
+///
+/// `BG.*` has a section for each command. What people know from RedisBloom and Redis is a table and one session for each
+/// group, which is a third as long.
 #[must_use]
 pub fn markdown_commands() -> String {
     let mut page = String::from(
-        "# Commands\n\nMade from the table of commands in `crates/bloomgate-command`; do not edit. Option words are \
+        "Made from the table of commands in `crates/bloomgate-command`; do not edit. Option words are \
          whole words in any case, each at most once; a word that is no option is an error. Names are at most 4,096 \
-         bytes, items at most 64 KiB; both may be any bytes.\n",
+         bytes, items at most 64 KiB; both may be any bytes.\n\nThe examples are one long session from the first to \
+         the last, with a fresh server that was started with an `--import-dir` (`blocklist.txt` is in it); a test runs \
+         them all. `...` stands for any text, and what is in `<angle brackets>` differs from time to time: in a later \
+         command it is what the last reply had there. Replies are written as \
+         redis-cli does, without quotes and `(integer)`.\n",
     );
     for group in Group::ALL {
         let _ = write!(page, "\n## {}\n", group.title());
-        for spec in TABLE.iter().filter(|spec| spec.group == group) {
-            if spec.subcommands.is_empty() || spec.arity.least == 1 {
-                section(&mut page, spec);
-            }
-            spec.subcommands.iter().for_each(|subcommand| section(&mut page, subcommand));
+        let specs: Vec<&Spec> = TABLE
+            .iter()
+            .filter(|spec| spec.group == group)
+            .flat_map(|spec| {
+                let itself = spec.subcommands.is_empty() || spec.arity.least == 1;
+                itself.then_some(spec).into_iter().chain(spec.subcommands)
+            })
+            .collect();
+        match group {
+            Group::Bloomgate => specs.iter().for_each(|spec| section(&mut page, spec)),
+            _ => session(&mut page, &specs),
         }
     }
     page
 }
 
+fn rights(spec: &Spec) -> String {
+    spec.rights.iter().map(|right| right.name()).collect::<Vec<_>>().join(" ")
+}
+
 fn section(page: &mut String, spec: &Spec) {
-    let rights: Vec<&str> = spec.rights.iter().map(|right| right.name()).collect();
     let title = spec.name.replace('|', " ").to_ascii_uppercase();
     let _ = write!(page, "\n### {title}\n\n`{}`\n\n{}\n\n", spec.usage(), spec.summary);
-    let _ = write!(page, "Cost: {}. Rights: {}.\n\n", spec.complexity, rights.join(" "));
-    let _ = write!(page, "```text\n> {}\n", spec.example.0);
+    let _ = write!(page, "Cost: {}. Rights: {}.\n\n```text\n", spec.complexity, rights(spec));
+    example(page, spec);
+    page.push_str("```\n");
+}
+
+fn session(page: &mut String, specs: &[&Spec]) {
+    page.push_str("\n| command | what it does | cost | rights |\n|---|---|---|---|\n");
+    for spec in specs {
+        let cells = [format!("`{}`", spec.usage()), spec.summary.to_owned(), spec.complexity.to_owned(), rights(spec)];
+        // Even in code a bar would end the cell.
+        let _ = writeln!(page, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
+    }
+    page.push_str("\n```text\n");
+    specs.iter().for_each(|spec| example(page, spec));
+    page.push_str("```\n");
+}
+
+fn example(page: &mut String, spec: &Spec) {
+    let _ = writeln!(page, "> {}", spec.example.0);
     if !spec.example.1.is_empty() {
         let _ = writeln!(page, "{}", spec.example.1);
     }
-    page.push_str("```\n");
 }
 
 /// `docs/redisbloom.md`: each command whose behaviour is deliberately not RedisBloom's (or Redis's), and how.
 #[must_use]
 pub fn markdown_differences() -> String {
     let mut page = String::from(
-        "# Differences from RedisBloom\n\nMade from the table of commands in `crates/bloomgate-command`; do not edit. \
+        "Made from the table of commands in `crates/bloomgate-command`; do not edit. \
          Commands, reply shapes, error texts and defaults are those of RedisBloom 8.8, except for what is listed here: \
          where RedisBloom loses data, answers wrongly or accepts nonsense. For all commands: numbers are decimal (no \
          hexadecimal, no infinity), names are at most 4,096 bytes and items at most 64 KiB, and control characters in \

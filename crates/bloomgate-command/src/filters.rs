@@ -65,16 +65,16 @@ pub(crate) const SPECS: [Spec; 22] = [
         .flags(WRITE)
         .options(2, CREATE)
         .says(
-            "name KIND kind [CAPACITY n] [RATE rate] [BYTES n] [GROWTH factor] [ONFULL refuse|grow|goon] \
+            "name (KIND kind | LIKE other) [CAPACITY n] [RATE rate] [BYTES n] [GROWTH factor] [ONFULL refuse|grow|goon] \
              [WINDOW seconds] [GENERATIONS n] [FINGERPRINT bits] [COUNTERS bits] \
-             [HASH siphash13|siphash24|blake2b|xxh3] [SEED n] [CONTRACT contract] [LIKE other]",
+             [HASH siphash13|siphash24|blake2b|xxh3] [SEED n] [CONTRACT contract]",
             "Makes an empty filter of any kind that takes adds. Of CAPACITY, RATE and BYTES two give the third; ONFULL is \
              grow for chains, goon for rotating and stable filters, refuse for the others. A CONTRACT that was not used \
              before begins with a secret of its own. LIKE takes the kind, shape and contract of another filter, and the \
-             other options change them.",
+             other options (KIND too) change them.",
         )
         .costs("O(capacity): the memory is cleared")
-        .example("BG.CREATE visits KIND rotating CAPACITY 100000 RATE 0.01 WINDOW 3600 GENERATIONS 6", "OK")
+        .example("BG.CREATE visits KIND rotating CAPACITY 100000 RATE 0.01 WINDOW 3600 GENERATIONS 6", "OK\n> BG.CREATE monday KIND blocked CAPACITY 100000\nOK\n> BG.CREATE tuesday LIKE monday\nOK")
         .heavy(),
     bg("bg.add", 3, ANY, |args| Ok(Request::BgAdd { name: args.name(1)?, items: args.items(2)? }))
         .flags(WRITE)
@@ -123,20 +123,20 @@ pub(crate) const SPECS: [Spec; 22] = [
         .flags(READ_SLOW)
         .says("name", "The content address of the filter: the BLAKE3 of its file, 64 hexadecimal digits.")
         .costs("O(n) for n bytes of the filter")
-        .example("BG.DIGEST visits", "\"3f1c...\"")
+        .example("BG.DIGEST visits", "<address>")
         .heavy(),
     bg("bg.dump", 2, 2, |args| Ok(Request::BgDump { name: args.name(1)? }))
         .flags(READ_SLOW)
         .says("name", "The address of the filter's file and the whole .bloom file, up to 16 MiB. It is remembered as a base for BG.DELTA: for an hour, the last four of a filter.")
         .costs("O(n) for n bytes of the filter")
-        .example("BG.DUMP visits", "1) \"3f1c...\"\n2) (bytes)")
+        .example("BG.DUMP visits", "1) <address>\n2) (bytes)")
         .heavy(),
     bg("bg.delta", 3, 3, delta)
         .flags(READ_SLOW)
         .says("name address", "What makes the file of this address (one that BG.DUMP gave, or that a delta made) into the file of the filter as it is now, which is remembered as the next base.")
         .costs("O(n) for n bytes of the filter")
         .example(
-            "BG.DELTA visits 0000000000000000000000000000000000000000000000000000000000000000",
+            "BG.DELTA visits <address>",
             "(bytes)",
         )
         .heavy(),
@@ -175,7 +175,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .flags(&[Flag::Write, Flag::Fast])
         .keys(1, 2, 1)
         .says("left right", "Exchanges the names of two filters at one instant: the end of a rebuild beside the live filter.")
-        .example("BG.SWAP users users.next", "OK"),
+        .example("BG.SWAP week archive", "OK"),
     bg("bg.build", 4, 11, build)
         .flags(WRITE_ADMIN)
         .options(2, BUILD)
@@ -197,7 +197,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .flags(WRITE)
         .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed; how many were new to it.")
         .costs("O(n) for n items")
-        .example("BG.FEED users alice bob", "2"),
+        .example("BG.FEED users dave erin", "2\n> BG.REKEY users FINISH\nOK"),
     bg("bg.secrets", 1, 1, |_| Ok(Request::BgSecrets))
         .flags(ADMIN)
         .keys(0, 0, 0)
@@ -208,7 +208,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .keys(0, 0, 0)
         .says("folder", "Writes all filters as of one instant into a new folder of the server's backup folder.")
         .costs("O(n) for n bytes of all filters")
-        .example("BG.BACKUP monday", "\"/backups/monday\"")
+        .example("BG.BACKUP monday", ".../backups/monday")
         .heavy(),
     bg("bg.help", 1, 2, help)
         .flags(&[Flag::Fast, Flag::Loading, Flag::Stale])

@@ -35,12 +35,12 @@ const OBJECT: [Spec; 4] = [
         .flags(READ_SLOW)
         .keys(2, 2, 1)
         .says("key", "How often the name was used, which is not counted.")
-        .example("OBJECT FREQ seen", "0"),
+        .example("OBJECT FREQ seen", "(error) ERR An LFU maxmemory policy is not selected, ..."),
     named("object|idletime", 3, 3, |args| Ok(Request::ObjectIdletime { key: args.name(2)? }))
         .flags(READ_SLOW)
         .keys(2, 2, 1)
         .says("key", "Seconds since the name was used.")
-        .example("OBJECT IDLETIME seen", "0"),
+        .example("OBJECT IDLETIME seen", "<seconds>"),
     named("object|refcount", 3, 3, |args| Ok(Request::ObjectRefcount { key: args.name(2)? }))
         .flags(READ_SLOW)
         .keys(2, 2, 1)
@@ -64,13 +64,13 @@ pub(crate) const SPECS: [Spec; 22] = [
         .keys(1, -1, 1)
         .says("key [key ...]", "Deletes filters and answers how many there were.")
         .costs("O(n) for n names")
-        .example("DEL old", "1"),
+        .example("DEL archive", "1"),
     named("unlink", 2, ANY, |args| Ok(Request::Unlink { keys: args.names(1)? }))
         .flags(WRITE_FAST)
         .keys(1, -1, 1)
         .says("key [key ...]", "As DEL.")
         .costs("O(n) for n names")
-        .example("UNLINK old", "0"),
+        .example("UNLINK archive", "0"),
     named("touch", 2, ANY, |args| Ok(Request::Touch { keys: args.names(1)? }))
         .flags(READ)
         .keys(1, -1, 1)
@@ -83,7 +83,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .right(Right::Dangerous)
         .says("pattern", "All names that match a pattern of * ? [a-z] and \\.")
         .costs("O(n) for n names")
-        .example("KEYS *", "1) seen")
+        .example("KEYS s*", "1) seen")
         .heavy(),
     named("scan", 2, ANY, scan)
         .flags(READ_SLOW)
@@ -94,12 +94,12 @@ pub(crate) const SPECS: [Spec; 22] = [
             "Names in portions: begin with 0 and go on with the cursor that comes back until it is 0.",
         )
         .costs("O(COUNT)")
-        .example("SCAN 0 MATCH * COUNT 100", "1) 0\n2) 1) seen"),
+        .example("SCAN 0 MATCH s* COUNT 100", "1) 0\n2) 1) seen"),
     named("randomkey", 1, 1, |_| Ok(Request::Randomkey))
         .flags(READ_SLOW)
         .keys(0, 0, 0)
         .says("", "Any name, or nil.")
-        .example("RANDOMKEY", "seen"),
+        .example("RANDOMKEY", "<name>"),
     expiring("expire", |args| expire(args, 1000, true))
         .says("key seconds [NX | XX | GT | LT]", "Deletes the filter after so many seconds.")
         .example("EXPIRE seen 3600 NX", "1"),
@@ -115,28 +115,28 @@ pub(crate) const SPECS: [Spec; 22] = [
     named("ttl", 2, 2, |args| Ok(Request::Ttl { key: args.name(1)? }))
         .flags(READ)
         .says("key", "Seconds until the filter is deleted; -1 never, -2 no such name.")
-        .example("TTL seen", "-1"),
+        .example("TTL seen", "<seconds>"),
     named("pttl", 2, 2, |args| Ok(Request::Pttl { key: args.name(1)? }))
         .flags(READ)
         .says("key", "Milliseconds until the filter is deleted; -1 never, -2 no such name.")
-        .example("PTTL seen", "-1"),
+        .example("PTTL seen", "<milliseconds>"),
     named("expiretime", 2, 2, |args| Ok(Request::Expiretime { key: args.name(1)? }))
         .flags(READ)
         .says("key", "The time at which the filter is deleted, in seconds; -1 never, -2 no such name.")
-        .example("EXPIRETIME seen", "-1"),
+        .example("EXPIRETIME seen", "4102444800"),
     named("pexpiretime", 2, 2, |args| Ok(Request::Pexpiretime { key: args.name(1)? }))
         .flags(READ)
         .says("key", "The time at which the filter is deleted, in milliseconds; -1 never, -2 no such name.")
-        .example("PEXPIRETIME seen", "-1"),
+        .example("PEXPIRETIME seen", "4102444800000"),
     named("persist", 2, 2, |args| Ok(Request::Persist { key: args.name(1)? }))
         .flags(WRITE_FAST)
         .says("key", "Takes the expiry away.")
-        .example("PERSIST seen", "0"),
+        .example("PERSIST seen", "1"),
     named("rename", 3, 3, |args| Ok(Request::Rename { key: args.name(1)?, newkey: args.name(2)? }))
         .flags(WRITE)
         .keys(1, 2, 1)
         .says("key newkey", "Gives a filter another name; a filter of that name goes.")
-        .example("RENAME users.next users", "OK"),
+        .example("RENAME both shared", "OK"),
     named("renamenx", 3, 3, |args| Ok(Request::Renamenx { key: args.name(1)?, newkey: args.name(2)? }))
         .flags(WRITE_FAST)
         .keys(1, 2, 1)
@@ -161,7 +161,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .flags(READ)
         .keys(0, 0, 0)
         .says("", "How many names there are.")
-        .example("DBSIZE", "1"),
+        .example("DBSIZE", "10"),
 ];
 
 fn scan(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {

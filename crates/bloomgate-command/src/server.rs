@@ -32,7 +32,7 @@ const COMMAND: [Spec; 5] = [
         .flags(PLAIN)
         .right(Right::Connection)
         .says("", "How many commands there are.")
-        .example("COMMAND COUNT", "100"),
+        .example("COMMAND COUNT", "102"),
     server("command|docs", 2, ANY, |args| Ok(Request::Command(CommandQuery::Docs(args.from(2)))))
         .flags(PLAIN)
         .right(Right::Connection)
@@ -72,7 +72,7 @@ const CONFIG: [Spec; 4] = [
         .says("setting value [setting value ...]", "Changes settings that can change while the server runs.")
         .costs("O(n) for n settings")
         .differs("slowlog-log-slower-than changes; everything else is set where the server is started.")
-        .example("CONFIG SET slowlog-log-slower-than 5000", "OK"),
+        .example("CONFIG SET slowlog-log-slower-than 0", "OK"),
     server("config|resetstat", 2, 2, |_| Ok(Request::ConfigResetstat))
         .flags(ADMIN)
         .says("", "Sets the counters of INFO to zero.")
@@ -89,11 +89,11 @@ const MEMORY: [Spec; 3] = [
         .keys(2, 2, 1)
         .options(3, SAMPLES)
         .says("key [SAMPLES n]", "The bytes a filter takes.")
-        .example("MEMORY USAGE seen", "180224"),
+        .example("MEMORY USAGE seen", "<bytes>"),
     server("memory|doctor", 2, 2, |_| Ok(Request::MemoryDoctor))
         .flags(PLAIN)
         .says("", "Whether memory is well.")
-        .example("MEMORY DOCTOR", "..."),
+        .example("MEMORY DOCTOR", "Filters take ... bytes, ... %. There is room."),
     server("memory|stats", 2, 2, |_| Ok(Request::MemoryStats))
         .flags(PLAIN)
         .says("", "Where the memory is.")
@@ -103,7 +103,7 @@ const MEMORY: [Spec; 3] = [
 const MODULE: [Spec; 1] = [server("module|list", 2, 2, |_| Ok(Request::ModuleList))
     .flags(&[Flag::Admin, Flag::Noscript])
     .says("", "The modules whose commands are here: bf as RedisBloom has them, and our own.")
-    .example("MODULE LIST", "1) 1) name\n   2) bf\n   3) ver\n   4) 80800")];
+    .example("MODULE LIST", "1) 1) name\n   2) bf\n   3) ver\n   4) 80800\n   5) ...")];
 
 const ACL: [Spec; 5] = [
     server("acl|whoami", 2, 2, |_| Ok(Request::AclWhoami))
@@ -133,11 +133,11 @@ const SLOWLOG: [Spec; 3] = [
         .flags(ADMIN)
         .says("[count]", "The slowest commands lately; 10 if not said, -1 for all.")
         .costs("O(n) for n entries")
-        .example("SLOWLOG GET 5", "(empty array)"),
+        .example("SLOWLOG GET 1", "1) 1) <id>\n   2) <seconds>\n   3) <microseconds>\n   4) 1) ..."),
     server("slowlog|len", 2, 2, |_| Ok(Request::SlowlogLen))
         .flags(ADMIN)
         .says("", "How many there are.")
-        .example("SLOWLOG LEN", "0"),
+        .example("SLOWLOG LEN", "<count>"),
     server("slowlog|reset", 2, 2, |_| Ok(Request::SlowlogReset))
         .flags(ADMIN)
         .says("", "Forgets them.")
@@ -160,7 +160,7 @@ const LATENCY: [Spec; 5] = [
     server("latency|doctor", 2, 2, |_| Ok(Request::LatencyDoctor))
         .flags(ADMIN)
         .says("", "What the delays mean.")
-        .example("LATENCY DOCTOR", "..."),
+        .example("LATENCY DOCTOR", "Delays are not recorded by their cause. ..."),
     server("latency|histogram", 2, ANY, |args| Ok(Request::LatencyHistogram { commands: args.from(2) }))
         .flags(ADMIN)
         .says("[command [command ...]]", "Nothing: commands are not timed one by one.")
@@ -181,6 +181,7 @@ pub(crate) const SPECS: [Spec; 20] = [
         .says("[section [section ...]]", "Facts and counters of the server.")
         .example("INFO server", "# Server\nredis_version:..."),
     container("config", &CONFIG).says("subcommand [argument ...]", "Settings.").example("CONFIG GET save", "..."),
+    container("memory", &MEMORY).says("subcommand [argument ...]", "Memory.").example("MEMORY USAGE seen", "<bytes>"),
     server("flushall", 1, ANY, |args| flush(args, Request::Flushall))
         .flags(&[Flag::Write])
         .right(Right::Keyspace)
@@ -199,7 +200,6 @@ pub(crate) const SPECS: [Spec; 20] = [
         .costs("O(n) for n filters")
         .example("FLUSHDB SYNC", "OK")
         .heavy(),
-    container("memory", &MEMORY).says("subcommand [argument ...]", "Memory.").example("MEMORY USAGE seen", "180224"),
     container("module", &MODULE).says("LIST", "Modules.").example("MODULE LIST", "..."),
     server("save", 1, 1, |_| Ok(Request::Save))
         .flags(SAVING)
@@ -217,19 +217,21 @@ pub(crate) const SPECS: [Spec; 20] = [
         .right(Right::Admin)
         .right(Right::Dangerous)
         .says("", "When the last snapshot was safe, in seconds since 1970.")
-        .example("LASTSAVE", "1767225600"),
+        .example("LASTSAVE", "<seconds>"),
     server("shutdown", 1, ANY, shutdown)
         .flags(&[Flag::Admin, Flag::Noscript, Flag::Loading, Flag::Stale, Flag::NoMulti])
         .options(1, SHUTDOWN)
         .says("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server after everything acknowledged is safe.")
         .example("SHUTDOWN NOSAVE", ""),
     container("acl", &ACL).says("subcommand [argument ...]", "Users and rights.").example("ACL WHOAMI", "default"),
-    container("slowlog", &SLOWLOG).says("subcommand [argument ...]", "Slow commands.").example("SLOWLOG LEN", "0"),
+    container("slowlog", &SLOWLOG)
+        .says("subcommand [argument ...]", "Slow commands.")
+        .example("SLOWLOG LEN", "<count>"),
     container("latency", &LATENCY).says("subcommand [argument ...]", "Delays.").example("LATENCY LATEST", "..."),
     server("time", 1, 1, |_| Ok(Request::Time))
         .flags(PLAIN_FAST)
         .says("", "The server's clock: seconds and microseconds.")
-        .example("TIME", "1) 1767225600\n2) 0"),
+        .example("TIME", "1) <seconds>\n2) <microseconds>"),
     server("wait", 3, 3, wait)
         .flags(&[Flag::Noscript, Flag::Blocking])
         .says("numreplicas timeout", "How many replicas have this connection's writes: 0, there are none.")

@@ -39,8 +39,8 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     // Bound first: a port that is taken is told before hours of loading.
-    let listener =
-        StdListener::bind(settings.resp).map_err(|error| format!("cannot listen on {}: {error}", settings.resp))?;
+    let listener = StdListener::bind(settings.resp)
+        .map_err(|error| format!("cannot listen on {}: {error}; --resp names another address", settings.resp))?;
     let bound = |error: io::Error| format!("cannot listen on {}: {error}", settings.resp);
     let address = listener.local_addr().map_err(bound)?;
     listener.set_nonblocking(true).map_err(bound)?;

@@ -289,7 +289,7 @@ fn mistakes_in_settings_are_told_with_what_was_meant() {
     refused(&scene, "", &[("BLOOMGATE_MAX_MEMRY", "1GB")], &["BLOOMGATE_MAX_MEMRY", "did you mean", near]);
     refused(&scene, "--config unknown.toml", none, &["unknown.toml", "max-memry", "did you mean", near]);
     refused(&scene, "--config broken.toml", none, &["broken.toml", "line 1"]);
-    refused(&scene, "--config wrong.toml", none, &["threads", "0 is not between 1 and 1024"]);
+    refused(&scene, "--config wrong.toml", none, &["wrong.toml: threads: 0 is not between 1 and 1024"]);
     refused(
         &scene,
         "--config sort.toml",
@@ -297,7 +297,8 @@ fn mistakes_in_settings_are_told_with_what_was_meant() {
         &["sort.toml", "threads is a text or a number, and here it is of the type array"],
     );
     refused(&scene, "--config absent.toml", none, &["absent.toml", "No such file"]);
-    refused(&scene, "--threads 0", none, &["--threads", "0 is not between 1 and 1024"]);
+    refused(&scene, "--threads 0", none, &["--threads: 0 is not between 1 and 1024"]);
+    refused(&scene, "--import-dir nowhere", none, &["--import-dir: 'nowhere' is no folder"]);
     refused(&scene, "", &[("BLOOMGATE_THREADS", "two")], &["BLOOMGATE_THREADS", "'two' is no whole number"]);
     refused(&scene, "--fsync sometimes", none, &["--fsync", "always"]);
     refused(&scene, "--max-memory lots", none, &["--max-memory", "512MB"]);

@@ -36,6 +36,12 @@ pub struct Totals {
 #[derive(Debug, Clone)]
 pub struct Client(Arc<ClientState>);
 
+impl PartialEq for Client {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// What is known about a client.
 #[derive(Debug)]
 pub struct ClientState {

@@ -147,12 +147,15 @@ fn persistence(lines: &mut Lines, engine: &Engine, desk: &Desk) {
             let numbers = log.statistics();
             lines.put("aof_last_write_status", if log.is_writable() { "ok" } else { "err" });
             lines.put("aof_current_size", numbers.bytes);
+            lines.put("log_writable", u8::from(log.is_writable()));
+            lines.put("log_bytes", numbers.bytes);
+            lines.put("last_written_seq", numbers.written);
             lines.put("last_synced_seq", numbers.synced);
             lines.put("fsync_lag_ms", numbers.lag.as_millis());
             lines.put("log_segments", numbers.segments);
             lines.put("log_pending_bytes", numbers.pending_bytes);
             lines.put("log_syncs", numbers.syncs);
-            lines.put("log_slowest_sync_ms", numbers.slowest_sync.as_millis());
+            lines.put("slowest_sync_us", numbers.slowest_sync.as_micros());
             lines.put("log_errors", numbers.errors);
             lines.put("log_recoveries", numbers.recoveries);
             lines.put("log_torn_bytes", numbers.torn_bytes);

@@ -100,6 +100,8 @@ pub struct Job {
     pub protocol: Protocol,
     /// Whether its reply is not to be said (CLIENT REPLY).
     pub silent: bool,
+    /// Who waits for it: for the slow log.
+    pub client: Client,
 }
 
 /// A client's conversation.
@@ -325,8 +327,8 @@ impl Session {
         }
         if spec.heavy && !request.is_small() {
             let words = words.iter().map(|word| word.to_vec()).collect();
-            let silent = self.replies != connection::Replies::On;
-            return Step::End(Next::Job(Job { words, protocol: self.protocol, silent }));
+            let (silent, client) = (self.replies != connection::Replies::On, self.client.clone());
+            return Step::End(Next::Job(Job { words, protocol: self.protocol, silent, client }));
         }
         let began = desk.slow_clock();
         let mut call = Call::new(core, desk, dues);
@@ -359,6 +361,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
     let start = out.len();
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
     let mut dues = Dues::default();
+    let began = desk.slow_clock();
     let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
         loop {
             let mut call = Call::new(core, desk, &mut dues);
@@ -369,6 +372,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
             }
         }
     });
+    desk.note_slow(began, &words, &job.client);
     match outcome {
         Ok(reply) => reply.write(job.protocol, out),
         Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),

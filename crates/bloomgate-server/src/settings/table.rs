@@ -99,7 +99,7 @@ pub static TABLE: &[Setting] = &[
     Setting {
         name: "password",
         value: "TEXT",
-        about: "a password that clients have to give with AUTH; better in a file or the environment than as a flag",
+        about: "a password that clients have to give with AUTH; in a file or the environment, never a flag",
         set: |settings, text| {
             if text.is_empty() {
                 return Err("a password has at least one character; leave the setting out for none".to_owned());
@@ -122,7 +122,11 @@ pub static TABLE: &[Setting] = &[
         value: "DIR",
         about: "the folder whose files BG.BUILD may read; none unless said",
         set: |settings, text| {
-            settings.import_dir = Some(PathBuf::from(text));
+            let folder = PathBuf::from(text);
+            if !folder.is_dir() {
+                return Err(format!("'{text}' is no folder: make it, or leave the setting out"));
+            }
+            settings.import_dir = Some(folder);
             Ok(())
         },
     },
@@ -177,10 +181,9 @@ pub static TABLE: &[Setting] = &[
     },
 ];
 
-/// Sets one setting by its name.
+/// Sets one setting by its name. The error does not name it: who calls knows whether a flag, a variable or a file said so.
 pub fn set(settings: &mut Settings, name: &str, text: &str) -> Result<(), String> {
-    let setting = find(name)?;
-    (setting.set)(settings, text).map_err(|why| format!("{name}: {why}"))
+    (find(name)?.set)(settings, text)
 }
 
 /// The setting of a name, or which one is near.
@@ -283,6 +286,7 @@ mod tests {
             ("max-memory", "lots", "512MB"),
             ("bf-error-rate", "1", "between 0 and 1"),
             ("fsync", "sometimes", "always"),
+            ("import-dir", "/nowhere/at/all", "'/nowhere/at/all' is no folder"),
             ("max-memry", "1", "did you mean 'max-memory'"),
             ("colour", "1", "there are resp, data"),
         ] {

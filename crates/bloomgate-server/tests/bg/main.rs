@@ -2,6 +2,7 @@
 
 mod building;
 mod creating;
+mod examples;
 mod files;
 mod harness;
 mod items;

@@ -105,3 +105,21 @@ fn a_backup_is_made_and_its_place_told() {
     assert!(std::path::Path::new(&place).is_dir(), "{place}");
     client.refuses("BG.BACKUP monday", "ERR");
 }
+
+#[test]
+fn info_says_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let (server, _keeping) = Server::kept(&folder.path().join("data"));
+    let info = server.client(0).ask("INFO everything");
+    let mut names: Vec<&str> = info.text().lines().filter_map(|line| line.split_once(':')).map(|pair| pair.0).collect();
+    for needed in
+        ["log_writable", "fsync_lag_ms", "log_errors", "log_torn_bytes", "rdb_last_bgsave_status", "used_memory"]
+    {
+        assert!(names.contains(&needed), "docs/operations.md says to watch {needed}");
+    }
+    // One line for each module, as Redis has it.
+    names.retain(|&name| name != "module");
+    names.sort_unstable();
+    let twice: Vec<&[&str]> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}

@@ -78,7 +78,9 @@ fn help_and_backup_say_what_there_is() {
     let server = Server::new();
     let mut client = server.client(0);
     let all = client.ask("BG.HELP");
-    assert!(all.text().contains("BG.CREATE name KIND") && all.text().contains("BG.SWAP left right"));
+    assert!(
+        all.text().contains("BG.CREATE name (KIND kind | LIKE other)") && all.text().contains("BG.SWAP left right")
+    );
     assert!(!all.text().contains("BF.ADD"));
     assert!(client.ask("BG.HELP bg.swap").text().contains("Exchanges"));
     client.refuses("BG.BACKUP monday", "keeps nothing on disk");

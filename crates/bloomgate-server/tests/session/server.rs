@@ -238,6 +238,15 @@ fn slow_commands_are_kept_newest_first() {
 }
 
 #[test]
+fn a_command_that_a_worker_runs_is_noted_too() {
+    let mut talk = Talk::new();
+    talk.check("BF.RESERVE seen 0.001 1000000 => +OK\nCONFIG SET slowlog-log-slower-than 0 => +OK");
+    assert_eq!(talk.say("BG.DIGEST seen").len(), "$64 ".len() + 64);
+    let log = talk.say("SLOWLOG GET 1");
+    assert!(log.contains("*2 $9 BG.DIGEST $4 seen $15 127.0.0.1:50000"), "{log}");
+}
+
+#[test]
 fn clients_are_listed_and_ended() {
     let mut talk = Talk::new();
     let mut other = talk.another();
