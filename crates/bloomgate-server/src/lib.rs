@@ -7,7 +7,7 @@
 //!
 //! [`session`] is the protocol without a socket: bytes in, bytes out. [`engine`] has the filters and decides what is
 //! written to the log. [`store`] keeps the log and the snapshots and knows nothing of filters. [`net`] is sockets and
-//! threads. [`Settings`] says how a server is started, [`serve`] does it.
+//! threads. [`Settings`] says how a server is started, [`serve()`] does it.
 
 #![forbid(unsafe_code)]
 

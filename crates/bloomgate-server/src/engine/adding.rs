@@ -1,7 +1,7 @@
 //! Asking for keys, adding them and taking them out: what every command on items comes down to.
 //!
 //! Bits that are only ever set: the record goes to the log first, then the bits are set, so that whoever sees the bits
-//! can wait for the record ([`Core::add`]). Kinds whose order matters are written by one thread at a time, which changes
+//! can wait for the record ([`Scratch::add`]). Kinds whose order matters are written by one thread at a time, which changes
 //! the filter and logs what it changed before it lets go.
 
 use std::ops::Range;
