@@ -111,7 +111,7 @@ impl Subject {
             // Fingerprints so wide that no two items look alike: of those that do, a fourth is refused.
             [
                 ("BF.RESERVE", &[ADDS, "0.0001", "20000"][..]),
-                ("CF.RESERVE", &[COUNTS, "20000", "EXPANSION", "2", "RATE", "0.000000000001"]),
+                ("CF.RESERVE", &[COUNTS, "20000", "EXPANSION", "2", "RATE", "0.000001"]),
             ]
         {
             match wire.ask(word, arguments)? {
