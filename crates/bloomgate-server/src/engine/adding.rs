@@ -281,7 +281,7 @@ impl Scratch {
         &mut self,
         permit: &mut Permit<'_>,
         entry: &Entry,
-        writer: &mut Writer,
+        _held: &mut Writer,
         copies: Copies,
         added: &mut [Added],
     ) -> Result<u64, Refusal> {
@@ -301,7 +301,6 @@ impl Scratch {
         match permit.log(&self.record) {
             Ok(sequence) => {
                 entry.touch(sequence);
-                writer.applied = sequence;
                 Ok(sequence)
             }
             Err(refusal) => {
@@ -367,7 +366,6 @@ impl Scratch {
             }
         };
         entry.touch(sequence);
-        writer.applied = sequence;
         if !request.is_empty() {
             writer.retries.keep(request, removed);
         }

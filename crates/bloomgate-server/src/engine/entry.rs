@@ -119,8 +119,6 @@ impl Audit {
 /// What only the one writer of an ordered filter touches.
 #[derive(Debug, Default)]
 pub struct Writer {
-    /// The sequence of the last change that is in the bits: images of ordered filters carry it.
-    pub applied: u64,
     /// Removals that were done under a request id, with their answers.
     pub retries: Retries,
     /// Whether a changed copy is about to take the filter's place.

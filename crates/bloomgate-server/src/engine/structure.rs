@@ -255,7 +255,7 @@ impl Permit<'_> {
         }
         let sequence = self.log(&record)?;
         let mut writer = entry.write();
-        (writer.retries, writer.applied) = (retries, sequence);
+        writer.retries = retries;
         entry.touch(sequence);
         Ok(())
     }

@@ -19,7 +19,7 @@ use super::record::Record;
 use super::{Engine, Permit};
 
 /// Tells a window what has passed, by its one writer; whether a generation ended.
-pub(super) fn tell_time(permit: &mut Permit<'_>, entry: &Entry, writer: &mut Writer) -> Result<bool, Refusal> {
+pub(super) fn tell_time(permit: &mut Permit<'_>, entry: &Entry, _held: &mut Writer) -> Result<bool, Refusal> {
     let Body::Shared(filter @ AnyFilter::Rotating(ring)) = &entry.body else { return Ok(false) };
     let now_ns = permit.engine().clock.now_ns();
     let told_ns = entry.told_ns.load(Ordering::Relaxed);
@@ -37,7 +37,6 @@ pub(super) fn tell_time(permit: &mut Permit<'_>, entry: &Entry, writer: &mut Wri
         Record::Advance { id: entry.id, now_ns: reading }.put(&mut record);
         let sequence = permit.log(&record)?;
         entry.touch(sequence);
-        writer.applied = sequence;
     }
     filter.advance(Duration::from_nanos(reading));
     entry.told_ns.store(now_ns.max(told_ns).max(1), Ordering::Relaxed);
