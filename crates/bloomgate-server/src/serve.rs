@@ -54,6 +54,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
     let desk = Arc::new(desk);
     let stop = Arc::new(Notify::new());
     let failed = |error: io::Error| format!("no thread: {error}");
+    engine.start_chores().map_err(failed)?;
     let (workers, worker_threads) = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;
     let mut reactors = Reactors::start(&engine, &desk, &workers, &stop, settings.threads).map_err(failed)?;
     runtime.block_on(async {
@@ -106,6 +107,7 @@ fn accept(desk: &Desk, settings: &Settings, reactors: &mut Reactors, stream: tok
 
 fn on_tick(engine: &Engine, desk: &Desk, keeping: Option<&Keeping>, gate: usize) {
     engine.remove_expired();
+    engine.drop_abandoned();
     // A disk that refuses a turn of a window now takes it later; until then keys are kept longer.
     let _ = engine.tick(gate);
     let (Some(keeping), Some(keeper)) = (keeping, &desk.keeper) else { return };

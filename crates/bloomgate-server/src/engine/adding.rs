@@ -225,6 +225,7 @@ impl Scratch {
                 break;
             }
         }
+        permit.engine().chores.look_at(entry, filter);
         // What came twice and was refused is refused twice: "it was there" would be a promise.
         for &(place, first) in &self.repeats {
             let outcome = added[self.places[first as usize] as usize];

@@ -1,6 +1,6 @@
 //! A filter of the server: its bits, what it was made for, who may write when, and what is counted about it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
 use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
@@ -159,6 +159,8 @@ pub struct Entry {
     pub charged: AtomicU64,
     /// Held over growth, so that the budget is charged once for a stage.
     pub growth: Mutex<()>,
+    /// How many stages it had when the next was last planned ahead; 0 for never.
+    pub planned: AtomicUsize,
     /// Keys removed since it was made: CF.INFO tells them.
     pub deleted: AtomicU64,
     /// What is counted about it.
@@ -187,6 +189,7 @@ impl Entry {
             touched: AtomicU64::new(0),
             charged: AtomicU64::new(0),
             growth: Mutex::new(()),
+            planned: AtomicUsize::new(0),
             deleted: AtomicU64::new(0),
             audit: Audit::default(),
             told_ns: AtomicU64::new(0),

@@ -9,6 +9,7 @@
 pub mod adding;
 pub mod bases;
 pub mod budget;
+pub mod chores;
 pub mod clock;
 pub mod contracts;
 pub mod dump_form;
@@ -34,6 +35,7 @@ use bloomgate_command::Refusal;
 use crate::store::MAX_PAYLOAD;
 use bases::Bases;
 use budget::Budget;
+use chores::Chores;
 use clock::Clock;
 use contracts::Contracts;
 use dumps::Dumps;
@@ -105,6 +107,8 @@ pub struct Engine {
     pub limits: Limits,
     /// What filters are like when nobody says.
     pub defaults: Defaults,
+    /// What is done by a thread of its own.
+    pub chores: Chores,
     /// Filters that are being fetched in chunks.
     pub dumps: Dumps,
     /// Filters that come in chunks and are not whole yet.
@@ -194,6 +198,7 @@ impl Engine {
             bases: Bases::default(),
             limits,
             defaults,
+            chores: Chores::default(),
             dumps: Dumps::default(),
             loads: Loads::default(),
             next_id: AtomicU64::new(1),

@@ -212,6 +212,7 @@ impl Permit<'_> {
         let entry = Arc::new(entry);
         entry.touch(sequence);
         self.engine().names.insert(entry.clone());
+        self.engine().chores.bring_in(&entry);
         Ok(entry)
     }
 
@@ -239,7 +240,7 @@ impl Permit<'_> {
         let entry = Arc::new(entry);
         entry.touch(sequence);
         if let Some(before) = self.engine().names.insert(entry.clone()) {
-            self.retire(&before);
+            self.retire(before);
         }
         Ok(entry)
     }
@@ -270,15 +271,17 @@ impl Permit<'_> {
         let sequence = self.log(&record)?;
         for gone in [Some(entry), shadow.as_ref()].into_iter().flatten() {
             if let Some(gone) = self.engine().names.remove(&gone.name()) {
-                self.retire(&gone);
+                self.retire(gone);
             }
         }
         Ok(sequence)
     }
 
     /// A filter lost its name: its memory goes when the last lookup is done.
-    fn retire(&self, entry: &Entry) {
-        self.engine().budget.release(entry.charged.swap(0, Ordering::Relaxed));
+    fn retire(&self, entry: Arc<Entry>) {
+        let bytes = entry.charged.swap(0, Ordering::Relaxed);
+        self.engine().budget.release(bytes);
+        self.engine().chores.let_go(entry, bytes);
     }
 
     /// Gives a filter another name; what had it goes.
@@ -305,7 +308,7 @@ impl Permit<'_> {
         Record::Rename { id: entry.id, name: to }.put(&mut record);
         let sequence = self.log(&record)?;
         if let Some(before) = self.engine().names.rename(&from, to) {
-            self.retire(&before);
+            self.retire(before);
         }
         entry.touch(sequence);
         Ok(sequence)
@@ -344,7 +347,7 @@ impl Permit<'_> {
         Record::Flush.put(&mut record);
         let sequence = self.log(&record)?;
         for entry in self.engine().names.clear() {
-            self.retire(&entry);
+            self.retire(entry);
         }
         Ok(sequence)
     }

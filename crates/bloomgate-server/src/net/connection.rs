@@ -2,44 +2,59 @@
 //!
 //! Input is read into a buffer that all connections of a thread share; a connection keeps only the beginning of a
 //! request that is not whole, and the replies that its client does not take. An idle client costs a few kilobytes.
+//!
+//! Nobody has a thread for long: after [`SHARE`] a connection lets the others have theirs, in the middle of its pipeline if
+//! need be. Without that, a lookup beside four connections that add hundreds of items at a time waited milliseconds.
 
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use super::reactor::Reactor;
-use crate::session::{Dues, Next, Session};
+use crate::session::{Dues, Next, Session, Turn};
 use crate::store::Gate;
 
-/// A request that has begun must be whole within this time.
+/// How long a connection may have the thread when others may want it. Giving it up costs 1 to 2 us.
+const SHARE: Duration = Duration::from_micros(30);
+/// A request that has begun must be whole within this time, and a second more for each [`SLOWEST`] bytes of it.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
+/// Bytes per second below which a client is not slow but holding on.
+const SLOWEST: usize = 64 << 10;
 /// A client that takes none of its replies for this long is dropped.
 const STALL_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a turn waits for a filter that somebody else is writing to.
 const BUSY: Duration = Duration::from_micros(200);
 /// How long writers wait when the disk cannot take more.
 const CONGESTED: Duration = Duration::from_millis(2);
+/// Bytes that are sent at once: the kernel's copy of a megabyte takes half a millisecond.
+const PIECE: usize = 64 << 10;
 
 /// A client's connection.
 pub struct Connection {
     stream: TcpStream,
     session: Session,
-    /// The beginning of a request that is not whole.
+    /// What was read and is not answered.
     held: Vec<u8>,
+    /// Bytes of it that are answered.
+    answered: usize,
+    /// When the request that is not whole was begun.
+    begun: Option<Instant>,
+    /// Since when it has the thread.
+    since: Instant,
     reactor: Rc<Reactor>,
 }
 
 impl Connection {
     /// A connection that begins.
     pub fn new(stream: TcpStream, session: Session, reactor: Rc<Reactor>) -> Self {
-        Self { stream, session, held: Vec::new(), reactor }
+        Self { stream, session, held: Vec::new(), answered: 0, begun: None, since: Instant::now(), reactor }
     }
 
     /// Serves the client until it or the server ends.
@@ -53,6 +68,7 @@ impl Connection {
         let client = self.session.client.clone();
         let mut ending = std::pin::pin!(client.ending.notified());
         loop {
+            self.share().await;
             let read = tokio::select! {
                 biased;
                 read = self.read() => read?,
@@ -67,9 +83,19 @@ impl Connection {
         }
     }
 
+    /// Lets the others have the thread when this one had its share.
+    async fn share(&mut self) {
+        if self.since.elapsed() >= SHARE {
+            tokio::task::yield_now().await;
+            self.since = Instant::now();
+        }
+    }
+
     /// Reads once. What was read is in the thread's buffer, or behind what the connection holds already.
     async fn read(&mut self) -> io::Result<usize> {
         let amid = !self.held.is_empty();
+        let patience = REQUEST_DEADLINE + Duration::from_secs((self.held.len() / SLOWEST) as u64);
+        let mut waited = false;
         let reading = poll_fn(|context| {
             let mut buffer = self.reactor.input.borrow_mut();
             let mut buffer = ReadBuf::new(&mut buffer);
@@ -81,49 +107,94 @@ impl Connection {
                     Poll::Ready(Ok(buffer.filled().len()))
                 }
                 Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
-                Poll::Pending => Poll::Pending,
+                Poll::Pending => {
+                    waited = true;
+                    Poll::Pending
+                }
             }
         });
-        match amid {
-            false => reading.await,
-            true => timeout(REQUEST_DEADLINE, reading).await.map_err(|_| io::ErrorKind::TimedOut)?,
+        let read = match self.begun {
+            None => reading.await,
+            Some(begun) => {
+                timeout_at((begun + patience).into(), reading).await.map_err(|_| io::ErrorKind::TimedOut)?
+            }
+        };
+        if waited {
+            self.since = Instant::now();
+        }
+        read
+    }
+
+    /// One turn on what is there; its replies come behind those in `out`.
+    fn turn(&mut self, in_buffer: usize, out: &mut Vec<u8>) -> Turn {
+        let mut core = self.reactor.core.borrow_mut();
+        let before = out.len();
+        let turn = if in_buffer > 0 {
+            let input = self.reactor.input.borrow();
+            let turn = self.session.turn(&mut core, &self.reactor.desk, &input[..in_buffer], out);
+            self.held.extend_from_slice(&input[turn.consumed..in_buffer]);
+            turn
+        } else {
+            let turn = self.session.turn(&mut core, &self.reactor.desk, &self.held[self.answered..], out);
+            self.answered += turn.consumed;
+            turn
+        };
+        self.session.forget(turn.consumed);
+        self.reactor.desk.count_bytes(core.thread, turn.consumed as u64, (out.len() - before) as u64);
+        turn
+    }
+
+    /// Lets go of what is answered.
+    fn settle(&mut self, consumed: usize) {
+        if self.answered == self.held.len() {
+            self.held.clear();
+            if self.held.capacity() > PIECE {
+                self.held = Vec::new();
+            }
+        } else {
+            self.held.drain(..self.answered);
+        }
+        self.answered = 0;
+        if self.held.is_empty() {
+            self.begun = None;
+        } else if consumed > 0 || self.begun.is_none() {
+            self.begun = Some(Instant::now());
         }
     }
 
     /// Answers what was read; false when the connection is to end.
     async fn answer(&mut self, read: usize) -> io::Result<bool> {
         let mut in_buffer = if self.held.is_empty() { read } else { 0 };
+        let mut consumed = 0;
         loop {
-            let (turn, out) = {
-                let mut core = self.reactor.core.borrow_mut();
-                let mut out = self.reactor.output.take();
-                out.clear();
-                let turn = if in_buffer > 0 {
-                    let input = self.reactor.input.borrow();
-                    let turn = self.session.turn(&mut core, &self.reactor.desk, &input[..in_buffer], &mut out);
-                    self.session.forget(turn.consumed);
-                    self.held.extend_from_slice(&input[turn.consumed..in_buffer]);
-                    in_buffer = 0;
-                    turn
-                } else {
-                    let turn = self.session.turn(&mut core, &self.reactor.desk, &self.held, &mut out);
-                    self.session.forget(turn.consumed);
-                    self.held.drain(..turn.consumed);
-                    turn
-                };
-                core.engine.journal.flush();
-                self.reactor.desk.count_bytes(core.thread, turn.consumed as u64, out.len() as u64);
-                (turn, out)
+            let mut out = self.reactor.output.take();
+            out.clear();
+            let (mut dues, mut replies) = (Dues::default(), 0);
+            let next = loop {
+                let turn = self.turn(in_buffer, &mut out);
+                in_buffer = 0;
+                consumed += turn.consumed;
+                dues.write(turn.dues.written);
+                dues.see(turn.dues.seen);
+                replies += turn.replies;
+                match turn.next {
+                    Next::Again if out.len() < PIECE => self.share().await,
+                    next => break next,
+                }
             };
-            if self.held.is_empty() && self.held.capacity() > 64 << 10 {
-                self.held = Vec::new();
-            }
-            let out = self.send(out, turn.dues, turn.replies).await?;
+            self.reactor.journal().flush();
+            let out = self.send(out, dues, replies).await?;
             self.reactor.give_back(out);
-            match turn.next {
-                Next::Read => return Ok(true),
-                Next::Again => tokio::task::yield_now().await,
-                Next::Wait => tokio::time::sleep(BUSY).await,
+            match next {
+                Next::Read => {
+                    self.settle(consumed);
+                    return Ok(true);
+                }
+                Next::Again => self.share().await,
+                Next::Wait => {
+                    tokio::time::sleep(BUSY).await;
+                    self.since = Instant::now();
+                }
                 Next::Close => {
                     let _ = self.stream.shutdown().await;
                     return Ok(false);
@@ -136,9 +207,11 @@ impl Connection {
                 Next::Job(job) => {
                     let Some(waiting) = self.reactor.workers.run(job) else { return Ok(false) };
                     let Ok((out, dues)) = waiting.await else { return Ok(false) };
+                    self.since = Instant::now();
                     let replies = usize::from(!out.is_empty());
                     self.send(out, dues, replies).await?;
-                    if self.held.is_empty() {
+                    if self.answered == self.held.len() {
+                        self.settle(consumed);
                         return Ok(true);
                     }
                 }
@@ -192,25 +265,29 @@ impl Connection {
     async fn write(&mut self, out: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut sent = 0;
         while sent < out.len() {
-            let writing = poll_fn(|context| Pin::new(&mut self.stream).poll_write(context, &out[sent..]));
-            sent += match sent {
-                // Nearly always everything goes at once, and no timer is needed.
-                0 => match futures_ready(writing).await {
-                    Some(written) => written?,
-                    None => {
-                        let writing = poll_fn(|context| Pin::new(&mut self.stream).poll_write(context, &out[sent..]));
-                        timeout(STALL_DEADLINE, writing).await.map_err(|_| io::ErrorKind::TimedOut)??
-                    }
-                },
-                _ => timeout(STALL_DEADLINE, writing).await.map_err(|_| io::ErrorKind::TimedOut)??,
+            let piece = &out[sent..out.len().min(sent + PIECE)];
+            let stream = &mut self.stream;
+            // Nearly always everything goes at once, and no timer is needed.
+            let written = match at_once(poll_fn(|context| Pin::new(&mut *stream).poll_write(context, piece))).await {
+                Some(written) => written?,
+                None => {
+                    let writing = poll_fn(|context| Pin::new(&mut *stream).poll_write(context, piece));
+                    let written = timeout(STALL_DEADLINE, writing).await.map_err(|_| io::ErrorKind::TimedOut)??;
+                    self.since = Instant::now();
+                    written
+                }
             };
+            sent += written;
+            if sent < out.len() {
+                self.share().await;
+            }
         }
         Ok(out)
     }
 }
 
 /// The value of a future that is ready at once.
-async fn futures_ready<F: Future>(future: F) -> Option<F::Output> {
+async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
     poll_fn(|context| match future.as_mut().poll(context) {
         Poll::Ready(value) => Poll::Ready(Some(value)),

@@ -20,7 +20,7 @@ use crate::session::Session;
 use crate::session::desk::{Client, Desk};
 
 /// Bytes that are read at once: 64 commands of 100 items fit.
-const INPUT: usize = 256 << 10;
+const INPUT: usize = 128 << 10;
 /// A reply buffer that has grown beyond this is not kept.
 const OUTPUT_KEPT: usize = 1 << 20;
 /// How often a thread lets go of filters that are gone.
@@ -143,7 +143,6 @@ async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(StdStr
                 let mut core = reactor.core.borrow_mut();
                 let engine = core.engine.clone();
                 core.nearby.refresh(&engine.names);
-                engine.drop_abandoned();
             }
         }
     }

@@ -7,7 +7,8 @@
 //!
 //! Locks, always taken in this order: `writer` (held over write(2) and over the making of files), `queue` (held for a
 //! memcpy). Who holds `writer` takes everything that waits, so a busy log has few large writes and an idle one has
-//! no hand-over between threads.
+//! no hand-over between threads. While the disk is busy the reactors leave their writes to a [thread](scribe), so that no
+//! lookup waits for a disk.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,11 +22,13 @@ pub(crate) mod error;
 pub(crate) mod frame;
 pub(crate) mod read;
 pub(crate) mod segment;
+mod scribe;
 mod thread;
 mod writer;
 
 use error::LogError;
 use frame::{Header, MAX_PAYLOAD};
+use scribe::Scribe;
 use segment::{FileHeader, Place, new_salt};
 use writer::Writer;
 
@@ -129,7 +132,7 @@ pub struct LogStatistics {
 /// An open log. Dropping it closes it.
 pub struct Log {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl std::fmt::Debug for Log {
@@ -177,6 +180,11 @@ pub(crate) struct Shared {
     sync_wanted: AtomicU64,
     /// Bytes written since the last sync began.
     unsynced_bytes: AtomicU64,
+    /// The disk is being synced: a write(2) to the same file may have to wait for it.
+    syncing: AtomicBool,
+    /// Milliseconds from `born` up to which writes are left to the writing thread, because one took long.
+    slow_until: AtomicU64,
+    scribe: Scribe,
 
     syncs: AtomicU64,
     slowest_sync: AtomicU64,
@@ -279,16 +287,22 @@ impl Log {
             held: AtomicU64::new(0),
             sync_wanted: AtomicU64::new(0),
             unsynced_bytes: AtomicU64::new(0),
+            syncing: AtomicBool::new(false),
+            slow_until: AtomicU64::new(0),
+            scribe: Scribe::default(),
             syncs: AtomicU64::new(0),
             slowest_sync: AtomicU64::new(0),
             errors: AtomicU64::new(0),
             recoveries: AtomicU64::new(0),
             torn_bytes: found.torn_bytes,
         });
-        let for_thread = shared.clone();
-        let thread = std::thread::Builder::new().name("bloomgate-log".into()).spawn(move || thread::run(&for_thread));
-        let thread = thread.map_err(|e| LogError::io("start the log's thread", &path, e))?;
-        Ok(Log { shared, thread: Mutex::new(Some(thread)) })
+        let log = Log { shared, threads: Mutex::default() };
+        for (name, work) in [("bloomgate-log", thread::run as fn(&Shared)), ("bloomgate-write", scribe::run)] {
+            let shared = log.shared.clone();
+            let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&shared));
+            lock(&log.threads).push(thread.map_err(|e| LogError::io("start the log's threads", &path, e))?);
+        }
+        Ok(log)
     }
 
     /// Gives a batch its sequence and its place in the log. Never waits for the disk.
@@ -338,15 +352,15 @@ impl Log {
     }
 
     /// Hands waiting batches to the operating system, or sees to it that someone does. To be called once after a turn's
-    /// batches; costs two atomic loads if nothing waits and one write(2) if something does.
+    /// batches; costs two atomic loads if nothing waits and one write(2) if something does and the disk is at leisure.
     pub fn flush(&self) {
         let shared = &*self.shared;
         if shared.written.load(SeqCst) >= shared.appended.load(SeqCst) {
             return;
         }
         match shared.options.fsync {
-            Fsync::EverySecond if shared.keeps_up() => shared.write_here(),
-            Fsync::Never => shared.write_here(),
+            Fsync::EverySecond if shared.keeps_up() => shared.write_soon(),
+            Fsync::Never => shared.write_soon(),
             // The log thread writes and syncs in one go; and a disk that is behind may make write(2) wait.
             Fsync::Always | Fsync::EverySecond => shared.wake_thread(),
         }
@@ -507,11 +521,12 @@ impl Log {
 
     /// Writes and syncs everything, and ends the log's thread. An error means that some batches could not be made safe.
     pub fn close(&self) -> Result<(), LogError> {
-        let thread = lock(&self.thread).take();
+        let threads = std::mem::take(&mut *lock(&self.threads));
         lock(&self.shared.queue).closing = true;
         self.shared.wake.notify_all();
-        if let Some(thread) = thread {
-            // A panic of that thread shows as batches that are not synced.
+        self.shared.scribe.end();
+        for thread in threads {
+            // A panic of one shows as batches that are not synced.
             let _ = thread.join();
         }
         if self.synced() < self.appended() {

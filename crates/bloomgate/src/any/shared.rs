@@ -57,6 +57,20 @@ impl AnyFilter<Owned> {
 }
 
 impl AnyFilter<Shared> {
+    /// Has the kernel find the memory of the filter now, so that no insert waits for it later; others go on using it.
+    /// Kinds that seldom are large enough for it to matter (rings, quotient filters, growing cuckoo filters) do nothing.
+    pub fn bring_in(&self) {
+        match self {
+            AnyFilter::Classic(filter) => filter.bring_in(),
+            AnyFilter::Blocked(filter) => filter.bring_in(),
+            AnyFilter::Partitioned(filter) => filter.bring_in(),
+            AnyFilter::Counting(filter) => filter.bring_in(),
+            AnyFilter::Scalable(filter) => filter.bring_in(),
+            AnyFilter::Cuckoo(filter) => filter.bring_in(),
+            _ => {}
+        }
+    }
+
     /// Inserts many digests and says of each what became of it: `outcomes[i]` is that of `digests[i]`, and both must be
     /// of one length.
     pub fn insert_each(&self, digests: &[Digest], outcomes: &mut [Insertion]) -> Result<()> {

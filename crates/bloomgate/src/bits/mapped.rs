@@ -41,6 +41,36 @@ impl fmt::Display for Damage {
     }
 }
 
+/// Has the kernel read ahead in a file that is about to be read from front to back.
+///
+/// What the kernel does by itself (128 KB ahead) leaves a fast disk idle: 1.5 GB/s of its 4.3. The map is made for the
+/// call that tells it, and nobody reads through it.
+#[cfg(unix)]
+pub(crate) struct ReadAhead(Option<Mmap>);
+
+#[cfg(unix)]
+impl ReadAhead {
+    /// For this file; one that cannot be mapped is read as ever.
+    pub(crate) fn of(file: &File) -> Self {
+        if cfg!(any(miri, loom)) {
+            return Self(None);
+        }
+        // SAFETY: no byte of the map is ever read, so it does not matter who changes the file.
+        Self(unsafe { Mmap::map(file) }.ok())
+    }
+
+    /// The kernel may begin to read these bytes.
+    pub(crate) fn tell(&self, offset: u64, length: u64) {
+        let Some(map) = &self.0 else { return };
+        let (Ok(from), Ok(length)) = (usize::try_from(offset), usize::try_from(length)) else { return };
+        let length = length.min(map.len().saturating_sub(from));
+        if length > 0 {
+            // A refusal costs speed alone.
+            let _ = map.advise_range(memmap2::Advice::WillNeed, from, length);
+        }
+    }
+}
+
 /// Bytes that are mapped to be read, for as long as anyone holds them.
 #[derive(Debug, Clone)]
 pub(crate) struct Region(Arc<Mmap>);

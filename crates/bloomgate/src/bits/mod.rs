@@ -25,6 +25,8 @@ pub use version::Version;
 
 pub(crate) use counter::Counter;
 #[cfg(unix)]
+pub(crate) use mapped::ReadAhead;
+#[cfg(unix)]
 pub(crate) use owned::bytes_of_mut;
 
 use crate::arch::words::ReadWords;
@@ -64,6 +66,8 @@ pub(crate) mod sealed {
         fn huge_pages(&self) -> super::HugePages {
             super::HugePages::NotAsked
         }
+        /// Has the kernel find all pages now.
+        fn bring_in(&self) {}
         /// Bytes that are on huge pages right now.
         fn huge_bytes(&self) -> u64 {
             0

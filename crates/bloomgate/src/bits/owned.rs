@@ -36,8 +36,8 @@ enum Memory {
     Heap(Layout),
     #[cfg_attr(any(miri, loom), allow(dead_code))]
     Pages {
-        /// Keeps the mapping alive; `start` points into it.
-        _map: memmap2::MmapMut,
+        /// `start` points into it.
+        map: memmap2::MmapMut,
         huge: HugePages,
     },
 }
@@ -93,7 +93,7 @@ impl Owned {
             HugePages::NotAsked
         };
         let start = NonNull::new(map.as_mut_ptr().wrapping_add(skip).cast::<u64>())?;
-        Some(Self { start, words: bytes / 8, memory: Memory::Pages { _map: map, huge } })
+        Some(Self { start, words: bytes / 8, memory: Memory::Pages { map, huge } })
     }
 
     /// The words.
@@ -109,6 +109,23 @@ impl Owned {
     pub(crate) fn as_mut_slice(&mut self) -> &mut [u64] {
         // SAFETY: as in `as_slice`, and `&mut self` keeps everyone else away.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
+    }
+
+    /// Has the kernel find the pages of the words now, a huge page at a time, so that nobody has to wait for them at the
+    /// first insert: 5 ms for a huge page on a machine whose own memory is lent to it on demand. Words that are in use
+    /// stay as they are. Where the kernel cannot (before Linux 5.14), pages come when they are touched, as ever.
+    pub(crate) fn bring_in(&self) {
+        #[cfg(target_os = "linux")]
+        if let Memory::Pages { map, .. } = &self.memory {
+            let skip = self.start.as_ptr().addr() - map.as_ptr().addr();
+            let bytes = self.words * 8;
+            for at in (0..bytes).step_by(HUGE) {
+                let piece = HUGE.min(bytes - at);
+                if map.advise_range(memmap2::Advice::PopulateWrite, skip + at, piece).is_err() {
+                    return;
+                }
+            }
+        }
     }
 
     /// Where the words begin, for [`super::Shared`].
@@ -189,6 +206,9 @@ impl Sealed for Owned {
     #[inline(always)]
     fn words(&self) -> &[u64] {
         self.as_slice()
+    }
+    fn bring_in(&self) {
+        self.bring_in();
     }
     fn huge_bytes(&self) -> u64 {
         match self.memory {

@@ -92,6 +92,10 @@ impl Sealed for Shared {
         self.owned.huge_pages()
     }
     #[cfg(not(loom))]
+    fn bring_in(&self) {
+        self.owned.bring_in();
+    }
+    #[cfg(not(loom))]
     fn huge_bytes(&self) -> u64 {
         self.owned.huge_bytes()
     }

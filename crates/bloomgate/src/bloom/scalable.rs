@@ -80,8 +80,9 @@ pub struct Scalable<S: Store = Owned> {
     promise: Promise,
     growth: Growth,
     chain: Chain<Stage<S>>,
-    /// Held while a stage is being made, so that racing writers make one and not several.
-    growing: Mutex<()>,
+    /// Held while a stage is opened, so that racing writers open one and not several; and the next stage, if it was
+    /// [made ahead](Scalable::prepare_growth), with its number.
+    growing: Mutex<Option<(usize, Stage<S>)>>,
 }
 
 impl<S: Store> Scalable<S> {
@@ -95,7 +96,7 @@ impl<S: Store> Scalable<S> {
         let chain = Chain::of(stages).ok_or_else(|| {
             Error::new(ErrorKind::InvalidParameter, format!("a chain has 1 to {MAX_STAGES} stages, not {count}"))
         })?;
-        Ok(Self { contract, promise, growth, chain, growing: Mutex::new(()) })
+        Ok(Self { contract, promise, growth, chain, growing: Mutex::new(None) })
     }
 
     /// The open stages, oldest first.
@@ -292,6 +293,11 @@ impl<S: Store> Scalable<S> {
     #[must_use]
     pub fn size_in_bytes(&self) -> u64 {
         self.each_stage().map(Stage::size_in_bytes).sum()
+    }
+
+    /// Has the kernel find the memory of all open stages now: see [`Bloom::bring_in`].
+    pub fn bring_in(&self) {
+        self.each_stage().for_each(Stage::bring_in);
     }
 
     /// How many bits are set. Reads all bits.
@@ -493,15 +499,58 @@ impl Scalable<Shared> {
             }
             match self.promise.when_full {
                 WhenFull::Grow if open < MAX_STAGES => {
-                    let _one_at_a_time = self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+                    let mut ahead = self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
                     if self.chain.open() == open {
-                        self.chain.push(self.next_stage(open)?.into_shared()?);
+                        let stage = match ahead.take() {
+                            Some((at, stage)) if at == open => stage,
+                            _ => self.next_stage(open)?.into_shared()?,
+                        };
+                        self.chain.push(stage);
                     }
                 }
                 WhenFull::Grow | WhenFull::Refuse => return Err(self.full()),
                 WhenFull::GoOn => return Ok(last),
             }
         }
+    }
+
+    /// Makes the next stage now and has the kernel find its memory, so that opening it is a matter of nanoseconds: to be
+    /// called from a thread that has time, when the newest stage [fills up](Self::is_filling_up). Inserts go on
+    /// meanwhile; if they come to the end first, the stage is made there as ever. The memory is
+    /// [`next_stage_bytes`](Self::next_stage_bytes), and [`size_in_bytes`](Self::size_in_bytes) counts it once it is opened.
+    ///
+    /// ```
+    /// use bloomgate::Scalable;
+    ///
+    /// let seen = Scalable::builder().keys::<u64>().items(1_000).build_shared()?;
+    /// for key in 0..800u64 {
+    ///     seen.insert(&key)?;
+    /// }
+    /// assert!(seen.is_filling_up() && seen.stages() == 1);
+    /// seen.prepare_growth()?;
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn prepare_growth(&self) -> Result<()> {
+        let at = self.chain.open();
+        let ahead = || self.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if self.promise.when_full != WhenFull::Grow || at >= MAX_STAGES || ahead().is_some() {
+            return Ok(());
+        }
+        let stage = self.next_stage(at)?;
+        stage.bring_in();
+        let stage = stage.into_shared()?;
+        let mut ahead = ahead();
+        if self.chain.open() == at && ahead.is_none() {
+            *ahead = Some((at, stage));
+        }
+        Ok(())
+    }
+
+    /// Whether less than a quarter of the newest stage is left.
+    #[must_use]
+    pub fn is_filling_up(&self) -> bool {
+        let newest = self.chain.newest();
+        newest.remaining() < newest.capacity() / 4
     }
 
     /// Inserts many keys at once; how many were certainly new.
@@ -644,7 +693,7 @@ impl Clone for Scalable<Owned> {
     fn clone(&self) -> Self {
         let chain = self.chain.clone();
         let (contract, promise, growth) = (self.contract.clone(), self.promise, self.growth);
-        Self { contract, promise, growth, chain, growing: Mutex::new(()) }
+        Self { contract, promise, growth, chain, growing: Mutex::new(None) }
     }
 }
 

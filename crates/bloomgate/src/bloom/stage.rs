@@ -55,6 +55,9 @@ impl<S: Store> Stage<S> {
     pub(crate) fn size_in_bytes(&self) -> u64 {
         on!(self, filter => filter.size_in_bytes())
     }
+    pub(crate) fn bring_in(&self) {
+        on!(self, filter => filter.bring_in());
+    }
     pub(crate) fn set_bits(&self) -> u64 {
         on!(self, filter => filter.set_bits())
     }

@@ -213,6 +213,12 @@ impl<S: Store> Cuckoo<S> {
         self.shape.words() * 8
     }
 
+    /// Has the kernel find the memory of the bits now, so that no insert waits for it later: 5 ms for each 2 MB where memory
+    /// is lent on demand. What is in the filter stays, and others may go on using it. Does nothing below 4 MB.
+    pub fn bring_in(&self) {
+        self.store.bring_in();
+    }
+
     /// Whether the memory is on huge pages.
     #[must_use]
     pub fn huge_pages(&self) -> HugePages {

@@ -11,13 +11,15 @@ use std::sync::{Mutex, PoisonError};
 use super::frame::Section;
 use super::read::ends_inside;
 use super::sums::{CHUNK_LEN, ChunkSums};
-use crate::bits::bytes_of_mut;
+use crate::bits::{ReadAhead, bytes_of_mut};
 use crate::error::{Error, Result};
 
 /// Words of one chunk.
 const CHUNK_WORDS: usize = CHUNK_LEN / 8;
 /// Chunks that a thread takes at a time: a megabyte, for a lock that is taken a thousand times a gigabyte.
 const AT_A_TIME: usize = 16;
+/// Tasks of which the kernel is told at a time, so many before they are read: 16 MB, and twice that ahead.
+const TOLD: usize = 16;
 /// The most threads that are started, whatever is asked for.
 const MOST_THREADS: usize = 64;
 
@@ -32,6 +34,13 @@ pub(super) fn read_words(
     let tasks = words.len().div_ceil(CHUNK_WORDS * AT_A_TIME);
     let work = Mutex::new(words.chunks_mut(CHUNK_WORDS * AT_A_TIME).enumerate());
     let refused = Mutex::new(None::<(usize, Error)>);
+    let ahead = ReadAhead::of(file);
+    let tell = |first: usize, tasks: usize| {
+        let bytes = (CHUNK_LEN * AT_A_TIME) as u64;
+        let (from, length) = (first as u64 * bytes, tasks as u64 * bytes);
+        ahead.tell(section.offset + from, length.min(section.length.saturating_sub(from)));
+    };
+    tell(0, 2 * TOLD);
     let read = || {
         loop {
             // Nobody starts on what comes after a damaged place, and everything before it has been started on.
@@ -39,6 +48,9 @@ pub(super) fn read_words(
                 return;
             }
             let Some((task, words)) = lock(&work).next() else { return };
+            if task % TOLD == 0 {
+                tell(task + 2 * TOLD, TOLD);
+            }
             if let Err(error) = read_chunks(file, section, sums, task * AT_A_TIME, words) {
                 let mut first = lock(&refused);
                 if first.as_ref().is_none_or(|(at, _)| task < *at) {

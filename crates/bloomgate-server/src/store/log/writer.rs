@@ -263,7 +263,9 @@ impl Shared {
         std::mem::swap(&mut writer_fields.written, &mut writer_fields.syncing);
         drop(writer);
         self.look_again();
+        self.syncing.store(true, SeqCst);
         let result = self.timed_sync(&*file);
+        self.syncing.store(false, SeqCst);
         let mut writer = lock(&self.writer);
         let mut syncing = std::mem::take(&mut writer.syncing);
         match result {

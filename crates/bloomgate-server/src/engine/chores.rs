@@ -1,0 +1,144 @@
+//! What takes long with memory, done by a thread of its own so that no reactor stands still for it: pages of large filters
+//! are brought in, the next stage of one that fills up is made ahead, and large filters that are gone give theirs back.
+//!
+//! **Why.** The first touch of a page has the kernel find and clear it. A huge page takes 0.1 ms, and 5 ms where the
+//! machine's own memory is lent to it on demand; the first hundred keys of a new stage of 100 MB touched all its pages,
+//! and every connection of that reactor waited a quarter of a second.
+
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bloomgate::AnyFilter;
+
+use super::Engine;
+use super::entry::{Body, Entry};
+
+/// Below this nothing is worth a chore: smaller filters are on pages of the usual size, a microsecond each.
+pub const LARGE: u64 = 4 << 20;
+/// How often it looks whether the last one has let go of a filter.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Something to be done.
+#[derive(Debug)]
+enum Chore {
+    /// Bring in the pages of the filter of this id.
+    BringIn(u64),
+    /// Make the next stage of it.
+    Grow(u64),
+    /// Let go of this one when everybody else has.
+    LetGo(Arc<Entry>),
+}
+
+/// Where chores are left.
+#[derive(Debug, Default)]
+pub struct Chores(OnceLock<Sender<Chore>>);
+
+impl Chores {
+    /// Without a thread nothing happens: pages come when they are touched, and stages when they are needed.
+    fn leave(&self, chore: Chore) {
+        if let Some(chores) = self.0.get() {
+            // The thread ends only with the engine.
+            let _ = chores.send(chore);
+        }
+    }
+
+    /// A filter was made.
+    pub fn bring_in(&self, entry: &Entry) {
+        if entry.charged.load(Ordering::Relaxed) >= LARGE {
+            self.leave(Chore::BringIn(entry.id));
+        }
+    }
+
+    /// A filter had keys added: is it time for its next stage?
+    #[inline]
+    pub fn look_at(&self, entry: &Entry, filter: &AnyFilter<bloomgate::Shared>) {
+        if let AnyFilter::Scalable(chain) = filter
+            && chain.is_filling_up()
+        {
+            self.plan_growth(entry, chain.stages(), || chain.next_stage_bytes().unwrap_or(0));
+        }
+    }
+
+    #[cold]
+    fn plan_growth(&self, entry: &Entry, stages: usize, next: impl FnOnce() -> u64) {
+        if entry.planned.swap(stages, Ordering::Relaxed) != stages && next() >= LARGE {
+            self.leave(Chore::Grow(entry.id));
+        }
+    }
+
+    /// A filter lost its name.
+    pub fn let_go(&self, entry: Arc<Entry>, bytes: u64) {
+        if bytes >= LARGE {
+            self.leave(Chore::LetGo(entry));
+        }
+    }
+}
+
+impl Engine {
+    /// Starts the thread that does the chores; it ends with the engine.
+    pub fn start_chores(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
+        let (chores, queue) = channel();
+        let engine = Arc::downgrade(self);
+        let thread = std::thread::Builder::new().name("bloomgate-chores".into()).spawn(move || {
+            crate::net::step_back(10);
+            work(&engine, &queue);
+        })?;
+        // Twice would be twice the threads, each with its own queue: the first stays.
+        let _ = self.chores.0.set(chores);
+        Ok(thread)
+    }
+
+    /// Makes the next stage of a filter, charged before it is made.
+    fn make_next_stage(&self, entry: &Entry) {
+        let Body::Shared(filter @ AnyFilter::Scalable(chain)) = &entry.body else { return };
+        {
+            // Through the last gate, which is that of the clock: nobody takes the filter away while it is charged.
+            let _permit = self.pass(self.turnstile.gates() - 1);
+            let _one_at_a_time = entry.growth.lock().unwrap_or_else(PoisonError::into_inner);
+            let Ok(next) = chain.next_stage_bytes() else { return };
+            let charged = entry.charged.load(Ordering::Relaxed);
+            let after = filter.size_in_bytes().saturating_add(next);
+            if self.names.by_id(entry.id).is_none() {
+                return;
+            }
+            if after > charged {
+                if self.budget.charge(charged, after - charged).is_err() {
+                    return;
+                }
+                entry.charged.store(after, Ordering::Relaxed);
+            }
+        }
+        // Refused by the system: whoever needs the stage will be told.
+        let _ = chain.prepare_growth();
+    }
+}
+
+fn work(engine: &Weak<Engine>, queue: &Receiver<Chore>) {
+    let mut leaving: Vec<Arc<Entry>> = Vec::new();
+    loop {
+        let chore = match leaving.is_empty() {
+            true => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            false => queue.recv_timeout(LOOK),
+        };
+        let engine = engine.upgrade();
+        let found = |id| engine.as_ref().and_then(|engine| engine.names.by_id(id));
+        match (chore, &engine) {
+            (Err(RecvTimeoutError::Disconnected), _) | (_, None) => return,
+            (Err(RecvTimeoutError::Timeout), _) => leaving.retain(|entry| Arc::strong_count(entry) > 1),
+            (Ok(Chore::LetGo(entry)), _) => leaving.push(entry),
+            (Ok(Chore::BringIn(id)), _) => {
+                if let Some(Body::Shared(filter)) = found(id).as_deref().map(|entry| &entry.body) {
+                    filter.bring_in();
+                }
+            }
+            (Ok(Chore::Grow(id)), Some(engine)) => {
+                if let Some(entry) = found(id) {
+                    engine.make_next_stage(&entry);
+                }
+            }
+        }
+    }
+}
