@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::*;
 
 mod basics;
+mod busy;
 mod damage;
 mod faults;
 mod power;

@@ -94,7 +94,7 @@ impl Talk {
         assert_eq!(turn.consumed, input.len(), "a whole request is answered as a whole");
         self.session.forget(turn.consumed);
         match turn.next {
-            Next::Read => {}
+            Next::Read | Next::Again => {}
             // A worker would do it on another thread.
             Next::Job(job) => {
                 run_job(&mut self.core, &self.desk, &job, &mut out);
@@ -113,10 +113,16 @@ impl Talk {
                 let (a, b, c) = (command.len(), key.len(), item.len());
                 input += &format!("*3\r\n${a}\r\n{command}\r\n${b}\r\n{key}\r\n${c}\r\n{item}\r\n");
             }
-            let mut out = Vec::new();
-            let turn = self.session.turn(&mut self.core, &self.desk, input.as_bytes(), &mut out);
-            assert_eq!((turn.consumed, turn.next), (input.len(), Next::Read));
-            self.session.forget(turn.consumed);
+            let (mut out, mut rest) = (Vec::new(), input.as_bytes());
+            loop {
+                let turn = self.session.turn(&mut self.core, &self.desk, rest, &mut out);
+                self.session.forget(turn.consumed);
+                rest = &rest[turn.consumed..];
+                match turn.next {
+                    Next::Again => assert!(turn.consumed > 0, "a turn that answers nothing would never end"),
+                    next => break assert_eq!((next, rest.len()), (Next::Read, 0)),
+                }
+            }
             replies.extend(String::from_utf8_lossy(&out).lines().map(str::to_owned));
         }
         replies

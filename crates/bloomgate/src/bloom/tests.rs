@@ -217,3 +217,64 @@ fn miri_a_chain_grows_under_two_threads() {
     assert!((0..50).all(|i| chain.contains_digest(digest(i))));
     assert!(chain.each_stage().all(|stage| stage.set_bits() > 0));
 }
+
+/// A stage that is made ahead is the one that is opened: the same chain comes of it, whoever was first, and memory that is
+/// brought in keeps what is in it.
+#[test]
+fn a_stage_that_was_made_ahead_is_opened_in_its_turn() {
+    let chain = || Scalable::builder().keys::<u64>().items(1_000).rate(0.01).build_shared().unwrap();
+    let (ahead, plain) = (chain(), chain());
+    for key in 0..20_000u64 {
+        if ahead.is_filling_up() {
+            ahead.prepare_growth().unwrap();
+            // Twice is once.
+            ahead.prepare_growth().unwrap();
+        }
+        assert_eq!(ahead.insert(&key).unwrap(), plain.insert(&key).unwrap());
+    }
+    assert!(ahead.stages() > 4 && ahead == plain);
+    assert_eq!(ahead.size_in_bytes(), plain.size_in_bytes());
+    let refuses = Scalable::builder().keys::<u64>().items(10).when_full(WhenFull::Refuse).build_shared().unwrap();
+    (0..10u64).for_each(|key| drop(refuses.insert(&key)));
+    refuses.prepare_growth().unwrap();
+    assert!(refuses.insert(&10).is_err() || refuses.len() < 10, "a chain that refuses does not grow ahead either");
+}
+
+/// Writers race for a stage that another thread makes meanwhile: one stage is opened, and every key is found.
+#[test]
+fn stages_are_made_ahead_while_others_insert() {
+    let chain = Scalable::builder().keys::<u64>().items(500).rate(0.01).build_shared().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                chain.prepare_growth().unwrap();
+            }
+        });
+        let writers: Vec<_> = (0..2u64)
+            .map(|writer| {
+                let chain = &chain;
+                scope.spawn(move || (0..20_000u64).for_each(|key| drop(chain.insert(&(key * 2 + writer)).unwrap())))
+            })
+            .collect();
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!((0..40_000u64).all(|key| chain.contains(&key).unwrap()));
+    assert!(chain.expected_rate() <= 0.01 * 1.01);
+}
+
+/// Pages that are brought in while bits are set in them lose none.
+#[test]
+fn memory_is_brought_in_around_what_is_in_it() {
+    let filter = Blocked::builder().keys::<u64>().items(5_000_000).rate(0.01).build_shared().unwrap();
+    assert!(filter.size_in_bytes() > 4 << 20);
+    std::thread::scope(|scope| {
+        scope.spawn(|| filter.bring_in());
+        (0..100_000u64).for_each(|key| drop(filter.insert(&key)));
+    });
+    filter.bring_in();
+    assert!((0..100_000u64).all(|key| filter.contains(&key).unwrap()));
+    let wrong = (1_000_000..2_000_000u64).filter(|key| filter.contains(key).unwrap()).count();
+    assert!(wrong < 20, "100,000 of 5,000,000 keys: a wrong yes is next to impossible, not {wrong} in a million");
+}

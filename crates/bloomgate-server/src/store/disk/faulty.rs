@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, DiskFile};
 
@@ -49,6 +49,15 @@ struct Plan {
     shortest: AtomicU64,
     /// A sync takes at least this many milliseconds.
     slowest: AtomicU64,
+    hold: Mutex<Hold>,
+    let_go: Condvar,
+}
+
+/// Syncs that wait, and writes that wait for them.
+#[derive(Default)]
+struct Hold {
+    on: bool,
+    syncing: u64,
 }
 
 impl FaultyDisk {
@@ -60,6 +69,8 @@ impl FaultyDisk {
             trouble: Mutex::new(None),
             shortest: AtomicU64::new(0),
             slowest: AtomicU64::new(0),
+            hold: Mutex::default(),
+            let_go: Condvar::new(),
         };
         FaultyDisk { inner: Arc::new(inner), plan: Arc::new(plan) }
     }
@@ -87,6 +98,18 @@ impl FaultyDisk {
         self.plan.slowest.store(least.as_millis() as u64, SeqCst);
     }
 
+    /// From here on syncs of files do not end until they are let go, and while one is under way no write does: what a busy
+    /// disk does to a file that is being synced.
+    pub fn hold_syncs(&self, on: bool) {
+        self.plan.held().on = on;
+        self.plan.let_go.notify_all();
+    }
+
+    /// How many syncs are under way.
+    pub fn syncing(&self) -> u64 {
+        self.plan.held().syncing
+    }
+
     /// How many steps failed since [`FaultyDisk::plan`].
     pub fn fired(&self) -> u64 {
         self.plan.fired.load(SeqCst)
@@ -99,6 +122,14 @@ impl FaultyDisk {
 }
 
 impl Plan {
+    fn held(&self) -> MutexGuard<'_, Hold> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while(&self, held: MutexGuard<'_, Hold>, waits: impl FnMut(&mut Hold) -> bool) {
+        drop(self.let_go.wait_while(held, waits).unwrap_or_else(PoisonError::into_inner));
+    }
+
     fn step(&self, kind: Kind) -> Result<(), (io::Error, bool)> {
         let trouble = *self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(t) = trouble else { return Ok(()) };
@@ -191,6 +222,7 @@ struct FaultyFile {
 
 impl DiskFile for FaultyFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.plan.wait_while(self.plan.held(), |hold| hold.on && hold.syncing > 0);
         if let Err((error, torn)) = self.plan.step(Kind::Change) {
             if torn {
                 super::write_all(&*self.inner, &bytes[..bytes.len() / 2], offset)?;
@@ -214,6 +246,10 @@ impl DiskFile for FaultyFile {
         if least > 0 {
             std::thread::sleep(std::time::Duration::from_millis(least));
         }
+        let mut held = self.plan.held();
+        held.syncing += 1;
+        self.plan.wait_while(held, |hold| hold.on);
+        self.plan.held().syncing -= 1;
         self.plan.step(Kind::Sync).map_err(|(e, _)| e)?;
         self.inner.sync_data()
     }
