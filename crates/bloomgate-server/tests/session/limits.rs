@@ -52,7 +52,7 @@ fn a_chain_of_tables_never_has_more_than_it_was_charged_for() {
         let (mut early, mut stages) = (0, 1);
         for item in 0..400 {
             for _ in 0..copies {
-                let room = entry.with(|filter| filter.capacity() - filter.len()).unwrap_or(0);
+                let room = entry.with(|filter| filter.capacity().saturating_sub(filter.len())).unwrap_or(0);
                 assert_eq!(talk.say(&format!("CF.ADD {name} item{item}")), ":1");
                 let (size, now) = entry.with(|filter| (filter.size_in_bytes(), filter.stages())).unwrap();
                 assert_eq!(entry.charged.load(std::sync::atomic::Ordering::Relaxed), size, "{name} {item}");
