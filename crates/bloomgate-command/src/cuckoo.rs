@@ -36,7 +36,7 @@ pub(crate) const SPECS: [Spec; 14] = [
     cf("cf.add", 3, 3, |args| Ok(Request::CfAdd { key: args.name(1)?, item: args.item(2)? }))
         .flags(WRITE)
         .says("key item", "Adds a copy of an item; makes the filter if there is none.")
-        .differs("The fourth copy of an item is refused and changes nothing: three can be removed one by one.")
+        .differs("The ninth copy of an item is refused and changes nothing: eight are counted and can be removed one by one. (In a filter that came from a file or a list where the fourth sticks, it is the fourth.)")
         .example("CF.ADD carts alice", "1"),
     cf("cf.addnx", 3, 3, |args| Ok(Request::CfAddnx { key: args.name(1)?, item: args.item(2)? }))
         .flags(WRITE)
@@ -47,7 +47,7 @@ pub(crate) const SPECS: [Spec; 14] = [
         .options(2, INSERT)
         .says(INSERT_SYNTAX, "Adds copies of items to a filter that is made as asked if there is none.")
         .costs("O(n) for n items, and O(capacity) if it makes the filter")
-        .differs("Option words are whole words and come once; RedisBloom looks at their first letters. -1 (false in RESP3) is also the answer for a fourth copy and when there is no memory to grow.")
+        .differs("Option words are whole words and come once; RedisBloom looks at their first letters. -1 (false in RESP3) is also the answer for a ninth copy and when there is no memory to grow.")
         .example("CF.INSERT carts CAPACITY 1000 ITEMS bob carol", "1) 1\n2) 1")
         .heavy(),
     cf("cf.insertnx", 4, ANY, insertnx)

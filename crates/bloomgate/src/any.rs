@@ -310,6 +310,21 @@ impl<S: Store> AnyFilter<S> {
     }
 }
 
+impl<S: Store> AnyFilter<S> {
+    /// The most copies of one key that are held and removed exactly: one more sticks, or is refused where copies are
+    /// [exact](crate::cuckoo::CopyRule::Exact). None for kinds whose copies have no slots of their own, and for those of
+    /// other systems.
+    #[must_use]
+    pub fn max_copies(&self) -> Option<u64> {
+        match self {
+            AnyFilter::Cuckoo(filter) => Some(filter.max_copies()),
+            AnyFilter::GrowingCuckoo(filter) => Some(filter.max_copies()),
+            AnyFilter::Quotient(_) => Some(crate::quotient::MAX_COPIES),
+            _ => None,
+        }
+    }
+}
+
 impl AnyFilter<Owned> {
     /// Inserts a key; true if it was certainly new. Refused by kinds that are built once.
     pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {

@@ -24,7 +24,8 @@ pub enum Insertion {
     New,
     /// It is in, and may have been before; kinds that count copies have taken one more.
     Known,
-    /// It was refused, and is not in: there is no room, and the filter does not grow or go on.
+    /// It was refused, and nothing changed: there is no room for it, or for one more copy where copies are
+    /// [exact](crate::cuckoo::CopyRule::Exact), and the filter does not grow or go on.
     Full,
 }
 
@@ -39,7 +40,7 @@ impl Insertion {
         }
     }
 
-    /// Whether the key is in now.
+    /// Whether the key was taken, and is in now.
     #[must_use]
     pub fn is_in(self) -> bool {
         self != Self::Full

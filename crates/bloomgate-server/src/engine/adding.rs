@@ -8,8 +8,7 @@ use std::ops::Range;
 use std::sync::PoisonError;
 use std::sync::atomic::{Ordering, fence};
 
-use bloomgate::cuckoo::MAX_COPIES;
-use bloomgate::{AnyFilter, Digest, Insertion, Kind, Shared};
+use bloomgate::{AnyFilter, Digest, GrowingCuckoo, Insertion, Kind, Shared};
 use bloomgate_command::Refusal;
 
 use super::entry::{Body, Entry, Writer};
@@ -385,16 +384,24 @@ fn notes_repeats(entry: &Entry) -> bool {
 /// One insert into an ordered kind, by its one writer.
 pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies: Copies) -> Result<Added, Refusal> {
     if matches!(entry.family(), super::entry::Family::Cuckoo) {
-        let held = entry.with(|filter| filter.count_of(digest)).flatten().unwrap_or(0);
+        let counted = entry.with(|filter| (filter.count_of(digest).unwrap_or(0), filter.max_copies()));
+        let (held, most) = counted.unwrap_or((0, None));
         if copies == Copies::One && held > 0 {
             return Ok(Added::Known);
         }
-        // RedisBloom's own opens another table for them.
-        if held >= MAX_COPIES && entry.kind() != Kind::RedisCuckoo {
+        // RedisBloom's own has no such number: it opens another table for them.
+        if most.is_some_and(|most| held >= most) {
             return Ok(Added::TooManyCopies);
         }
     }
     let outcome = match &entry.body {
+        Body::Shared(AnyFilter::GrowingCuckoo(chain)) if chain.when_full() == bloomgate::WhenFull::Grow => {
+            match insert_in_chain(engine, entry, chain, digest) {
+                Ok(None) => return Ok(Added::NoMemory),
+                Ok(Some(outcome)) => Ok(outcome),
+                Err(error) => Err(error),
+            }
+        }
         Body::Shared(filter) => {
             match make_room(engine, entry, filter, 1) {
                 Room::Enough | Room::First(_) => {}
@@ -436,6 +443,36 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
     }
 }
 
+/// One insert into a chain of cuckoo tables. A table may have no slot for a key before it holds what it was made for, or
+/// have one after: so it is asked, and only when the chain must open another is that one charged, and then opened. Nothing
+/// if there is no memory for it.
+fn insert_in_chain(
+    engine: &Engine,
+    entry: &Entry,
+    chain: &GrowingCuckoo<Shared>,
+    digest: Digest,
+) -> Result<Option<Insertion>, bloomgate::Error> {
+    let outcome = chain.insert_in_place(digest)?;
+    if outcome != Insertion::Full {
+        return Ok(Some(outcome));
+    }
+    let Ok(next) = chain.next_stage_bytes() else { return Ok(Some(Insertion::Full)) };
+    let charged = entry.charged.load(Ordering::Relaxed);
+    let more = chain.size_in_bytes().saturating_add(next).saturating_sub(charged);
+    if engine.budget.charge(charged, more).is_err() {
+        return Ok(None);
+    }
+    let mut outcome = [Insertion::Full];
+    let inserted = chain.insert_each(&[digest], &mut outcome);
+    if inserted.is_ok() && outcome[0] != Insertion::Full {
+        entry.charged.fetch_add(more, Ordering::Relaxed);
+    } else {
+        // The chain does not grow for this key, or the system refused the memory: no stage was opened.
+        engine.budget.release(more);
+    }
+    inserted.map(|()| Some(outcome[0]))
+}
+
 /// One removal from an ordered kind, by its one writer.
 pub(super) fn remove_one(entry: &Entry, digest: Digest) -> Result<bool, Refusal> {
     let removed = match &entry.body {
@@ -473,7 +510,7 @@ fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, wanted:
         bloomgate::WhenFull::Grow => {
             let next = match filter {
                 AnyFilter::Scalable(chain) => chain.next_stage_bytes(),
-                AnyFilter::GrowingCuckoo(chain) => chain.next_stage_bytes(),
+                // Chains of cuckoo tables find out by inserting.
                 _ => return Room::Enough,
             };
             let Ok(next) = next else { return Room::Only(0) };

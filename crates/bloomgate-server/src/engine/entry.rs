@@ -383,6 +383,8 @@ pub trait Facts {
     fn contract_text(&self) -> String;
     /// Copies of a key.
     fn count_of(&self, digest: Digest) -> Option<u64>;
+    /// The most copies of a key that can be removed again one by one, for kinds that give copies slots.
+    fn max_copies(&self) -> Option<u64>;
 }
 
 impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
@@ -432,5 +434,8 @@ impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
     }
     fn count_of(&self, digest: Digest) -> Option<u64> {
         self.count_of_digest(digest).ok()
+    }
+    fn max_copies(&self) -> Option<u64> {
+        self.max_copies()
     }
 }

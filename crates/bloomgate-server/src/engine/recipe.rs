@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use bloomgate::bloom::CounterBits;
+use bloomgate::cuckoo::CopyRule;
 use bloomgate::math::cuckoo::buckets_for;
 use bloomgate::{
     Algorithm, AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Error, GrowingCuckoo, Kind, Partitioned,
@@ -159,17 +160,26 @@ impl Recipe {
         }
     }
 
-    /// An empty filter.
+    /// An empty filter. Cuckoo filters count copies exactly, up to eight: who adds is told of the ninth.
+    ///
+    /// Filters of a log that was written when the fourth copy would have stuck are made so too. No add of a fourth copy is
+    /// in it, and up to three the two rules are the same; a filter that came as an image keeps the rule of its image.
     pub fn build(&self, contract: Contract) -> Result<AnyFilter, Refusal> {
-        self.with_builder(contract, Build)
+        self.with_builder(contract, CopyRule::Exact, Build)
+    }
+
+    /// An empty filter for items of which nobody knows how often they come: in cuckoo filters the fourth copy sticks, and
+    /// none is refused.
+    pub fn build_for_repeats(&self, contract: Contract) -> Result<AnyFilter, Refusal> {
+        self.with_builder(contract, CopyRule::Stick, Build)
     }
 
     /// The memory that [`build`](Self::build) would take, in microseconds and without taking it.
     pub fn bytes_needed(&self, contract: Contract) -> Result<u64, Refusal> {
-        self.with_builder(contract, Measure)
+        self.with_builder(contract, CopyRule::Exact, Measure)
     }
 
-    fn with_builder<F: Finish>(&self, contract: Contract, finish: F) -> Result<F::Output, Refusal> {
+    fn with_builder<F: Finish>(&self, contract: Contract, copies: CopyRule, finish: F) -> Result<F::Output, Refusal> {
         let when_full = self.when_full;
         let made = match self.kind {
             Kind::Blocked => finish.finish(fitted!(Blocked::builder(), self, contract).when_full(when_full)),
@@ -189,12 +199,13 @@ impl Recipe {
                 finish.finish(sized!(Scalable::builder(), self, contract).when_full(when_full).growth(self.growth))
             }
             Kind::GrowingCuckoo => {
-                finish.finish(sized!(GrowingCuckoo::builder(), self, contract).when_full(when_full).growth(self.growth))
+                let builder = sized!(GrowingCuckoo::builder().copies(copies), self, contract);
+                finish.finish(builder.when_full(when_full).growth(self.growth))
             }
             Kind::Cuckoo => {
-                let builder = Cuckoo::builder().contract(contract.clone()).when_full(when_full);
+                let builder = Cuckoo::builder().copies(copies).contract(contract.clone()).when_full(when_full);
                 finish.finish(match self.fingerprint_bits {
-                    0 => fitted!(Cuckoo::builder(), self, contract).when_full(when_full),
+                    0 => fitted!(Cuckoo::builder().copies(copies), self, contract).when_full(when_full),
                     bits => builder.items(self.capacity).buckets(buckets_for(self.capacity)).fingerprint_bits(bits),
                 })
             }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bloomgate::bits::Store;
-use bloomgate::cuckoo::MAX_COPIES;
 use bloomgate::{AnyFilter, Kind, WhenFull};
 use bloomgate_command::{Refusal, Reply, Request, Width};
 
@@ -174,8 +173,9 @@ fn one(addition: &Addition) -> Outcome {
         Some(Added::Full) => Refusal::FILTER_FULL,
         Some(Added::NoMemory) => Refusal::NO_MEMORY,
         Some(Added::TooManyCopies) => Refusal::err(format_args!(
-            "the filter holds {MAX_COPIES} copies of this item, the most that it can remove again one by one; nothing \
-             was changed: use CF.ADDNX, or a counting filter of BG.CREATE"
+            "the filter holds {} copies of this item, the most that it can remove again one by one; nothing was changed: \
+             use CF.ADDNX, or a counting filter of BG.CREATE",
+            addition.entry.with(|filter| filter.max_copies()).flatten().unwrap_or(0)
         )),
     }
     .into())

@@ -40,6 +40,38 @@ fn lines_become_filters_of_every_kind() {
     assert_eq!(client.ask("EXISTS small").int(), 0);
 }
 
+/// A list may have a line as often as it likes: the fourth copy sticks there, as in files from before copies were exact.
+#[test]
+fn lines_that_repeat_are_no_reason_to_refuse_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("often"), "item-1\n".repeat(50) + &lines(2..2_000)).unwrap();
+    // As a program without exact copies writes it.
+    let mut old = bloomgate::GrowingCuckoo::builder().items(100).build().unwrap();
+    (0..9).for_each(|_| assert!(old.insert("item-1").is_ok()));
+    (0..2).for_each(|_| assert!(old.insert("item-2").is_ok()));
+    old.save(folder.path().join("old.bloom")).unwrap();
+    let server = Server::importing(folder.path());
+    let mut client = server.client(0);
+    client.ok("BG.BUILD table FROM often KIND cuckoo");
+    client.ok("BG.BUILD chain FROM often KIND growing-cuckoo CAPACITY 100");
+    client.ok("BG.BUILD old FROM old.bloom");
+    assert_eq!((client.found("table", 1..2_000), client.found("chain", 1..2_000)), (1_999, 1_999));
+    for name in ["table", "chain", "old"] {
+        assert_eq!(client.ask(&format!("CF.COUNT {name} item-1")).int(), 4, "{name}");
+        client.refuses(&format!("CF.ADD {name} item-1"), "holds 3 copies of this item");
+        for _ in 0..9 {
+            assert_eq!(client.ask(&format!("CF.DEL {name} item-1")).int(), 1);
+        }
+        assert_eq!(client.ask(&format!("CF.EXISTS {name} item-1")).int(), 1, "it sticks");
+        while client.ask(&format!("CF.COUNT {name} item-2")).int() < 3 {
+            assert_eq!(client.ask(&format!("CF.ADD {name} item-2")).int(), 1);
+        }
+        client.refuses(&format!("CF.ADD {name} item-2"), "holds 3 copies of this item");
+        (0..3).for_each(|_| assert_eq!(client.ask(&format!("CF.DEL {name} item-2")).int(), 1));
+        assert_eq!(client.ask(&format!("CF.EXISTS {name} item-2")).int(), 0);
+    }
+}
+
 #[test]
 fn lines_end_as_they_end_and_long_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();

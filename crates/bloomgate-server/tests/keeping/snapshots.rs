@@ -153,3 +153,62 @@ fn a_backup_has_the_files_of_filters_that_were_installed_meanwhile() {
         assert_eq!(restored.talk(0).say("BF.EXISTS large x"), ":1");
     }
 }
+
+/// Copies come back as many as they were, from the log, from an image and from both; and the ninth is still one too many.
+#[test]
+fn copies_are_counted_alike_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    // A chain that grows, and a table that may be full for a copy whose neighbours have many.
+    let mut filters = [("f", vec![0u64; 60]), ("fixed", vec![0u64; 60])];
+    for round in 0..5 {
+        let house = House::open(folder.path());
+        let mut talk = house.talk(0);
+        if round == 0 {
+            assert_eq!(talk.say("CF.RESERVE f 32"), "+OK");
+            assert_eq!(talk.say("CF.RESERVE fixed 2000 FINGERPRINT 24 EXPANSION 0"), "+OK");
+        }
+        for (filter, held) in &mut filters {
+            // Item 0 has all eight from the beginning.
+            while round == 0 && held[0] < 8 {
+                assert_eq!(talk.say(&format!("CF.ADD {filter} item-0")), ":1");
+                held[0] += 1;
+            }
+            assert!(talk.say(&format!("CF.ADD {filter} item-0")).starts_with("-ERR the filter holds 8 copies"));
+            for (item, held) in held.iter_mut().enumerate().skip(1) {
+                assert_eq!(talk.say(&format!("CF.COUNT {filter} item-{item}")), format!(":{held}"), "round {round}");
+                for _ in 0..(item + round) % 5 {
+                    match &*talk.say(&format!("CF.ADD {filter} item-{item}")) {
+                        ":1" => *held += 1,
+                        "-Filter is full" if *filter == "fixed" => {}
+                        other => assert!(*held == 8 && other.contains("holds 8 copies"), "{other}"),
+                    }
+                }
+                for _ in 0..((item * 3 + round) as u64 % 3).min(*held) {
+                    assert_eq!(talk.say(&format!("CF.DEL {filter} item-{item}")), ":1");
+                    *held -= 1;
+                }
+            }
+        }
+        if round % 2 == 1 {
+            house.keeping.snapshot().unwrap();
+        }
+        if round == 2 {
+            // What came since the snapshot, on top of its image.
+            assert_eq!(talk.say("COPY f g"), ":1");
+        }
+        drop(talk);
+        house.end();
+    }
+    let house = House::open(folder.path());
+    assert!(house.found.unavailable.is_empty());
+    let mut talk = house.talk(0);
+    assert!(!talk.say("CF.DEBUG f").contains("filters:1 "));
+    assert!(filters[0].1.iter().sum::<u64>() > 200, "{filters:?}");
+    for (filter, held) in &filters {
+        for (item, held) in held.iter().enumerate() {
+            (0..*held).for_each(|_| assert_eq!(talk.say(&format!("CF.DEL {filter} item-{item}")), ":1"));
+            assert_eq!(talk.say(&format!("CF.EXISTS {filter} item-{item}")), ":0");
+        }
+    }
+    assert_eq!(talk.say("CF.COUNT g item-0"), ":8");
+}

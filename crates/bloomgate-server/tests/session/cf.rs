@@ -56,24 +56,59 @@ fn yes_and_no_are_booleans_in_resp3_where_redisbloom_has_them() {
 
 #[test]
 fn the_copy_too_many_is_refused_and_changes_nothing() {
-    for mut talk in [Talk::new(), Talk::new().resp3()] {
-        for _ in 0..3 {
-            talk.say("CF.ADD f a");
-        }
-        let before = talk.say("CF.INFO f");
-        let refused = talk.say("CF.ADD f a");
-        assert!(refused.starts_with("-ERR the filter holds 3 copies of this item"), "{refused}");
-        let full = if before.starts_with('%') { "*2 #f #t" } else { "*2 :-1 :1" };
-        assert_eq!(talk.say("CF.INSERT f ITEMS a b"), full);
-        talk.say("CF.DEL f b");
-        assert_eq!(before.replace("deleted :0", "deleted :1"), talk.say("CF.INFO f"));
-        talk.check("CF.COUNT f a => :3");
-        // What was taken goes one by one, to the last.
-        for left in [2, 1, 0] {
-            talk.say("CF.DEL f a");
-            talk.check(&format!("CF.COUNT f a => :{left}"));
+    // A chain, one that may not grow, and a single table.
+    for reserve in
+        ["CF.RESERVE f 1000", "CF.RESERVE f 1000 EXPANSION 0", "CF.RESERVE f 1000 FINGERPRINT 20 EXPANSION 0"]
+    {
+        for mut talk in [Talk::new(), Talk::new().resp3()] {
+            talk.say(reserve);
+            for copies in 1..=8 {
+                assert!([":1", "#t"].contains(&&*talk.say("CF.ADD f a")));
+                talk.check(&format!("CF.COUNT f a => :{copies}"));
+            }
+            let before = talk.say("CF.INFO f");
+            let refused = talk.say("CF.ADD f a");
+            assert!(refused.starts_with("-ERR the filter holds 8 copies of this item, the most"), "{refused}");
+            assert!(refused.contains("nothing was changed"), "{refused}");
+            let full = if before.starts_with('%') { "*2 #f #t" } else { "*2 :-1 :1" };
+            assert_eq!(talk.say("CF.INSERT f ITEMS a b"), full);
+            talk.say("CF.DEL f b");
+            assert_eq!(before.replace("deleted :0", "deleted :1"), talk.say("CF.INFO f"));
+            talk.check("CF.COUNT f a => :8");
+            // What was taken goes one by one, to the last.
+            for left in (0..8).rev() {
+                assert!([":1", "#t"].contains(&&*talk.say("CF.DEL f a")));
+                talk.check(&format!("CF.COUNT f a => :{left}"));
+            }
+            assert!([":0", "#f"].contains(&&*talk.say("CF.DEL f a")));
+            assert!([":0", "#f"].contains(&&*talk.say("CF.EXISTS f a")));
         }
     }
+}
+
+#[test]
+fn eight_copies_of_many_items_make_it_grow_and_go_again() {
+    let mut talk = Talk::new();
+    talk.say("CF.RESERVE f 64");
+    let all = items("item", 200);
+    for round in 0..8 {
+        assert!(talk.each("CF.ADD", "f", &all).iter().all(|reply| reply == ":1"), "round {round}");
+    }
+    // A set adds none to them.
+    assert!(talk.each("CF.ADDNX", "f", &all).iter().all(|reply| reply == ":0"));
+    assert_eq!(talk.say("BG.ADD f item0 item1"), "*2 :0 :0");
+    assert!(talk.each("CF.COUNT", "f", &all).iter().all(|reply| reply == ":8"));
+    assert!(talk.each("CF.ADD", "f", &all).iter().all(|reply| reply.starts_with("-ERR the filter holds 8 copies")));
+    let chain = talk.say("CF.DEBUG f");
+    assert!(chain.contains("items:1600 deletes:0") && !chain.contains("filters:1 "), "{chain}");
+    assert_eq!(talk.say("CF.COMPACT f"), "+OK");
+    assert!(talk.each("CF.COUNT", "f", &all).iter().all(|reply| reply == ":8"));
+    for round in 0..8 {
+        assert!(talk.each("CF.EXISTS", "f", &all).iter().all(|reply| reply == ":1"), "round {round}");
+        assert!(talk.each("CF.DEL", "f", &all).iter().all(|reply| reply == ":1"), "round {round}");
+    }
+    assert!(talk.each("CF.EXISTS", "f", &all).iter().all(|reply| reply == ":0"));
+    assert!(talk.each("CF.DEL", "f", &all).iter().all(|reply| reply == ":0"));
 }
 
 #[test]

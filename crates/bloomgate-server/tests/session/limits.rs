@@ -41,6 +41,35 @@ fn a_batch_that_goes_over_several_stages_is_charged_for_each() {
     assert!(gentle >= size * 9 / 10, "{gentle} bytes are charged for a filter of {size}");
 }
 
+/// A table of a cuckoo chain has no slot for a key when it happens to, before it holds what it was made for or after:
+/// whenever the next one is opened, it was charged, and a key that opens none costs nothing.
+#[test]
+fn a_chain_of_tables_never_has_more_than_it_was_charged_for() {
+    let mut talk = Talk::new();
+    for (name, copies) in [("once", 1), ("thrice", 3), ("eight", 8)] {
+        assert_eq!(talk.say(&format!("CF.RESERVE {name} 40")), "+OK");
+        let entry = talk.engine.find(name.as_bytes()).unwrap();
+        let (mut early, mut stages) = (0, 1);
+        for item in 0..400 {
+            for _ in 0..copies {
+                let room = entry.with(|filter| filter.capacity().saturating_sub(filter.len())).unwrap_or(0);
+                assert_eq!(talk.say(&format!("CF.ADD {name} item{item}")), ":1");
+                let (size, now) = entry.with(|filter| (filter.size_in_bytes(), filter.stages())).unwrap();
+                assert_eq!(entry.charged.load(std::sync::atomic::Ordering::Relaxed), size, "{name} {item}");
+                early += u32::from(now > stages && room > 0);
+                stages = now;
+            }
+        }
+        // With copies there are tables that were opened early: those that nobody would have been charged for.
+        assert!(stages > 2 && (copies < 8 || early > 0), "{name}: {stages} stages, {early} early");
+    }
+    let all: u64 = ["once", "thrice", "eight"]
+        .iter()
+        .map(|name| talk.engine.find(name.as_bytes()).unwrap().with(|filter| filter.size_in_bytes()).unwrap())
+        .sum();
+    assert_eq!(talk.engine.budget.used(), all);
+}
+
 #[test]
 fn the_replies_of_a_transaction_have_a_size() {
     let mut talk = Talk::new();

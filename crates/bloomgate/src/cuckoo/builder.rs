@@ -1,6 +1,6 @@
 //! The doors to a cuckoo filter (what you need, the memory you have, or the shape you want) and the one `build`.
 
-use super::{Cuckoo, CuckooShape};
+use super::{CopyRule, Cuckoo, CuckooShape};
 use crate::bits::{Owned, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::math::cuckoo::{largest_in, limit, size_for, widest_in};
@@ -15,11 +15,12 @@ pub struct CuckooBuilder {
     wish: Wish,
     buckets: Option<u64>,
     fingerprint_bits: Option<u32>,
+    copies: CopyRule,
 }
 
 impl CuckooBuilder {
     pub(super) fn new() -> Self {
-        Self { wish: Wish::new(WhenFull::Refuse), buckets: None, fingerprint_bits: None }
+        Self { wish: Wish::new(WhenFull::Refuse), buckets: None, fingerprint_bits: None, copies: CopyRule::Stick }
     }
 
     wish_setters!();
@@ -43,6 +44,13 @@ impl CuckooBuilder {
     #[must_use]
     pub fn fingerprint_bits(mut self, bits: u32) -> Self {
         self.fingerprint_bits = Some(bits);
+        self
+    }
+
+    /// What becomes of a key that is inserted again and again: the fourth copy sticks unless said otherwise.
+    #[must_use]
+    pub fn copies(mut self, rule: CopyRule) -> Self {
+        self.copies = rule;
         self
     }
 
@@ -105,7 +113,7 @@ impl CuckooBuilder {
                 ),
             ));
         }
-        Ok((shape, Promise { capacity, rate, when_full: WhenFull::Refuse }))
+        Ok((shape.with_copies(self.copies), Promise { capacity, rate, when_full: WhenFull::Refuse }))
     }
 
     /// The shape for what is needed, or for the memory there is.

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::moves::{self, Inserted, Removed, STICKS_AT};
-use super::{CuckooBuilder, CuckooShape};
+use super::moves::{self, Inserted, Removed};
+use super::{CopyRule, CuckooBuilder, CuckooShape};
 use crate::arch::cuckoo::{ContainsAll, Table};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::arch::{CHUNK, dispatch};
@@ -141,22 +141,30 @@ impl<S: Store> Cuckoo<S> {
     }
 
     /// How many copies of a key's fingerprint there are, 0 to 4: never fewer than the key was inserted (less removals),
-    /// except that 4 means "four or more"; sometimes more, when another key looks the same.
+    /// except that 4 means "four or more"; sometimes more, when another key looks the same. Where copies are
+    /// [exact](CopyRule::Exact), 0 to 8.
     #[doc(alias = "count")]
     pub fn count_of<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
         self.count_of_digest(self.contract.digest(key)?)
     }
 
     /// [`count_of`](Self::count_of) for a digest made elsewhere under the same contract: at
-    /// [`MAX_COPIES`](super::MAX_COPIES) one more would stick, and above it one does.
+    /// [`max_copies`](Self::max_copies) one more would stick or be refused, and above it one sticks.
     pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
         Ok(u64::from(self.copies_of(digest)))
     }
 
-    /// Copies of a fingerprint, up to the number that sticks; that number when it cannot be known.
+    /// The most copies of one key that are held and removed exactly: 3, or 8 where copies are [exact](CopyRule::Exact).
+    #[must_use]
+    pub fn max_copies(&self) -> u64 {
+        self.shape.copies().max_copies()
+    }
+
+    /// Copies of a fingerprint, up to the most that have a slot; that number when it cannot be known.
     pub(crate) fn copies_of(&self, digest: Digest) -> u32 {
+        let most = self.shape.copies().most();
         if S::CHECKED && !self.admit(digest) {
-            return STICKS_AT;
+            return most;
         }
         let (first, fingerprint) = (self.table.home(digest), self.table.fingerprint(digest));
         let mut copies = 0;
@@ -167,7 +175,7 @@ impl<S: Store> Cuckoo<S> {
             count();
             true
         };
-        if sure { copies.min(STICKS_AT) } else { STICKS_AT }
+        if sure { copies.min(most) } else { most }
     }
 
     /// Asks memory for the two buckets of a key.
@@ -226,7 +234,7 @@ impl<S: Store> Cuckoo<S> {
     }
 
     /// Fingerprints in the table: keys inserted less keys removed. A key inserted twice counts twice; from its fourth
-    /// copy on it sticks and is counted no more.
+    /// copy on it sticks and is counted no more, unless copies are [exact](CopyRule::Exact).
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len.load(Ordering::Relaxed)
@@ -290,7 +298,7 @@ impl<S: Store> Cuckoo<S> {
     }
 
     /// How many keys the slots speak of: the number of fingerprints, which is exact, unless keys came more than once
-    /// (each counts up to four times). Reads all slots.
+    /// (each counts up to four times, or eight). Reads all slots.
     #[must_use]
     pub fn approximate_count(&self) -> Estimate {
         let used = self.used_slots() as f64;
@@ -309,29 +317,44 @@ fn no_room(capacity: u64) -> Error {
     )
 }
 
+/// The refusal of one copy more than can be told apart, where copies are exact.
+#[cold]
+pub(super) fn too_many_copies() -> Error {
+    Error::new(
+        ErrorKind::Full,
+        format!(
+            "the filter holds {} copies of this key, the most that can be told apart and removed again one by one; nothing \
+             was changed: remove one first, or use a counting filter",
+            CopyRule::Exact.max_copies()
+        ),
+    )
+}
+
 /// The parts that a change needs, apart from the words.
 struct Change<'a> {
     table: &'a Table,
     len: &'a AtomicU64,
     limit: u64,
     capacity: u64,
+    copies: CopyRule,
 }
 
 impl Change<'_> {
     #[inline]
     fn insert(&self, words: &mut impl WriteWords, digest: Digest) -> Result<bool> {
         let len = self.len.load(Ordering::Relaxed);
-        let inserted = moves::insert(self.table, words, digest, len < self.limit);
+        let inserted = moves::insert(self.table, words, digest, self.copies, len < self.limit);
         match inserted {
             Inserted::New | Inserted::Copy => self.len.store(len + 1, Ordering::Relaxed),
             Inserted::Sticky => {}
             Inserted::Refused => return Err(no_room(self.capacity)),
+            Inserted::TooMany => return Err(too_many_copies()),
         }
         Ok(inserted == Inserted::New)
     }
 
     fn remove(&self, words: &mut impl WriteWords, digest: Digest) -> bool {
-        let removed = moves::remove(self.table, words, digest);
+        let removed = moves::remove(self.table, words, digest, self.copies);
         if removed == Removed::One {
             self.len.store(self.len.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
         }
@@ -341,7 +364,13 @@ impl Change<'_> {
 
 macro_rules! change {
     ($self:ident) => {
-        Change { table: &$self.table, len: &$self.len, limit: $self.limit, capacity: $self.promise.capacity }
+        Change {
+            table: &$self.table,
+            len: &$self.len,
+            limit: $self.limit,
+            capacity: $self.promise.capacity,
+            copies: $self.shape.copies(),
+        }
     };
 }
 
@@ -385,7 +414,8 @@ impl Cuckoo<Owned> {
     /// Inserts a key; true if it was certainly new, false if it (or one that looks the same) was there before.
     ///
     /// A key inserted twice is there twice and must be removed twice, up to three times; the fourth makes it stick (see
-    /// the [module](super)). A full filter refuses with [`ErrorKind::Full`], and then nothing has changed.
+    /// the [module](super)); where copies are [exact](CopyRule::Exact), up to eight times, and the ninth is refused. A full
+    /// filter refuses with [`ErrorKind::Full`], and then nothing has changed.
     #[doc(alias = "put")]
     #[doc(alias = "add")]
     #[inline]
@@ -447,7 +477,7 @@ impl Cuckoo<Owned> {
     /// the contract of every filter with removal; ask your source of truth first if you are not sure.
     ///
     /// True does not mean that the key is gone: it may have been inserted more often, and one whose fingerprint sticks
-    /// (four copies) is never gone. Count your own removals; do not loop until false.
+    /// (four copies, unless they are [exact](CopyRule::Exact)) is never gone. Count your own removals; do not loop until false.
     #[doc(alias = "delete")]
     pub fn remove<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
         Ok(self.remove_digest(self.contract.digest(key)?))
@@ -496,7 +526,8 @@ impl Cuckoo<Owned> {
         let fingerprint = fingerprint >> (from.fingerprint_bits() - self.shape.fingerprint_bits());
         let len = self.len();
         let room = move_in && len < self.promise.capacity;
-        let inserted = moves::place(&self.table, &mut self.store.as_mut_slice(), bucket, fingerprint, room);
+        let (rule, words) = (self.shape.copies(), &mut self.store.as_mut_slice());
+        let inserted = moves::place(&self.table, words, (bucket, fingerprint), rule, room);
         *self.len.get_mut() = len + u64::from(matches!(inserted, Inserted::New | Inserted::Copy));
         inserted
     }

@@ -22,9 +22,10 @@
 use std::fmt;
 use std::sync::Mutex;
 
+use super::filter::too_many_copies;
 use super::growth::{Growth, MAX_STAGES};
-use super::moves::{Inserted, STICKS_AT};
-use super::{Cuckoo, CuckooShape, GrowingCuckooBuilder};
+use super::moves::Inserted;
+use super::{CopyRule, Cuckoo, CuckooShape, GrowingCuckooBuilder};
 use crate::arch::CHUNK;
 use crate::bits::{Owned, Shared, Store};
 use crate::chain::Chain;
@@ -36,7 +37,7 @@ use crate::kind::{Guarantee, Kind};
 use crate::math::cuckoo::LEADING;
 use crate::math::estimate::Estimate;
 use crate::math::scalable::{Tightening, chain_rate};
-use crate::promise::{Promise, WhenFull, full, insert_each_in_turn, kept};
+use crate::promise::{Insertion, Promise, WhenFull, full, insert_each_in_turn, kept};
 
 /// Digests that a batch works on at a time, through all stages: 4 KB of digests stay in the first-level cache.
 const BATCH: usize = 8 * CHUNK;
@@ -80,13 +81,14 @@ impl<S: Store> GrowingCuckoo<S> {
                 && newer.fingerprint_bits() >= older.fingerprint_bits()
         });
         let wide = stages.iter().all(|stage| stage.shape().fingerprint_bits() >= LEADING);
-        let agreed = stages.iter().all(|stage| *stage.contract() == contract);
+        let agreed =
+            stages.iter().all(|stage| *stage.contract() == contract && stage.shape().copies() == growth.copies);
         let count = stages.len();
         let refused = || {
             Error::new(
                 ErrorKind::InvalidParameter,
                 format!(
-                    "a cuckoo chain has 1 to {MAX_STAGES} stages of one contract, with fingerprints of at least \
+                    "a cuckoo chain has 1 to {MAX_STAGES} stages of one contract and one rule for copies, with fingerprints of at least \
                      {LEADING} bits, each with a power of two times the buckets of the one before it and fingerprints \
                      that are no narrower; these {count} are not such a chain",
                 ),
@@ -148,29 +150,42 @@ impl<S: Store> GrowingCuckoo<S> {
     }
 
     /// How many copies of a key's fingerprint there are, over all stages: never fewer than the key was inserted (less
-    /// removals), except that four in one stage mean "four or more"; sometimes more, when another key looks the same.
+    /// removals), except that four in one stage mean "four or more" where copies stick; sometimes more, when another key looks
+    /// the same.
     #[doc(alias = "count")]
     pub fn count_of<K: Key + ?Sized>(&self, key: &K) -> Result<u64> {
         self.count_of_digest(self.contract.digest(key)?)
     }
 
     /// [`count_of`](Self::count_of) for a digest made elsewhere under the same contract. Below
-    /// [`MAX_COPIES`](super::MAX_COPIES) one more copy sticks in no stage.
+    /// [`max_copies`](Self::max_copies) one more copy sticks in no stage, and is not refused as one too many.
     pub fn count_of_digest(&self, digest: Digest) -> Result<u64> {
         Ok(self.each_stage().map(|stage| u64::from(stage.copies_of(digest))).sum())
     }
 
-    /// The newest stage in which a key seems to be, and whether it sticks in any.
-    fn known(&self, digest: Digest) -> (Option<usize>, bool) {
-        let (mut newest, mut sticks) = (None, false);
+    /// The most copies of one key that are held and removed exactly, over all stages: 3, or 8 where copies are
+    /// [exact](CopyRule::Exact).
+    #[must_use]
+    pub fn max_copies(&self) -> u64 {
+        self.growth.copies.max_copies()
+    }
+
+    /// The newest stage in which a key seems to be, and whether it sticks in any. Refused where one more would be one copy
+    /// too many.
+    fn known(&self, digest: Digest) -> Result<(Option<usize>, bool)> {
+        let (mut newest, mut sticks, mut all) = (None, false, 0);
         for (at, stage) in self.each_stage().enumerate() {
             let copies = stage.copies_of(digest);
             if copies > 0 {
                 newest = Some(at);
             }
-            sticks |= copies >= STICKS_AT;
+            sticks |= self.growth.copies.sticks(copies);
+            all += u64::from(copies);
         }
-        (newest, sticks)
+        if self.growth.copies == CopyRule::Exact && all >= self.max_copies() {
+            return Err(too_many_copies());
+        }
+        Ok((newest, sticks))
     }
 
     /// The kind of this filter.
@@ -300,7 +315,7 @@ impl<S: Store> GrowingCuckoo<S> {
         if at >= MAX_STAGES || (at > 0 && self.promise.when_full != WhenFull::Grow) {
             return Err(full(Kind::GrowingCuckoo, self.capacity()));
         }
-        if at > 0 && self.len() < self.capacity() / 4 {
+        if at > 0 && self.len() < self.growth.least(at, self.capacity()) {
             return Err(crowded(self.len(), self.capacity()));
         }
         let (shape, promise) = self.growth.stage(self.promise.rate, at)?;
@@ -363,7 +378,8 @@ impl GrowingCuckoo<Owned> {
     /// Inserts a key; true if it was certainly new, false if it (or one that looks the same) was there before.
     ///
     /// A key inserted twice is there twice and must be removed twice; the fourth copy in a stage makes it stick (see the
-    /// [module](super)).
+    /// [module](super)). Where copies are [exact](CopyRule::Exact), up to eight over all stages go one by one, and the ninth
+    /// is refused with [`ErrorKind::Full`].
     #[doc(alias = "put")]
     #[doc(alias = "add")]
     pub fn insert<K: Key + ?Sized>(&mut self, key: &K) -> Result<bool> {
@@ -372,7 +388,7 @@ impl GrowingCuckoo<Owned> {
 
     /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
     pub fn insert_digest(&mut self, digest: Digest) -> Result<bool> {
-        let (known, sticks) = self.known(digest);
+        let (known, sticks) = self.known(digest)?;
         if sticks {
             return Ok(false);
         }
@@ -475,7 +491,9 @@ impl GrowingCuckoo<Owned> {
                 (0..at).rev().any(|older| {
                     let Some(stage) = self.chain.get_mut(older) else { return false };
                     // One that sticks may stand for many keys: it goes only where it sticks already.
-                    stage.adopt(&shape, bucket, fingerprint, copies < STICKS_AT) != Inserted::Refused
+                    let move_in = !shape.copies().sticks(copies);
+                    let moved = stage.adopt(&shape, bucket, fingerprint, move_in);
+                    matches!(moved, Inserted::New | Inserted::Copy | Inserted::Sticky)
                 })
             });
             if newest.used_slots() == 0 && self.chain.open() == at + 1 {
@@ -515,24 +533,60 @@ impl GrowingCuckoo<Shared> {
     /// [`insert`](Self::insert) for a digest made elsewhere under the same contract.
     pub fn insert_digest(&self, digest: Digest) -> Result<bool> {
         let _one_at_a_time = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let (known, sticks) = self.known(digest);
+        if let Some(new) = self.insert_in_open(digest)? {
+            return Ok(new);
+        }
+        let mut stage = self.next_stage(self.chain.open())?;
+        let known = self.contains_digest(digest);
+        stage.insert_digest(digest)?;
+        self.chain.push(stage.into_shared()?);
+        Ok(!known)
+    }
+
+    /// Inserts a digest if the stages that are open have room for it, and never opens another: where one would have to be,
+    /// or the digest is refused, it is [`Full`](Insertion::Full) and nothing has changed. For whoever must find the memory
+    /// of the [next stage](Self::next_stage_bytes) first: stages are full a little before or after their capacity, as it
+    /// happens.
+    ///
+    /// ```
+    /// use bloomgate::{Insertion, cuckoo::GrowingCuckoo};
+    ///
+    /// let seen = GrowingCuckoo::builder().items(100).build_shared()?;
+    /// let mut keys = (0..).map(|key: u32| seen.contract().digest(&format!("{key}")));
+    /// let mut digest = keys.next().unwrap()?;
+    /// while seen.insert_in_place(digest)? != Insertion::Full {
+    ///     digest = keys.next().unwrap()?;
+    /// }
+    /// assert!(seen.stages() == 1 && !seen.contains_digest(digest));
+    /// let room = seen.next_stage_bytes()?; // found by the caller
+    /// assert!(seen.insert_digest(digest)? && seen.stages() == 2 && room > 0);
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    pub fn insert_in_place(&self, digest: Digest) -> Result<Insertion> {
+        let _one_at_a_time = self.writer.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        match self.insert_in_open(digest).transpose() {
+            None => Ok(Insertion::Full),
+            Some(inserted) => Insertion::of(inserted),
+        }
+    }
+
+    /// Inserts a digest in a stage that is open, if one has room; whether it was certainly new.
+    fn insert_in_open(&self, digest: Digest) -> Result<Option<bool>> {
+        let (known, sticks) = self.known(digest)?;
         if sticks {
-            return Ok(false);
+            return Ok(Some(false));
         }
         if let Some(stage) = known.and_then(|at| self.chain.get(at))
             && taken(stage.insert_digest(digest))?
         {
-            return Ok(false);
+            return Ok(Some(false));
         }
         for stage in self.each_stage().rev().filter(|stage| !stage.is_full()) {
             if taken(stage.insert_digest(digest))? {
-                return Ok(known.is_none());
+                return Ok(Some(known.is_none()));
             }
         }
-        let mut stage = self.next_stage(self.chain.open())?;
-        stage.insert_digest(digest)?;
-        self.chain.push(stage.into_shared()?);
-        Ok(known.is_none())
+        Ok(None)
     }
 
     /// Inserts many keys at once; how many were certainly new.

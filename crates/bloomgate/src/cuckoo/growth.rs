@@ -1,6 +1,6 @@
 //! How a chain of cuckoo tables grows: the shape of each stage, its share of the rate, and the builder that asks.
 
-use super::{Cuckoo, CuckooShape, GrowingCuckoo};
+use super::{CopyRule, Cuckoo, CuckooShape, GrowingCuckoo};
 use crate::bits::{Owned, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::math::cuckoo::{LEADING, MAX_BUCKETS, MAX_WIDTH, buckets_for, capacity_of, width_for};
@@ -26,6 +26,8 @@ pub(crate) struct Growth {
     pub(crate) factor: f64,
     /// How the rate is shared out.
     pub(crate) tightening: Tightening,
+    /// What becomes of copies, in every stage.
+    pub(crate) copies: CopyRule,
 }
 
 impl Growth {
@@ -63,6 +65,23 @@ impl Growth {
         Ok(())
     }
 
+    /// How many keys a chain of this capacity must hold before stage `at` is opened: a key that finds no room before that
+    /// is one of a crowd with the same two buckets, against which no number of stages helps.
+    ///
+    /// Eight copies fill both buckets of a key, so where copies are exact two keys that share a bucket are such a crowd:
+    /// in a table for a million that is a matter of some hundred keys with eight copies each. Those must find room. So the
+    /// chain may grow to nine times its first stage for them, and then whenever a slot in 64 is used; where every key had
+    /// eight copies a slot in 16 was (the tests). A crowd that a stranger made cannot go on for ever.
+    pub(crate) fn least(&self, at: usize, capacity: u64) -> u64 {
+        match self.copies {
+            CopyRule::Stick => capacity / 4,
+            CopyRule::Exact => {
+                let all: f64 = (0..=at as i32).map(|stage| self.factor.powi(stage)).sum();
+                if all <= 9.0 { 0 } else { capacity / 64 }
+            }
+        }
+    }
+
     /// The shape and the promise of a stage of a chain that keeps `rate`.
     pub(crate) fn stage(&self, rate: f64, at: usize) -> Result<(CuckooShape, Promise)> {
         let too_large = || {
@@ -86,7 +105,8 @@ impl Growth {
         }
         let (capacity, buckets) = sized(at as u32).ok_or_else(too_large)?;
         let share = stage_rate(rate, self.tightening, at as u32);
-        Ok((CuckooShape::new(buckets, width)?, Promise { capacity, rate: share, when_full: WhenFull::Refuse }))
+        let shape = CuckooShape::new(buckets, width)?.with_copies(self.copies);
+        Ok((shape, Promise { capacity, rate: share, when_full: WhenFull::Refuse }))
     }
 }
 
@@ -96,11 +116,17 @@ pub struct GrowingCuckooBuilder {
     wish: Wish,
     growth: f64,
     tightening: Tightening,
+    copies: CopyRule,
 }
 
 impl GrowingCuckooBuilder {
     pub(super) fn new() -> Self {
-        Self { wish: Wish::new(WhenFull::Grow), growth: DEFAULT_GROWTH, tightening: Tightening::default() }
+        Self {
+            wish: Wish::new(WhenFull::Grow),
+            growth: DEFAULT_GROWTH,
+            tightening: Tightening::default(),
+            copies: CopyRule::Stick,
+        }
     }
 
     wish_setters!();
@@ -120,6 +146,13 @@ impl GrowingCuckooBuilder {
         self
     }
 
+    /// What becomes of a key that is inserted again and again: the fourth copy sticks unless said otherwise.
+    #[must_use]
+    pub fn copies(mut self, rule: CopyRule) -> Self {
+        self.copies = rule;
+        self
+    }
+
     /// How the chain grows and what it promises; checked.
     fn resolve(&self) -> Result<(Growth, Promise)> {
         let first = self.wish.capacity()?.unwrap_or(DEFAULT_FIRST);
@@ -131,7 +164,7 @@ impl GrowingCuckooBuilder {
                  or refuse",
             ));
         }
-        let growth = Growth { first, factor: self.growth, tightening: self.tightening };
+        let growth = Growth { first, factor: self.growth, tightening: self.tightening, copies: self.copies };
         growth.check(rate)?;
         Ok((growth, Promise { capacity: first, rate, when_full: self.wish.when_full }))
     }

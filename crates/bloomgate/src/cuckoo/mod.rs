@@ -36,6 +36,10 @@
 //! removed four times still answers "maybe". For different keys it hardly ever happens (one table in sixty, at 1 M keys
 //! and 1 %).
 //!
+//! Whoever removes exactly what was inserted, and wants to know how often a key is there, makes the filter with
+//! [`CopyRule::Exact`]: eight copies then have a slot each and go one by one, and the ninth is refused. The rule is part of
+//! the filter's shape and of its file.
+//!
 //! All copies of a key lie in the same eight slots, so a table where most keys have copies is full early. Of 100,000 keys,
 //! each inserted twice, all went in with a headroom of 1.15 on the inserts; three or four times, one table in eight refused
 //! even with 2.5 and 6. Give it each key once, or take [`Quotient`](crate::Quotient). But do not ask `contains` to decide
@@ -43,6 +47,9 @@
 //! removed.
 
 mod builder;
+mod copies;
+#[cfg(test)]
+mod copies_tests;
 mod filter;
 mod growing;
 #[cfg(test)]
@@ -54,10 +61,10 @@ mod shape;
 mod tests;
 
 pub use builder::CuckooBuilder;
+pub use copies::{CopyRule, MAX_COPIES};
 pub use filter::Cuckoo;
 pub use growing::GrowingCuckoo;
 pub use growth::{DEFAULT_FIRST, DEFAULT_GROWTH, GrowingCuckooBuilder, MAX_STAGES};
-pub use moves::MAX_COPIES;
 pub use shape::CuckooShape;
 
 pub(crate) use growth::Growth;

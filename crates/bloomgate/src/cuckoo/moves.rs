@@ -3,7 +3,8 @@
 //! **Copies.** A fingerprint that comes again is stored again, so that keys that look alike can go one by one; but only
 //! up to four copies. The fourth makes it *stick*: from then on it may stand for any number of keys, further ones are
 //! taken without a slot, and none of them is ever removed. So one key, inserted for ever, takes four of the eight slots
-//! that its neighbours share with it and leaves four; and all of this is read off the slots, there is no other state.
+//! that its neighbours share with it and leaves four. A filter of the other [rule](CopyRule) gives copies all eight slots,
+//! lets each go again, and refuses the ninth. Either way all of it is read off the slots, there is no other state.
 //!
 //! **Making way.** A breadth-first search from the two full buckets finds the shortest chain of moves to a free slot
 //! before anything is moved, so a refusal changes nothing. Moves are made from the free end: every fingerprint is in its
@@ -14,25 +15,7 @@ use crate::arch::cuckoo::Table;
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::hash::Digest;
 
-/// So many copies of a fingerprint stick.
-pub(crate) const STICKS_AT: u32 = 4;
-
-/// The most copies of one key that are held and removed exactly. One more sticks: it stands for any number of keys and is
-/// never removed. Who must not let that happen asks [`count_of_digest`](crate::Cuckoo::count_of_digest) first, and inserts
-/// only while it says less than this.
-///
-/// ```
-/// use bloomgate::cuckoo::{Cuckoo, MAX_COPIES};
-///
-/// let mut held = Cuckoo::builder().items(100).build()?;
-/// let digest = held.contract().digest("a key")?;
-/// while held.count_of_digest(digest)? < MAX_COPIES {
-///     held.insert_digest(digest)?;
-/// }
-/// assert!((0..MAX_COPIES).all(|_| held.remove_digest(digest)) && !held.contains_digest(digest));
-/// # Ok::<(), bloomgate::Error>(())
-/// ```
-pub const MAX_COPIES: u64 = STICKS_AT as u64 - 1;
+use super::CopyRule;
 
 /// Buckets looked at in a search that need not allocate: at 94.5 % load a third of the inserts needs none, and all but
 /// one in fifty find a free slot within these (12 on average).
@@ -51,6 +34,8 @@ pub(crate) enum Inserted {
     Sticky,
     /// There is no room, and nothing changed.
     Refused,
+    /// All its slots hold copies of it, which are exact: one more could not be told, and nothing changed.
+    TooMany,
 }
 
 /// What became of a fingerprint that should go.
@@ -86,18 +71,30 @@ fn matching(slots: [u64; 4], fingerprint: u64) -> u32 {
 
 /// Inserts a key; only if there is `room`, or if it sticks already.
 #[inline]
-pub(crate) fn insert<W: WriteWords>(table: &Table, words: &mut W, digest: Digest, room: bool) -> Inserted {
-    place(table, words, table.home(digest), table.fingerprint(digest), room)
+pub(crate) fn insert<W: WriteWords>(
+    table: &Table,
+    words: &mut W,
+    digest: Digest,
+    rule: CopyRule,
+    room: bool,
+) -> Inserted {
+    place(table, words, (table.home(digest), table.fingerprint(digest)), rule, room)
 }
 
-/// Inserts a fingerprint, given one of its buckets.
+/// Inserts a fingerprint, given after one of its buckets.
 #[inline]
-pub(crate) fn place<W: WriteWords>(table: &Table, words: &mut W, first: u64, fingerprint: u64, room: bool) -> Inserted {
+pub(crate) fn place<W: WriteWords>(
+    table: &Table,
+    words: &mut W,
+    (first, fingerprint): (u64, u64),
+    rule: CopyRule,
+    room: bool,
+) -> Inserted {
     let second = table.other(first, fingerprint);
     let (a, b) = (table.slots(words.read(), first), table.slots(words.read(), second));
     let copies = matching(a, fingerprint) + matching(b, fingerprint);
-    if copies >= STICKS_AT {
-        return Inserted::Sticky;
+    if copies >= rule.most() {
+        return if rule.sticks(copies) { Inserted::Sticky } else { Inserted::TooMany };
     }
     if !room {
         return Inserted::Refused;
@@ -107,7 +104,7 @@ pub(crate) fn place<W: WriteWords>(table: &Table, words: &mut W, first: u64, fin
     if free_a + free_b > 0 {
         let (bucket, slots) = if free_a >= free_b { (first, a) } else { (second, b) };
         table.put(words, bucket, slots.iter().position(|&slot| slot == 0).unwrap_or(0), fingerprint);
-    } else if !make_way(table, words, [first, second], fingerprint) {
+    } else if !make_way(table, words, [first, second], fingerprint, rule) {
         return Inserted::Refused;
     }
     if copies == 0 { Inserted::New } else { Inserted::Copy }
@@ -115,15 +112,15 @@ pub(crate) fn place<W: WriteWords>(table: &Table, words: &mut W, first: u64, fin
 
 /// Moves others until there is a slot in one of two full buckets, and takes it; false if there is no way.
 #[cold]
-fn make_way<W: WriteWords>(table: &Table, words: &mut W, roots: [u64; 2], fingerprint: u64) -> bool {
+fn make_way<W: WriteWords>(table: &Table, words: &mut W, roots: [u64; 2], fingerprint: u64, rule: CopyRule) -> bool {
     let mut near = [Step::default(); NEAR];
-    if let Some(end) = search(table, words.read(), roots, &mut near) {
+    if let Some(end) = search(table, words.read(), roots, rule, &mut near) {
         walk(table, words, &near, end, fingerprint);
         return true;
     }
     for buckets in FAR {
         let mut far = vec![Step::default(); buckets];
-        if let Some(end) = search(table, words.read(), roots, &mut far) {
+        if let Some(end) = search(table, words.read(), roots, rule, &mut far) {
             walk(table, words, &far, end, fingerprint);
             return true;
         }
@@ -133,8 +130,18 @@ fn make_way<W: WriteWords>(table: &Table, words: &mut W, roots: [u64; 2], finger
 
 /// The first step that leads to a free slot, and that slot. Breadth first, so no bucket comes twice on the way to it:
 /// what can be reached from a bucket was reached from where it came first.
+///
+/// Where all eight slots may hold one key, its copies lead from one of its buckets to the other and back, and would use up
+/// the steps: there a bucket is entered once from a bucket, and not from where it leads back to. Elsewhere the order in
+/// which buckets are looked at stays what it always was, so that a log that is read again finds room where it did.
 #[inline]
-fn search<W: ReadWords>(table: &Table, words: W, roots: [u64; 2], steps: &mut [Step]) -> Option<(usize, usize)> {
+fn search<W: ReadWords>(
+    table: &Table,
+    words: W,
+    roots: [u64; 2],
+    rule: CopyRule,
+    steps: &mut [Step],
+) -> Option<(usize, usize)> {
     steps[0].bucket = roots[0];
     steps[1].bucket = roots[1];
     let (mut at, mut end) = (0, 2);
@@ -144,7 +151,14 @@ fn search<W: ReadWords>(table: &Table, words: W, roots: [u64; 2], steps: &mut [S
         if let Some(free) = slots.iter().position(|&slot| slot == 0) {
             return Some((at, free));
         }
+        // The bucket that the search came from; of the two it began with, each other.
+        let before = if at < 2 { roots[1 - at] } else { steps[steps[at].from as usize].bucket };
         for (slot, &fingerprint) in slots.iter().enumerate() {
+            if rule == CopyRule::Exact
+                && (table.other(bucket, fingerprint) == before || slots[..slot].contains(&fingerprint))
+            {
+                continue;
+            }
             if let Some(step) = steps.get_mut(end) {
                 let bucket = table.other(bucket, fingerprint);
                 table.fetch(words, bucket);
@@ -176,11 +190,11 @@ fn walk<W: WriteWords>(
 }
 
 /// Removes one copy of a key's fingerprint.
-pub(crate) fn remove<W: WriteWords>(table: &Table, words: &mut W, digest: Digest) -> Removed {
+pub(crate) fn remove<W: WriteWords>(table: &Table, words: &mut W, digest: Digest, rule: CopyRule) -> Removed {
     let (first, fingerprint) = (table.home(digest), table.fingerprint(digest));
     let second = table.other(first, fingerprint);
     let (a, b) = (table.slots(words.read(), first), table.slots(words.read(), second));
-    if matching(a, fingerprint) + matching(b, fingerprint) >= STICKS_AT {
+    if rule.sticks(matching(a, fingerprint) + matching(b, fingerprint)) {
         return Removed::Sticky;
     }
     for (bucket, slots) in [(first, a), (second, b)] {

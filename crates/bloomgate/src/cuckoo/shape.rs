@@ -1,14 +1,16 @@
-//! The two numbers that fix a cuckoo table: its buckets and the width of its fingerprints.
+//! What fixes a cuckoo table: its buckets, the width of its fingerprints, and the rule for copies.
 
+use super::CopyRule;
 use crate::arch::cuckoo::Table;
 use crate::error::{Error, ErrorKind, Result};
 use crate::math::cuckoo::{self, MAX_BUCKETS, MAX_WIDTH, MIN_WIDTH, SLOTS};
 
-/// How many buckets of four slots, and how many bits a slot has.
+/// How many buckets of four slots, how many bits a slot has, and what becomes of copies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CuckooShape {
     buckets: u64,
     fingerprint_bits: u32,
+    copies: CopyRule,
 }
 
 impl CuckooShape {
@@ -29,7 +31,19 @@ impl CuckooShape {
                 ),
             ));
         }
-        Ok(Self { buckets, fingerprint_bits })
+        Ok(Self { buckets, fingerprint_bits, copies: CopyRule::Stick })
+    }
+
+    /// The same buckets and fingerprints under a rule for copies; they stick unless said otherwise.
+    #[must_use]
+    pub fn with_copies(self, copies: CopyRule) -> Self {
+        Self { copies, ..self }
+    }
+
+    /// What becomes of a key that is inserted again and again.
+    #[must_use]
+    pub fn copies(&self) -> CopyRule {
+        self.copies
     }
 
     /// The buckets.

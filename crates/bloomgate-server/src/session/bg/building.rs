@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use bloomgate::format::Limits;
-use bloomgate::{AnyFilter, Contract, Encoding, ErrorKind, Fuse, Kind, OpenOptions, Ribbon};
+use bloomgate::{AnyFilter, Contract, Encoding, ErrorKind, Fuse, Insertion, Kind, OpenOptions, Ribbon};
 use bloomgate_command::{MAX_ITEM, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
@@ -186,12 +186,36 @@ fn insert_lines(
     contract: Contract,
 ) -> Result<AnyFilter, Refusal> {
     let mut held = Held::take(engine, recipe.bytes_needed(contract.clone())?)?;
-    let mut filter = recipe.build(contract.clone())?;
+    let in_line =
+        |error: bloomgate::Error, number: u64| Refusal::err(format_args!("line {number} of '{file}': {error}"));
+    let mut filter = match recipe.build_for_repeats(contract.clone())? {
+        AnyFilter::GrowingCuckoo(chain) => {
+            let chain = chain.into_shared().map_err(|error| refused(&error))?;
+            each_batch(path, file, &contract, |digests, number| {
+                digests.iter().try_for_each(|&digest| {
+                    let wrong = |error| in_line(error, number);
+                    // When a table has no slot for a key is known when it comes: the next one is paid for then.
+                    if chain.insert_in_place(digest).map_err(wrong)? == Insertion::Full {
+                        let next = chain.next_stage_bytes().map_err(wrong)?;
+                        held.grow_to(chain.size_in_bytes().saturating_add(next))?;
+                        chain.insert_digest(digest).map_err(wrong)?;
+                    }
+                    Ok(())
+                })
+            })?;
+            return Ok(chain.into_owned().map_err(|error| refused(&error))?.into());
+        }
+        filter => filter,
+    };
     each_batch(path, file, &contract, |digests, number| {
-        filter
-            .insert_digests(digests)
-            .map_err(|error| Refusal::err(format_args!("line {number} of '{file}': {error}")))?;
-        // Chains grow.
+        if let AnyFilter::Scalable(chain) = &filter
+            && chain.remaining() < digests.len() as u64
+        {
+            let next = chain.next_stage_bytes().map_err(|error| in_line(error, number))?;
+            held.grow_to(chain.size_in_bytes().saturating_add(next))?;
+        }
+        filter.insert_digests(digests).map_err(|error| in_line(error, number))?;
+        // A chain whose first stages are smaller than a batch opens several at once.
         held.grow_to(filter.size_in_bytes())
     })?;
     Ok(filter)

@@ -8,7 +8,7 @@ use crate::arch::words::ReadWords;
 use crate::bloom::layout::AnyLayout;
 use crate::bloom::layout::sealed::Layout as _;
 use crate::bloom::{BlockedLayout, ClassicLayout, CounterBits, Counting, PartitionedLayout, StableShape};
-use crate::cuckoo::CuckooShape;
+use crate::cuckoo::{CopyRule, CuckooShape};
 use crate::error::Result;
 use crate::fuse::FuseShape;
 use crate::kind::Kind;
@@ -121,6 +121,7 @@ impl Cells {
             }
             Self::Cuckoo(shape) => {
                 fields.u64(BUCKETS, shape.buckets()).u32(FINGERPRINT_BITS, shape.fingerprint_bits());
+                write_copies(fields, shape.copies());
             }
             Self::Quotient(shape) => {
                 fields.u64(SLOTS, shape.slots()).u64(INTERVAL, shape.interval());
@@ -147,7 +148,7 @@ impl Cells {
             Kind::Partitioned => &[HASHES, SLICE_BITS],
             Kind::Counting => &[LINES, LINES_PER_KEY, PAIRED, COUNTER_BITS],
             Kind::Stable => &[ROWS, LINES_PER_KEY, ROUND],
-            Kind::Cuckoo => &[BUCKETS, FINGERPRINT_BITS],
+            Kind::Cuckoo => &[BUCKETS, FINGERPRINT_BITS, COPIES],
             Kind::Quotient => &[SLOTS, INTERVAL],
             Kind::Fuse => &[FINGERPRINT_BITS, SEGMENT_LENGTH, SEGMENT_COUNT, SHARDS, SEED],
             Kind::Ribbon => &[RESULT_BITS, SEED, COLUMNS],
@@ -204,7 +205,10 @@ impl Cells {
             Kind::Stable => {
                 Self::Stable(StableShape::new(fields.u64(ROWS)?, fields.u32(LINES_PER_KEY)?, fields.u64(ROUND)?)?)
             }
-            Kind::Cuckoo => Self::Cuckoo(CuckooShape::new(fields.u64(BUCKETS)?, fields.u32(FINGERPRINT_BITS)?)?),
+            Kind::Cuckoo => {
+                let shape = CuckooShape::new(fields.u64(BUCKETS)?, fields.u32(FINGERPRINT_BITS)?)?;
+                Self::Cuckoo(shape.with_copies(read_copies(fields)?))
+            }
             Kind::Quotient => Self::Quotient(QuotientShape::new(fields.u64(SLOTS)?, fields.u64(INTERVAL)?)?),
             Kind::Fuse => Self::Fuse(FuseShape::new(
                 fields.u32(FINGERPRINT_BITS)?,
@@ -228,5 +232,23 @@ impl Cells {
             kind if kind.is_foreign() => Self::Foreign(AnyForm::read(kind, fields.bytes(FOREIGN_HEADER)?)?),
             other => return Err(corrupt(format!("SHAPE: a {other} filter where a single part is expected"))),
         })
+    }
+}
+
+/// Adds the rule for copies, where it is not the one that files had before there were two.
+pub(super) fn write_copies(fields: &mut FieldWriter, rule: CopyRule) {
+    if rule == CopyRule::Exact {
+        fields.u16(COPIES, rule.max_copies() as u16);
+    }
+}
+
+/// The rule for copies: without the field they stick.
+pub(super) fn read_copies(fields: &FieldReader<'_>) -> Result<CopyRule> {
+    match fields.optional(COPIES, FieldReader::u16)? {
+        None => Ok(CopyRule::Stick),
+        Some(exact) if u64::from(exact) == CopyRule::Exact.max_copies() => Ok(CopyRule::Exact),
+        Some(other) => {
+            Err(corrupt(format!("SHAPE: field 66 says {other} exact copies; 8, or no such field, expected")))
+        }
     }
 }

@@ -4,6 +4,7 @@ use super::super::fields::{FieldReader, FieldWriter, Tag};
 use super::super::frame::corrupt;
 use super::super::read::Head;
 use super::super::sections::SectionType;
+use super::cells::{read_copies, write_copies};
 use super::tags::*;
 use super::{Plan, outside, read_piece, read_promise, shape_fields, shape_kind};
 use crate::bloom::rotating::{RotatingRule, RotatingState, generation_promise};
@@ -50,6 +51,9 @@ impl Rule {
     pub(super) fn tags(kind: Kind) -> &'static [Tag] {
         match kind {
             Kind::Rotating => &[STAGES, WINDOW, GENERATIONS, MAX_STEP],
+            Kind::GrowingCuckoo => {
+                &[STAGE_KIND, STAGES, GROWTH, TIGHTENING, TIGHTENING_STAGES, TIGHTENING_RISE, TIGHTENING_THEN, COPIES]
+            }
             _ => &[STAGE_KIND, STAGES, GROWTH, TIGHTENING, TIGHTENING_STAGES, TIGHTENING_RISE, TIGHTENING_THEN],
         }
     }
@@ -60,8 +64,9 @@ impl Rule {
             Self::Scalable(Growth { stages: kind, factor, tightening, .. }) => {
                 write_growth(fields, *kind, stages, *factor, *tightening);
             }
-            Self::GrowingCuckoo(CuckooGrowth { factor, tightening, .. }) => {
+            Self::GrowingCuckoo(CuckooGrowth { factor, tightening, copies, .. }) => {
                 write_growth(fields, Kind::Cuckoo, stages, *factor, *tightening);
+                write_copies(fields, *copies);
             }
             Self::Rotating(rule, _) => {
                 fields.u16(STAGES, stages).u64(WINDOW, rule.window_ns()).u32(GENERATIONS, rule.generations());
@@ -85,7 +90,7 @@ impl Rule {
         match kind {
             Kind::GrowingCuckoo => {
                 let (_, factor, tightening) = read_growth(fields, &[Kind::Cuckoo])?;
-                let growth = CuckooGrowth { first: promise.capacity, factor, tightening };
+                let growth = CuckooGrowth { first: promise.capacity, factor, tightening, copies: read_copies(fields)? };
                 growth.check(promise.rate).map_err(|refusal| outside(0, refusal))?;
                 Ok(Self::GrowingCuckoo(growth))
             }

@@ -21,6 +21,7 @@ pub(super) const ROUND: Tag = Tag::critical(49);
 // Fingerprints.
 pub(super) const BUCKETS: Tag = Tag::critical(64);
 pub(super) const FINGERPRINT_BITS: Tag = Tag::critical(65);
+pub(super) const COPIES: Tag = Tag::critical(66);
 pub(super) const SLOTS: Tag = Tag::critical(72);
 pub(super) const INTERVAL: Tag = Tag::critical(73);
 pub(super) const SEGMENT_LENGTH: Tag = Tag::critical(80);
