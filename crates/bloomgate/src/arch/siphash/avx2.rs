@@ -1,3 +1,12 @@
+//! Eight keys at a time: two interleaved vectors of four.
+//!
+//! First every string's last block is made, in a loop of its own: a vector load that comes right after the stores it reads
+//! would wait for them. Then eight strings at a time are read where they lie, in the order they came in, and their digests
+//! go straight to their places. Strings with one number of full blocks, as ids of one form have it, do exactly what one of
+//! them would. Where the numbers differ, a lane that has ended keeps its state while the longest of its group goes on.
+//! Only if they are far apart are the strings sorted by them first: a counting sort adds to the same few counters again
+//! and again, each time after the last. Twelve-byte keys took 12.2 ns when all were sorted, 7.0 since.
+
 use std::arch::x86_64::*;
 
 use super::{Digest, STRINGS, SipKey, last_block, start, string, words_scalar};
@@ -7,7 +16,7 @@ const LONG: usize = 32;
 /// A group smaller than this is faster one by one.
 const WORTH: usize = 3;
 /// Strings that differ by so many full blocks at most are hashed as they come: sorting them costs more than lanes wait.
-const NEAR: usize = 3;
+const NEAR: u64 = 3;
 
 /// The state of eight keys: two times the four words of four keys.
 type State = [[__m256i; 4]; 2];
@@ -166,11 +175,7 @@ pub(super) fn words_lo<const C: usize, const D: usize>(key: SipKey, words: &[u64
 }
 
 #[target_feature(enable = "avx2,bmi2")]
-pub(super) fn words<const C: usize, const D: usize, const E: usize>(
-    key: SipKey,
-    words: &[u64],
-    out: &mut [Digest],
-) {
+pub(super) fn words<const C: usize, const D: usize, const E: usize>(key: SipKey, words: &[u64], out: &mut [Digest]) {
     let count = words.len().min(out.len());
     let (groups, rest) = words[..count].as_chunks::<8>();
     let (outs, outs_rest) = out[..count].as_chunks_mut::<8>();
@@ -261,45 +266,49 @@ pub(super) fn strings<const C: usize, const D: usize, const E: usize, T: Kept>(
         }
         return;
     }
-    let mut blocks = [0; STRINGS];
     let mut last = [0; STRINGS];
-    let (mut least, mut most) = (usize::MAX, 0);
-    for ((bytes, blocks), last) in strings.iter().zip(&mut blocks).zip(&mut last) {
+    let mut differ = 0;
+    for (bytes, last) in strings.iter().zip(&mut last) {
         *last = last_block(bytes);
-        let full = bytes.len() / 8;
-        *blocks = full as u64;
-        least = least.min(full);
-        most = most.max(full);
+        differ |= bytes.len() ^ strings[0].len();
     }
-    if most - least <= NEAR {
-        in_order::<C, D, E, T>(key, strings, &blocks, &last, out);
+    if differ < 8 {
+        // Lengths that differ in the lowest three bits alone.
+        in_order::<C, D, E, true, T>(key, strings, &[0; STRINGS], &last, out);
     } else {
-        sorted::<C, D, E, T>(key, strings, &blocks, &last, out);
+        mixed::<C, D, E, T>(key, strings, &last, out);
     }
 }
 
-/// Strings as they come, eight by eight; the last eight overlap those before where they would not be eight.
+/// Strings as they come, eight by eight; the last eight overlap those before where they would not be eight. With
+/// `SAME`, all have one number of full blocks, and `blocks` is not read.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
-fn in_order<const C: usize, const D: usize, const E: usize, T: Kept>(
+fn in_order<const C: usize, const D: usize, const E: usize, const SAME: bool, T: Kept>(
     key: SipKey,
     strings: &[&[u8]],
     blocks: &[u64; STRINGS],
     last: &[u64; STRINGS],
     out: &mut [T; STRINGS],
 ) {
-    let count = strings.len();
+    let count = strings.len().min(STRINGS);
     if count < 8 {
-        return too_few::<C, D, E, T>(key, strings, blocks, last, out);
+        // The lanes beyond repeat the last string.
+        let (mut eight, mut eight_blocks, mut eight_last) = ([&[][..]; 8], [0; 8], [0; 8]);
+        for lane in 0..8 {
+            let from = lane.min(count - 1);
+            (eight[lane], eight_blocks[lane], eight_last[lane]) = (strings[from], blocks[from], last[from]);
+        }
+        let mut digests = [T::default(); 8];
+        hash_eight::<C, D, E, SAME, T>(key, &eight, &eight_blocks, &eight_last, &mut digests);
+        out[..count].copy_from_slice(&digests[..count]);
+        return;
     }
     let mut at = 0;
-    while let (Some(group), Some(blocks), Some(last), Some(out)) = (
-        strings[at..].first_chunk(),
-        blocks[at..].first_chunk(),
-        last[at..].first_chunk(),
-        out[at..].first_chunk_mut(),
-    ) {
-        hash_eight::<C, D, E, T>(key, group, blocks, last, out);
+    while let (Some(group), Some(blocks), Some(last), Some(out)) =
+        (strings[at..].first_chunk(), blocks[at..].first_chunk(), last[at..].first_chunk(), out[at..].first_chunk_mut())
+    {
+        hash_eight::<C, D, E, SAME, T>(key, group, blocks, last, out);
         if at + 8 == count {
             return;
         }
@@ -307,43 +316,30 @@ fn in_order<const C: usize, const D: usize, const E: usize, T: Kept>(
     }
 }
 
-/// Fewer than eight strings; the lanes beyond repeat the last.
-#[cold]
+/// Strings with different numbers of full blocks: sorted by them, if they are far apart.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi2")]
-fn too_few<const C: usize, const D: usize, const E: usize, T: Kept>(
+fn mixed<const C: usize, const D: usize, const E: usize, T: Kept>(
     key: SipKey,
     strings: &[&[u8]],
-    blocks: &[u64; STRINGS],
     last: &[u64; STRINGS],
     out: &mut [T; STRINGS],
 ) {
-    let (mut eight, mut eight_blocks, mut eight_last) = ([&[][..]; 8], [0; 8], [0; 8]);
-    for lane in 0..8 {
-        let from = lane.min(strings.len().saturating_sub(1));
-        eight[lane] = strings[from];
-        eight_blocks[lane] = blocks[from];
-        eight_last[lane] = last[from];
+    let mut blocks = [0; STRINGS];
+    let (mut least, mut most) = (u64::MAX, 0);
+    for (bytes, blocks) in strings.iter().zip(&mut blocks) {
+        *blocks = (bytes.len() / 8) as u64;
+        least = least.min(*blocks);
+        most = most.max(*blocks);
     }
-    let mut digests = [T::default(); 8];
-    hash_eight::<C, D, E, T>(key, &eight, &eight_blocks, &eight_last, &mut digests);
-    out[..strings.len()].copy_from_slice(&digests[..strings.len()]);
-}
-
-/// Strings of very different length, sorted by their full blocks first.
-#[inline(never)]
-#[target_feature(enable = "avx2,bmi2")]
-fn sorted<const C: usize, const D: usize, const E: usize, T: Kept>(
-    key: SipKey,
-    strings: &[&[u8]],
-    blocks: &[u64; STRINGS],
-    last: &[u64; STRINGS],
-    out: &mut [T; STRINGS],
-) {
+    if most - least <= NEAR {
+        return in_order::<C, D, E, false, T>(key, strings, &blocks, last, out);
+    }
     // A counting sort by full blocks: how many of each, where each begins, then each to its place.
+    let class = |bytes: &[u8]| (bytes.len() / 8).min(LONG);
     let mut begins = [0u8; LONG + 1];
     for bytes in strings {
-        begins[(bytes.len() / 8).min(LONG)] += 1;
+        begins[class(bytes)] += 1;
     }
     let mut begin = 0;
     for slot in &mut begins {
@@ -351,26 +347,21 @@ fn sorted<const C: usize, const D: usize, const E: usize, T: Kept>(
     }
     let short = usize::from(begins[LONG]);
     let mut order = [0u8; STRINGS];
-    let mut sorted_strings = [&[][..]; STRINGS];
-    let mut sorted_blocks = [0; STRINGS];
-    let mut sorted_last = [0; STRINGS];
-    for (at, bytes) in strings.iter().enumerate() {
-        let slot = &mut begins[(bytes.len() / 8).min(LONG)];
+    let (mut sorted, mut sorted_blocks, mut sorted_last) = ([&[][..]; STRINGS], [0; STRINGS], [0; STRINGS]);
+    for (at, &bytes) in strings.iter().enumerate() {
+        let slot = &mut begins[class(bytes)];
         let place = usize::from(*slot) % STRINGS;
         *slot += 1;
-        order[place] = at as u8;
-        sorted_strings[place] = *bytes;
-        sorted_blocks[place] = blocks[at % STRINGS];
-        sorted_last[place] = last[at % STRINGS];
+        (order[place], sorted[place], sorted_blocks[place], sorted_last[place]) =
+            (at as u8, bytes, blocks[at], last[at]);
     }
     let mut digests = [T::default(); STRINGS];
-    let mut alone = 0;
-    if short >= WORTH {
-        in_order::<C, D, E, T>(key, &sorted_strings[..short], &sorted_blocks, &sorted_last, &mut digests);
-        alone = short;
+    let together = if short < WORTH { 0 } else { short };
+    if together > 0 {
+        in_order::<C, D, E, false, T>(key, &sorted[..together], &sorted_blocks, &sorted_last, &mut digests);
     }
-    for place in alone..strings.len() {
-        digests[place] = T::of(string::<C, D, E>(key, sorted_strings[place]));
+    for place in together..strings.len() {
+        digests[place] = T::of(string::<C, D, E>(key, sorted[place]));
     }
     for (&at, digest) in order.iter().zip(digests).take(strings.len()) {
         out[usize::from(at) % STRINGS] = digest;
@@ -414,20 +405,24 @@ unsafe fn two_blocks(strings: &[&[u8]; 8], byte: usize) -> [[__m256i; 2]; 2] {
     }
 }
 
-/// Eight strings side by side, with their numbers of full blocks and their last blocks.
+/// Eight strings side by side, with their last blocks. With `SAME`, all have one number of full blocks; otherwise
+/// `blocks` has that of each.
 #[inline]
 #[target_feature(enable = "avx2,bmi2")]
-fn hash_eight<const C: usize, const D: usize, const E: usize, T: Kept>(
+fn hash_eight<const C: usize, const D: usize, const E: usize, const SAME: bool, T: Kept>(
     key: SipKey,
     strings: &[&[u8]; 8],
     blocks: &[u64; 8],
     last: &[u64; 8],
     out: &mut [T; 8],
 ) {
-    let (mut least, mut most) = (usize::MAX, 0);
-    for bytes in strings {
-        least = least.min(bytes.len() / 8);
-        most = most.max(bytes.len() / 8);
+    let mut least = strings[0].len() / 8;
+    let mut most = least;
+    if !SAME {
+        for bytes in &strings[1..] {
+            least = least.min(bytes.len() / 8);
+            most = most.max(bytes.len() / 8);
+        }
     }
     // SAFETY: this function has AVX2; no string has fewer than `least` full blocks, and where one has ended its last
     // block is read instead.
@@ -447,10 +442,10 @@ fn hash_eight<const C: usize, const D: usize, const E: usize, T: Kept>(
             }
             absorb::<C>(&mut state, gather(from));
         }
-        if least == most {
+        if SAME || least == most {
             absorb::<C>(&mut state, load(last));
         } else {
-            let blocks = load(blocks);
+            let ends = load(blocks);
             for j in least..=most {
                 // Which block a lane takes is picked without a branch, which random lengths would make the processor
                 // guess wrong.
@@ -461,7 +456,7 @@ fn hash_eight<const C: usize, const D: usize, const E: usize, T: Kept>(
                 }
                 // All ones where the lane had ended before this block.
                 let now = _mm256_set1_epi64x(j as i64);
-                let ended = [_mm256_cmpgt_epi64(now, blocks[0]), _mm256_cmpgt_epi64(now, blocks[1])];
+                let ended = [_mm256_cmpgt_epi64(now, ends[0]), _mm256_cmpgt_epi64(now, ends[1])];
                 let before = state;
                 absorb::<C>(&mut state, gather(from));
                 keep_ended(&mut state, &before, ended);
