@@ -71,6 +71,9 @@ impl Contract {
                 _ => {}
             }
         }
+        if !K::ENCODING.is_word() && self.encoding.accepts(K::ENCODING) && self.digest_lo_strings(keys, out) {
+            return Ok(());
+        }
         let mut digests = [Digest::default(); CHUNK];
         self.digest_parts::<K, false>(keys, &mut digests)?;
         for (out, digest) in out.iter_mut().zip(&digests).take(keys.len()) {
@@ -93,7 +96,7 @@ impl Contract {
                 }
             }
         }
-        self.digest_strings::<K, WHOLE>(keys, out)
+        self.digest_strings(keys, out)
     }
 
     /// The digests of canonical forms of eight bytes.
@@ -110,7 +113,7 @@ impl Contract {
     }
 
     /// The digests of keys that are not words, or of text that has to be parsed.
-    fn digest_strings<K: Key, const WHOLE: bool>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
+    fn digest_strings<K: Key>(&self, keys: &[K], out: &mut [Digest; CHUNK]) -> Result<()> {
         let mut scratch = Vec::new();
         if !self.encoding.accepts(K::ENCODING) {
             for (key, out) in keys.iter().zip(out) {
@@ -118,46 +121,66 @@ impl Contract {
             }
             return Ok(());
         }
-        if !matches!(self.hasher, Hasher::SipHash13(_) | Hasher::SipHash24(_)) {
-            for (key, out) in keys.iter().zip(out) {
-                *out = self.digest_bytes(key.canonical(&mut scratch));
+        match &self.hasher {
+            Hasher::SipHash13(keyed) => {
+                self.with_strings(keys, |strings| siphash::strings::<1, 3>(keyed.sip(), strings, out));
             }
-            return Ok(());
+            Hasher::SipHash24(keyed) => {
+                self.with_strings(keys, |strings| siphash::strings::<2, 4>(keyed.sip(), strings, out));
+            }
+            _ => {
+                for (key, out) in keys.iter().zip(out) {
+                    *out = self.digest_bytes(key.canonical(&mut scratch));
+                }
+            }
         }
+        Ok(())
+    }
+
+    /// The `lo` halves of the digests of accepted keys that are not words, where the hash has them sooner than the whole.
+    fn digest_lo_strings<K: Key>(&self, keys: &[K], out: &mut [u64; CHUNK]) -> bool {
+        match &self.hasher {
+            Hasher::SipHash13(keyed) => {
+                self.with_strings(keys, |strings| siphash::strings_lo::<1, 3>(keyed.sip(), strings, out));
+            }
+            Hasher::SipHash24(keyed) => {
+                self.with_strings(keys, |strings| siphash::strings_lo::<2, 4>(keyed.sip(), strings, out));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Calls `hash` with the canonical forms of up to [`CHUNK`] accepted keys.
+    #[inline(always)]
+    fn with_strings<K: Key>(&self, keys: &[K], hash: impl FnOnce(&[&[u8]])) {
         let keys = &keys[..keys.len().min(CHUNK)];
-        let mut strings = [&[][..]; CHUNK];
-        let lie_ready = keys.iter().zip(&mut strings).all(|(key, string)| {
-            key.as_canonical().map(|canonical| *string = self.encoding.prefix(canonical)).is_some()
+        let mut lie_ready = true;
+        // Made of the keys at once: an array of empty strings first would cost 0.4 ns a key.
+        let mut strings: [&[u8]; CHUNK] = std::array::from_fn(|at| {
+            let ready = keys.get(at).map_or(Some(&[][..]), Key::as_canonical);
+            lie_ready &= ready.is_some();
+            ready.unwrap_or_default()
         });
         if lie_ready {
-            self.hash_lanes::<WHOLE>(&strings[..keys.len()], out);
-            return Ok(());
+            if self.encoding.is_prefix() {
+                strings.iter_mut().for_each(|string| *string = self.encoding.prefix(string));
+            }
+            return hash(&strings[..keys.len()]);
         }
+        let mut scratch = Vec::new();
         let mut built = Vec::with_capacity(CHUNK * 32);
         let mut ends = [0; CHUNK];
         for (key, end) in keys.iter().zip(&mut ends) {
             built.extend_from_slice(self.encoding.prefix(key.canonical(&mut scratch)));
             *end = built.len();
         }
-        let mut strings = [&[][..]; CHUNK];
         let mut start = 0;
         for (string, &end) in strings.iter_mut().zip(&ends[..keys.len()]) {
             *string = &built[start..end];
             start = end;
         }
-        self.hash_lanes::<WHOLE>(&strings[..keys.len()], out);
-        Ok(())
-    }
-
-    /// SipHash of canonical forms side by side.
-    fn hash_lanes<const WHOLE: bool>(&self, strings: &[&[u8]], out: &mut [Digest; CHUNK]) {
-        match &self.hasher {
-            Hasher::SipHash13(keyed) if WHOLE => siphash::strings::<1, 3, 3>(keyed.sip(), strings, out),
-            Hasher::SipHash13(keyed) => siphash::strings::<1, 3, 0>(keyed.sip(), strings, out),
-            Hasher::SipHash24(keyed) if WHOLE => siphash::strings::<2, 4, 4>(keyed.sip(), strings, out),
-            Hasher::SipHash24(keyed) => siphash::strings::<2, 4, 0>(keyed.sip(), strings, out),
-            _ => strings.iter().zip(out).for_each(|(string, out)| *out = self.digest_bytes(string)),
-        }
+        hash(&strings[..keys.len()]);
     }
 }
 

@@ -128,6 +128,12 @@ impl Encoding {
         }
     }
 
+    /// Whether only a prefix of each key is hashed.
+    #[inline]
+    pub(crate) const fn is_prefix(self) -> bool {
+        matches!(self, Self::PrefixLength { .. } | Self::PrefixDelimiter { .. })
+    }
+
     /// The bytes of a byte key that count: its prefix under the prefix encodings, else all of it.
     ///
     /// Cutting twice is cutting once.
