@@ -12,15 +12,16 @@
 //! keys as two interleaved vectors of four, of any lengths.
 //!
 //! Measured on a shared AMD EPYC (Zen 3), ns a key: words with 4,096 keys in cache, best pass; strings as they lie in a
-//! request, in batches of 600 (`scripts/bench hashes`, which also has XXH3 beside them):
+//! request, in batches of 600 (`scripts/bench hashes`, which also has XXH3 beside them; the scalar ones are rounded, for
+//! the machine was busy):
 //!
 //! | SipHash-1-3, 128 bits | scalar | AVX2 |
 //! |---|---|---|
 //! | 8-byte words | 10.3 | 4.0 |
-//! | strings of 12 bytes | 14 | 7.0 |
-//! | strings of 36 bytes | 19 | 8.8 |
-//! | strings of 10 to 18 bytes, mixed | 15 | 9.4 |
-//! | strings of 16 to 40 bytes, mixed | 19 | 11.0 |
+//! | strings of 12 bytes | 12 | 7.0 |
+//! | strings of 36 bytes | 17 | 8.8 |
+//! | strings of 10 to 18 bytes, mixed | 13 | 9.4 |
+//! | strings of 16 to 40 bytes, mixed | 15 | 11.0 |
 //!
 //! A round costs 0.5 ns a key; the 128-bit form has three rounds more than the 64-bit one, which [`strings_lo`] leaves
 //! out. Rotations by 16 are written as shifts: the compiler makes a byte shuffle of them where that is better.
