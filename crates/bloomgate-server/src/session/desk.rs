@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -140,8 +140,8 @@ pub struct Desk {
     pub run_id: String,
     /// What the server was told at its start, for CONFIG GET.
     pub settings: Vec<(&'static str, String)>,
-    /// Snapshots and other work on the data folder.
-    pub keeper: Option<Arc<dyn Keeper>>,
+    /// Snapshots and other work on the data folder; nobody while it is read, and where nothing is kept.
+    pub keeper: OnceLock<Arc<dyn Keeper>>,
 }
 
 /// Whoever keeps the filters on disk.
@@ -185,7 +185,7 @@ impl Desk {
             started: Instant::now(),
             run_id,
             settings,
-            keeper: None,
+            keeper: OnceLock::new(),
         }
     }
 

@@ -132,7 +132,7 @@ fn human(bytes: u64) -> String {
 }
 
 fn persistence(lines: &mut Lines, engine: &Engine, desk: &Desk) {
-    let keeper = desk.keeper.as_deref();
+    let keeper = desk.keeper.get().map(|keeper| &**keeper);
     lines.put("loading", u8::from(engine.is_loading()));
     lines.put("async_loading", 0);
     lines.put("rdb_bgsave_in_progress", u8::from(keeper.is_some_and(|keeper| keeper.is_saving())));
@@ -140,7 +140,7 @@ fn persistence(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     let error = keeper.and_then(|keeper| keeper.last_error());
     lines.put("rdb_last_bgsave_status", if error.is_some() { "err" } else { "ok" });
     let log = engine.journal.log();
-    lines.put("aof_enabled", u8::from(log.is_some()));
+    lines.put("aof_enabled", u8::from(matches!(engine.journal, Journal::Log(_))));
     lines.put("last_sequence", engine.journal.appended());
     match log {
         Some(log) => {

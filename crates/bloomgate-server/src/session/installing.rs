@@ -85,11 +85,11 @@ impl Ready {
 }
 
 fn kept(engine: &Engine, desk: &Desk, id: u64, filter: &AnyFilter) -> Result<Kept, Refusal> {
-    if desk.keeper.is_none() && engine.journal.log().is_none() {
+    if desk.keeper.get().is_none() && engine.journal.log().is_none() {
         // The server keeps nothing: there is no recovery that would look.
         return Ok(Kept::Bytes(Vec::new()));
     }
-    match &desk.keeper {
+    match desk.keeper.get() {
         Some(keeper) if filter.size_in_bytes() > INLINE => keeper
             .write_image(id, filter)
             .map(Kept::File)

@@ -40,7 +40,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::ModuleList => Ok(Reply::Array(vec![module("bf", BF_VERSION), module("bloomgate", own_version())])),
         Request::Save => save(call.desk),
         Request::Bgsave => save_in_background(call.desk),
-        Request::Lastsave => Ok(Reply::Int(call.desk.keeper.as_ref().map_or(0, |keeper| keeper.last_save_s() as i64))),
+        Request::Lastsave => Ok(Reply::Int(call.desk.keeper.get().map_or(0, |keeper| keeper.last_save_s() as i64))),
         Request::ClientList { kind, ids } => Ok(client_list(call.desk, kind, ids)),
         Request::ClientPause { .. } => {
             Err(Refusal::err("clients are not paused: stop the writers, or copy the filter (BG.COPY)").into())
@@ -116,7 +116,7 @@ fn memory_stats(call: &Call<'_, '_, '_>) -> Reply {
 }
 
 fn save(desk: &Desk) -> Outcome {
-    let keeper = desk.keeper.as_ref().ok_or(Refusal::new(KEEPS_NOTHING))?;
+    let keeper = desk.keeper.get().ok_or(Refusal::new(KEEPS_NOTHING))?;
     match keeper.save() {
         Ok(()) => Ok(Reply::Ok),
         Err(why) => Err(Refusal::err(format_args!("the snapshot failed, the log goes on: {why}")).into()),
@@ -124,7 +124,7 @@ fn save(desk: &Desk) -> Outcome {
 }
 
 fn save_in_background(desk: &Desk) -> Outcome {
-    let keeper = desk.keeper.as_ref().ok_or(Refusal::new(KEEPS_NOTHING))?;
+    let keeper = desk.keeper.get().ok_or(Refusal::new(KEEPS_NOTHING))?;
     match keeper.save_in_background() {
         true => Ok(Reply::simple("Background saving started")),
         false => Err(Refusal::SAVE_RUNNING.into()),

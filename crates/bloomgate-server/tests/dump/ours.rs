@@ -355,7 +355,7 @@ impl Keeper for Folder {
 fn large_images_are_files() {
     let mut server = Server::new();
     let folder = std::sync::Arc::new(Folder(tempfile::tempdir().unwrap(), Mutex::default()));
-    server.desk.keeper = Some(folder.clone());
+    server.desk.keeper.set(folder.clone()).unwrap();
     server.tell("BF.RESERVE large 0.01 1000000 NONSCALING");
     server.add("large", &items("member", 1_000));
     server.tell("BF.ADD small a");

@@ -54,8 +54,8 @@ impl Keeper for Counting {
 
 fn kept() -> (Talk, Arc<Counting>) {
     let keeper = Arc::new(Counting::default());
-    let mut desk = desk();
-    desk.keeper = Some(keeper.clone());
+    let desk = desk();
+    desk.keeper.set(keeper.clone()).unwrap();
     (Talk::with(engine(64 << 20), desk), keeper)
 }
 
