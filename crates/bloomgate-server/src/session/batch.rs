@@ -9,6 +9,7 @@ use super::Dues;
 use super::desk::Desk;
 use crate::engine::adding::{Added, Copies, NotDone, ask};
 use crate::engine::entry::Family;
+use crate::engine::shadows::check_name;
 use crate::engine::{Core, Engine};
 
 /// Items after which a batch is run: their digests and answers stay in the first-level cache.
@@ -153,9 +154,10 @@ impl<'a> Batch<'a> {
         if self.replies.is_empty() {
             return true;
         }
-        let done = match self.adds {
-            true => self.add(core, dues),
-            false => self.ask(core, dues),
+        let done = match check_name(self.key) {
+            Err(refusal) => Err(refusal.into()),
+            Ok(()) if self.adds => self.add(core, dues),
+            Ok(()) => self.ask(core, dues),
         };
         let wrong = match done {
             Err(NotDone::Busy) => return false,

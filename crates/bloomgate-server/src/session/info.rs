@@ -227,7 +227,7 @@ struct Census {
 
 fn census(engine: &Engine) -> Census {
     let mut census = Census { kinds: BTreeMap::new(), expiring: 0, looked_at: 0 };
-    for entry in engine.names.from_id(0, CENSUS) {
+    for entry in engine.names.visible_from_id(0, CENSUS) {
         *census.kinds.entry(entry.kind().to_string()).or_default() += 1;
         census.expiring += usize::from(entry.expires_ms() != 0);
         census.looked_at += 1;
@@ -236,7 +236,7 @@ fn census(engine: &Engine) -> Census {
 }
 
 fn keyspace(lines: &mut Lines, engine: &Engine, _: &Desk) {
-    let keys = engine.names.len();
+    let keys = engine.names.visible();
     if keys > 0 {
         let Census { expiring, looked_at, .. } = census(engine);
         // Of more filters than are looked at, the share of those.
@@ -256,7 +256,7 @@ fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
         Journal::Log(_) => setting(desk, "fsync").unwrap_or("every-second"),
     };
     lines.put("fsync", fsync);
-    lines.put("filters", engine.names.len());
+    lines.put("filters", engine.names.visible());
     lines.put("max_filters", engine.limits.max_filters);
     let Census { kinds, looked_at, .. } = census(engine);
     for (kind, count) in kinds {

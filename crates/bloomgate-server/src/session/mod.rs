@@ -25,6 +25,7 @@ use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Spec, find, par
 
 use crate::engine::Core;
 use crate::engine::adding::NotDone;
+use crate::engine::shadows::check_name;
 use crate::resp::{Frame, Limits, ProtocolError, Reader};
 use batch::{Batch, Hot};
 use call::Call;
@@ -296,6 +297,7 @@ impl Session {
         if core.engine.is_loading() && !spec.has(Flag::Loading) {
             return Err(Refusal::LOADING);
         }
+        spec.names_in(words).try_for_each(check_name)?;
         Ok((spec, request))
     }
 

@@ -102,7 +102,7 @@ fn memory_doctor(call: &Call<'_, '_, '_>) -> String {
 
 fn memory_stats(call: &Call<'_, '_, '_>) -> Reply {
     let engine = &call.core.engine;
-    let (used, keys) = (engine.budget.used(), engine.names.len() as u64);
+    let (used, keys) = (engine.budget.used(), engine.names.visible() as u64);
     let row = |name: &'static str, value: u64| (Reply::text(name), Reply::Int(value.min(i64::MAX as u64) as i64));
     let mut rows = vec![
         row("total.allocated", used),
