@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::tallies::Tallies;
+
 /// One counter set per thread, on cache lines of its own.
 #[repr(align(128))]
 #[derive(Debug, Default)]
@@ -126,6 +128,8 @@ const SLOW_BYTES: usize = 128;
 #[derive(Debug)]
 pub struct Desk {
     counters: Box<[Counters]>,
+    /// Each command by itself.
+    pub tallies: Tallies,
     clients: Mutex<BTreeMap<u64, Client>>,
     next_client: AtomicU64,
     rejected: AtomicU64,
@@ -175,6 +179,7 @@ impl Desk {
     ) -> Self {
         Self {
             counters: (0..threads.max(1)).map(|_| Counters::default()).collect(),
+            tallies: Tallies::new(threads),
             clients: Mutex::default(),
             next_client: AtomicU64::new(1),
             rejected: AtomicU64::new(0),
@@ -294,23 +299,16 @@ impl Desk {
 
     /// CONFIG RESETSTAT.
     pub fn reset_counters(&self) {
+        self.tallies.reset();
         for counters in &self.counters {
             let all = [&counters.commands, &counters.lookups, &counters.adds, &counters.bytes_in, &counters.bytes_out];
             all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
     }
 
-    /// When a command begins that may turn out slow.
-    #[must_use]
-    #[inline]
-    pub fn slow_clock(&self) -> Option<Instant> {
-        (self.slow_micros.load(Ordering::Relaxed) != u64::MAX).then(Instant::now)
-    }
-
     /// A command is over; noted if it was slow.
     #[inline]
-    pub fn note_slow(&self, began: Option<Instant>, words: &[&[u8]], client: &Client) {
-        let Some(took) = began.map(|began| began.elapsed()) else { return };
+    pub fn note_slow(&self, took: Duration, words: &[&[u8]], client: &Client) {
         if took.as_micros() as u64 >= self.slow_micros.load(Ordering::Relaxed) {
             self.keep_slow(took, words, client);
         }

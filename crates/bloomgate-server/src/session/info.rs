@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::config::setting;
 use super::desk::Desk;
 use super::server::{BF_VERSION, REDIS_VERSION, own_version};
+use super::tallies::Told;
 use crate::engine::Engine;
 use crate::engine::journal::Journal;
 use crate::store::LogState;
@@ -20,8 +21,7 @@ const SECTIONS: [(&str, bool, Section); 13] = [
     ("Replication", true, replication),
     ("CPU", true, cpu),
     ("Modules", true, modules),
-    // Commands are counted all together (Stats), not one by one.
-    ("Commandstats", false, nothing),
+    ("Commandstats", false, commandstats),
     ("Errorstats", true, nothing),
     ("Cluster", true, cluster),
     ("Keyspace", true, keyspace),
@@ -192,6 +192,19 @@ fn stats(lines: &mut Lines, _: &Engine, desk: &Desk) {
     lines.put("items_added", totals.adds);
     lines.put("slowlog_entries", desk.slow().len());
     lines.put("evicted_keys", 0);
+}
+
+fn commandstats(lines: &mut Lines, _: &Engine, desk: &Desk) {
+    for (spec, told) in desk.tallies.told() {
+        let Told { calls, micros, rejected, failed, .. } = told;
+        let each = micros as f64 / calls.max(1) as f64;
+        lines.put(
+            &format!("cmdstat_{}", spec.name),
+            format_args!(
+                "calls={calls},usec={micros},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
+            ),
+        );
+    }
 }
 
 fn replication(lines: &mut Lines, _: &Engine, _: &Desk) {

@@ -55,7 +55,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         // Delays by their cause are not recorded: what took long is in SLOWLOG, what the disk did in INFO.
         Request::LatencyLatest | Request::LatencyHistory { .. } => Ok(Reply::Array(Vec::new())),
         Request::LatencyReset { .. } => Ok(Reply::Int(0)),
-        Request::LatencyHistogram { .. } => Ok(Reply::Map(Vec::new())),
+        Request::LatencyHistogram { commands } => Ok(histogram(call.desk, commands)),
         Request::LatencyDoctor => Ok(Reply::Verbatim(latency_doctor(call))),
         Request::AclWhoami => Ok(Reply::text("default")),
         Request::AclList => {
@@ -183,6 +183,23 @@ fn slowlog(desk: &Desk, count: i64) -> Reply {
         ])
     });
     Reply::Array(entries.collect())
+}
+
+/// LATENCY HISTOGRAM: of the commands asked for, or of all; of a container with what is in it.
+fn histogram(desk: &Desk, commands: &[&[u8]]) -> Reply {
+    let asked = |name: &str| {
+        let container = name.split('|').next().unwrap_or(name);
+        let is = |word: &&&[u8]| [name, container].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        commands.is_empty() || commands.iter().any(|word| is(&word))
+    };
+    let number = |number: u64| Reply::Int(number.min(i64::MAX as u64) as i64);
+    let told = desk.tallies.told().filter(|(spec, told)| told.calls > 0 && asked(spec.name));
+    let rows = told.map(|(spec, told)| {
+        let steps = told.histogram().into_iter().map(|(micros, calls)| (number(micros), number(calls))).collect();
+        let row = vec![(Reply::text("calls"), number(told.calls)), (Reply::text("histogram_usec"), Reply::Map(steps))];
+        (Reply::text(spec.name), Reply::Map(row))
+    });
+    Reply::Map(rows.collect())
 }
 
 fn latency_doctor(call: &Call<'_, '_, '_>) -> String {

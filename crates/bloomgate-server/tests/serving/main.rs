@@ -17,15 +17,15 @@ use bloomgate_server::{Ready, Settings, Stopped, serve};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A server that runs in this process.
-pub struct Running {
+struct Running {
     address: SocketAddr,
-    pub ready: Receiver<Ready>,
+    ready: Receiver<Ready>,
     thread: JoinHandle<Result<Stopped, String>>,
 }
 
 impl Running {
     /// Starts it on a folder, without waiting until it has read that.
-    pub fn start(folder: &Path) -> Self {
+    fn start(folder: &Path) -> Self {
         // Somebody else may take the port in between; then the start says so.
         let resp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let settings =
@@ -35,7 +35,7 @@ impl Running {
         Self { address: resp, ready, thread }
     }
 
-    pub fn client(&self) -> Client {
+    fn client(&self) -> Client {
         let started = std::time::Instant::now();
         let stream = loop {
             match TcpStream::connect(self.address) {
@@ -48,28 +48,28 @@ impl Running {
         Client(BufReader::new(stream))
     }
 
-    pub fn end(self) -> Result<Stopped, String> {
+    fn end(self) -> Result<Stopped, String> {
         self.thread.join().unwrap()
     }
 }
 
-pub struct Client(BufReader<TcpStream>);
+struct Client(BufReader<TcpStream>);
 
 impl Client {
     /// Types a line; the first line of the reply.
-    pub fn say(&mut self, line: &str) -> String {
+    fn say(&mut self, line: &str) -> String {
         self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
         self.line()
     }
 
-    pub fn line(&mut self) -> String {
+    fn line(&mut self) -> String {
         let mut reply = String::new();
         self.0.read_line(&mut reply).unwrap();
         reply.trim_end().to_owned()
     }
 
     /// Types a line whose reply is one text; that text.
-    pub fn text(&mut self, line: &str) -> String {
+    fn text(&mut self, line: &str) -> String {
         let length: usize = self.say(line)[1..].parse().unwrap();
         let mut bytes = vec![0; length + 2];
         std::io::Read::read_exact(&mut self.0, &mut bytes).unwrap();
