@@ -160,8 +160,9 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
     fn is_saving(&self) -> bool;
     /// What went wrong with the last one.
     fn last_error(&self) -> Option<String>;
-    /// Writes the image of a filter into the folder before it is installed; its file name.
-    fn write_image(&self, id: u64, filter: &bloomgate::AnyFilter) -> Result<String, String>;
+    /// Writes the image of a filter into the folder before it is installed; its file name. The file stays as long as that is
+    /// held, and from then on as long as the filter needs it.
+    fn write_image(&self, id: u64, filter: &bloomgate::AnyFilter) -> Result<Arc<str>, String>;
     /// Copies everything into a folder beside the data.
     fn backup(&self, folder: &str) -> Result<String, String>;
     /// Lines for INFO's section persistence.

@@ -40,9 +40,9 @@ impl Keeper for Counting {
     fn last_error(&self) -> Option<String> {
         Some("two\nlines".to_owned())
     }
-    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<String, String> {
+    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<std::sync::Arc<str>, String> {
         self.images.fetch_add(1, Ordering::Relaxed);
-        filter.to_bytes().map(|bytes| format!("{id}-{}", bytes.len())).map_err(|error| error.to_string())
+        filter.to_bytes().map(|bytes| format!("{id}-{}", bytes.len()).into()).map_err(|error| error.to_string())
     }
     fn backup(&self, folder: &str) -> Result<String, String> {
         Ok(folder.to_owned())
