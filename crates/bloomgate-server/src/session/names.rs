@@ -46,7 +46,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
             call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence)))
         }
         Request::MemoryUsage { key } => {
-            Ok(call.find(key).map_or(Reply::Nil, |entry| Reply::Int(super::bf::memory(&entry) as i64)))
+            Ok(call.find(key).map_or(Reply::Nil, |entry| Reply::Int(entry.memory() as i64)))
         }
         _ => return None,
     })
