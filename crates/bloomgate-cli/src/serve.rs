@@ -196,6 +196,9 @@ fn tell(ready: &Ready, settings: &Settings) {
 pub fn run(args: &Args) -> Outcome {
     let settings = settings(args)?;
     let quiet = args.quiet;
+    if !quiet {
+        settings.warnings().iter().for_each(screen::note);
+    }
     let stopped = serve(&settings, |ready| {
         if !quiet {
             tell(ready, &settings);
