@@ -196,7 +196,10 @@ fn tell(ready: &Ready, settings: &Settings) {
 pub fn run(args: &Args) -> Outcome {
     let settings = settings(args)?;
     let quiet = args.quiet;
-    serve(&settings, |ready| {
+    if !quiet {
+        settings.warnings().iter().for_each(screen::note);
+    }
+    let stopped = serve(&settings, |ready| {
         if !quiet {
             tell(ready, &settings);
         }
@@ -204,5 +207,8 @@ pub fn run(args: &Args) -> Outcome {
         ready.found.unavailable.iter().for_each(|why| screen::complain(why.strip_prefix("ERR ").unwrap_or(why)));
     })
     .map_err(Failure::Message)?;
+    for job in &stopped.abandoned {
+        screen::note(format!("{job} was still running and is given up: its client was told nothing, give it again"));
+    }
     Ok(DONE)
 }

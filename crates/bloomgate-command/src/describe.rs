@@ -2,6 +2,7 @@
 
 use crate::arguments;
 use crate::glob;
+use crate::hints::{Hint, hints};
 use crate::refusal::Refusal;
 use crate::reply::Reply;
 use crate::request::{CommandFilter, CommandQuery};
@@ -108,6 +109,9 @@ fn docs(spec: &Spec) -> Reply {
     if !spec.subcommands.is_empty() {
         let subcommands = spec.subcommands.iter().map(|sub| (sub.name.into(), docs(sub))).collect();
         pairs.push(("subcommands".into(), Reply::Map(subcommands)));
+    } else if !spec.syntax.is_empty() {
+        let arguments = hints(spec).iter().map(Hint::reply).collect();
+        pairs.push(("arguments".into(), Reply::Array(arguments)));
     }
     Reply::Map(pairs)
 }

@@ -163,8 +163,8 @@ const LATENCY: [Spec; 5] = [
         .example("LATENCY DOCTOR", "Delays are not recorded by their cause. ..."),
     server("latency|histogram", 2, ANY, |args| Ok(Request::LatencyHistogram { commands: args.from(2) }))
         .flags(ADMIN)
-        .says("[command [command ...]]", "Nothing: commands are not timed one by one.")
-        .example("LATENCY HISTOGRAM bf.add", "(empty array)"),
+        .says("[command [command ...]]", "How often each command was run, and in how many microseconds: powers of two, each with how many calls took no longer. BF.ADD, BF.MADD, BF.EXISTS and BF.MEXISTS are timed one batch in 16.")
+        .example("LATENCY HISTOGRAM latency|latest", "1) latency|latest\n2) 1) calls\n   2) ..."),
 ];
 
 pub(crate) const SPECS: [Spec; 20] = [

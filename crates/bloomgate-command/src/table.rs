@@ -39,6 +39,34 @@ static COMMANDS: [Spec; COUNT] = joined(FAMILIES);
 /// Every command the server knows; subcommands are within their containers.
 pub static TABLE: &[Spec] = &COMMANDS;
 
+/// Every command and subcommand in the order of the table, each container before what is in it.
+pub fn every_command() -> impl Iterator<Item = &'static Spec> {
+    TABLE.iter().flat_map(|spec| std::iter::once(spec).chain(spec.subcommands))
+}
+
+/// Where each command of the table stands among [`every_command`].
+static NUMBERS: [u16; COUNT] = {
+    let mut numbers = [0; COUNT];
+    let mut at = 1;
+    while at < COUNT {
+        numbers[at] = numbers[at - 1] + 1 + COMMANDS[at - 1].subcommands.len() as u16;
+        at += 1;
+    }
+    numbers
+};
+
+/// The place of a command among [`every_command`], for counters.
+#[must_use]
+pub fn number_of(spec: &Spec) -> usize {
+    let (container, word) = match spec.name.split_once('|') {
+        Some((container, word)) => (container, Some(word)),
+        None => (spec.name, None),
+    };
+    let Some(at) = place(container.as_bytes()) else { return 0 };
+    let within = word.and_then(|word| COMMANDS[at].subcommands.iter().position(|sub| sub.word() == word));
+    usize::from(NUMBERS[at]) + within.map_or(0, |at| at + 1)
+}
+
 /// No name is longer, so that one fits into 128 bits.
 const LONGEST: usize = 16;
 /// Slots of the index: more than twice the commands, so that a probe or two find a name.
@@ -88,11 +116,17 @@ const fn slot_of(name: u128) -> usize {
 #[inline]
 #[must_use]
 pub fn find(name: &[u8]) -> Option<&'static Spec> {
+    place(name).map(|at| &COMMANDS[at])
+}
+
+/// Where the command of this name stands in the table.
+#[inline]
+fn place(name: &[u8]) -> Option<usize> {
     let mut slot = slot_of(folded(name)?);
     loop {
-        let spec = COMMANDS.get(usize::from(INDEX[slot]).checked_sub(1)?)?;
-        if spec.name.as_bytes().eq_ignore_ascii_case(name) {
-            return Some(spec);
+        let at = usize::from(INDEX[slot]).checked_sub(1)?;
+        if COMMANDS.get(at)?.name.as_bytes().eq_ignore_ascii_case(name) {
+            return Some(at);
         }
         slot = (slot + 1) % SLOTS;
     }

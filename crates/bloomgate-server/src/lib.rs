@@ -20,5 +20,5 @@ pub mod session;
 pub mod settings;
 pub mod store;
 
-pub use serve::{Ready, serve};
+pub use serve::{Ready, Stopped, serve};
 pub use settings::Settings;

@@ -1,4 +1,7 @@
 //! Starting, serving and stopping.
+//!
+//! Clients are answered from the first moment: while the folder is read on a thread of its own, what needs the filters is
+//! refused with LOADING, and nothing is written.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -7,18 +10,21 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::engine::Engine;
-use crate::keeping::opening::{Found, Opened, open};
+use crate::keeping::opening::{Found, Opened, Opening};
 use crate::keeping::{Keeping, SharedKeeping};
 use crate::net::Reactors;
 use crate::net::worker::Workers;
-use crate::session::desk::{Desk, Keeper};
+use crate::session::desk::Desk;
 use crate::settings::Settings;
 
 /// Threads for commands that take long.
 const WORKERS: usize = 2;
+/// How long commands that run on workers may take to end when the server stops. With the 3 seconds that connections get
+/// before, it stays within the 10 after which most service managers kill.
+const WORK_DRAIN: Duration = Duration::from_secs(6);
 /// How often windows turn, filters end and the log's size is looked at.
 const TICK: Duration = Duration::from_millis(100);
 
@@ -33,8 +39,15 @@ pub struct Ready {
     pub took: Duration,
 }
 
-/// Serves until it is told to stop: by SHUTDOWN, SIGTERM or SIGINT. `ready` is called once it serves.
-pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), String> {
+/// How it ended, when all went well.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stopped {
+    /// Commands that were given up because they took too long to end. None of them was acknowledged.
+    pub abandoned: Vec<String>,
+}
+
+/// Serves until it is told to stop: by SHUTDOWN, SIGTERM or SIGINT. `ready` is called once everything is read.
+pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<Stopped, String> {
     let began = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
@@ -44,27 +57,24 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
     let bound = |error: io::Error| format!("cannot listen on {}: {error}", settings.resp);
     let address = listener.local_addr().map_err(bound)?;
     listener.set_nonblocking(true).map_err(bound)?;
-    let Opened { engine, keeping, found } = open(settings, settings.threads + WORKERS + 1)?;
-    let told = Ready { address, found, took: began.elapsed() };
+    let opening = Opening::begin(settings, settings.threads + WORKERS + 1)?;
+    let engine = opening.engine.clone();
     let mut desk = Desk::new(settings.threads + WORKERS, settings.password.clone(), run_id(), settings.rows(address));
     desk.slow_micros = settings.slow_micros.into();
-    let keeper: Option<Arc<dyn Keeper>> =
-        keeping.as_ref().map(|keeping| Arc::new(SharedKeeping(keeping.clone())) as Arc<dyn Keeper>);
-    desk.keeper = keeper;
     let desk = Arc::new(desk);
     let stop = Arc::new(Notify::new());
     let failed = |error: io::Error| format!("no thread: {error}");
     engine.start_chores().map_err(failed)?;
-    let (workers, worker_threads) = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;
+    let workers = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;
     let mut reactors = Reactors::start(&engine, &desk, &workers, &stop, settings.threads).map_err(failed)?;
-    runtime.block_on(async {
+    let served = runtime.block_on(async {
         let listener = TcpListener::from_std(listener).map_err(bound)?;
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        ready(&told);
-        notify_system("READY=1");
+        let mut loaded = load(opening).map_err(failed)?;
+        let (mut ready, mut keeping) = (Some(ready), None);
         loop {
             tokio::select! {
                 accepted = listener.accept() => match accepted {
@@ -72,24 +82,47 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<(), Stri
                     // Too many open files: those that are open go on, new ones wait.
                     Err(_) => tokio::time::sleep(TICK).await,
                 },
-                _ = tick.tick() => on_tick(&engine, &desk, keeping.as_deref(), settings.threads + WORKERS),
+                outcome = &mut loaded, if ready.is_some() => {
+                    let opened = outcome.unwrap_or_else(|_| Err("the thread that reads the data has ended".to_owned()))?;
+                    keeping = opened.keeping;
+                    if let Some(keeping) = &keeping {
+                        let _ = desk.keeper.set(Arc::new(SharedKeeping(keeping.clone())));
+                    }
+                    engine.end_loading();
+                    if let Some(ready) = ready.take() {
+                        ready(&Ready { address, found: opened.found, took: began.elapsed() });
+                    }
+                    notify_system("READY=1");
+                }
+                _ = tick.tick(), if ready.is_none() => {
+                    on_tick(&engine, &desk, keeping.as_deref(), settings.threads + WORKERS);
+                }
                 () = stop.notified() => break,
                 _ = term.recv() => break,
                 _ = interrupt.recv() => break,
             }
         }
         Ok::<(), String>(())
-    })?;
+    });
     notify_system("STOPPING=1");
     reactors.stop(&desk);
-    drop(workers);
-    for thread in worker_threads {
-        let _ = thread.join();
+    let abandoned = workers.stop(WORK_DRAIN);
+    served?;
+    // One that is still being read ends with the process: nothing was taken that it would have to hold.
+    if let Some(log) = engine.journal.log() {
+        log.close().map_err(|error| format!("the last writes are not safe: {error}"))?;
     }
-    match engine.journal.log() {
-        Some(log) => log.close().map_err(|error| format!("the last writes are not safe: {error}")),
-        None => Ok(()),
-    }
+    Ok(Stopped { abandoned })
+}
+
+/// Reads the folder on a thread of its own.
+fn load(opening: Opening) -> io::Result<oneshot::Receiver<Result<Opened, String>>> {
+    let (tell, told) = oneshot::channel();
+    std::thread::Builder::new().name("bloomgate-load".into()).spawn(move || {
+        // Nobody waits any more when the server was stopped meanwhile.
+        let _ = tell.send(opening.load());
+    })?;
+    Ok(told)
 }
 
 fn accept(desk: &Desk, settings: &Settings, reactors: &mut Reactors, stream: tokio::net::TcpStream, from: SocketAddr) {
@@ -110,7 +143,7 @@ fn on_tick(engine: &Engine, desk: &Desk, keeping: Option<&Keeping>, gate: usize)
     engine.drop_abandoned();
     // A disk that refuses a turn of a window now takes it later; until then keys are kept longer.
     let _ = engine.tick(gate);
-    let (Some(keeping), Some(keeper)) = (keeping, &desk.keeper) else { return };
+    let (Some(keeping), Some(keeper)) = (keeping, desk.keeper.get()) else { return };
     // What cannot be removed now stays until it can.
     let _ = keeping.trim_log();
     if !keeper.is_saving() && keeping.is_due() {

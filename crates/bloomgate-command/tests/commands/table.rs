@@ -230,3 +230,11 @@ fn documents_have_every_command_and_every_difference() {
     assert!(help(None).unwrap().contains("BF.ADD"));
     assert!(help(Some("nothing")).is_none());
 }
+
+#[test]
+fn every_command_has_a_number_of_its_own() {
+    for (number, spec) in bloomgate_command::every_command().enumerate() {
+        assert_eq!(bloomgate_command::number_of(spec), number, "{}", spec.name);
+    }
+    assert!(bloomgate_command::every_command().count() > TABLE.len());
+}

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 #[derive(Debug)]
 pub struct Clock {
     /// What is added to the time since boot, in nanoseconds.
-    offset_ns: u64,
+    offset_ns: AtomicU64,
     /// In tests: the time itself.
     fixed_ns: Option<AtomicU64>,
 }
@@ -21,18 +21,23 @@ fn since_boot_ns() -> u64 {
 }
 
 impl Clock {
-    /// A clock that starts at the wall clock, or at `not_before_ms` if that is later: what was written last time.
+    /// A clock that starts at the wall clock.
     #[must_use]
-    pub fn start(not_before_ms: u64) -> Self {
+    pub fn start() -> Self {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-        let start = wall.max(not_before_ms.saturating_mul(1_000_000));
-        Self { offset_ns: start.saturating_sub(since_boot_ns()), fixed_ns: None }
+        Self { offset_ns: AtomicU64::new(wall.saturating_sub(since_boot_ns())), fixed_ns: None }
+    }
+
+    /// Goes on from what was written last time, if the wall clock was set back since.
+    pub fn not_before(&self, ms: u64) {
+        let offset = ms.saturating_mul(1_000_000).saturating_sub(since_boot_ns());
+        self.offset_ns.fetch_max(offset, Ordering::Relaxed);
     }
 
     /// A clock that stands until it is set.
     #[must_use]
     pub fn fixed(ms: u64) -> Self {
-        Self { offset_ns: 0, fixed_ns: Some(AtomicU64::new(ms * 1_000_000)) }
+        Self { offset_ns: AtomicU64::new(0), fixed_ns: Some(AtomicU64::new(ms * 1_000_000)) }
     }
 
     /// Sets a clock that stands.
@@ -47,7 +52,7 @@ impl Clock {
     pub fn now_ns(&self) -> u64 {
         match &self.fixed_ns {
             Some(fixed) => fixed.load(Ordering::Relaxed),
-            None => self.offset_ns.saturating_add(since_boot_ns()),
+            None => self.offset_ns.load(Ordering::Relaxed).saturating_add(since_boot_ns()),
         }
     }
 
@@ -65,9 +70,10 @@ mod tests {
     #[test]
     fn a_clock_that_was_set_back_goes_on_from_what_was_written() {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64;
-        let ahead = Clock::start(wall + 1_000_000);
-        assert!(ahead.now_ms() >= wall + 1_000_000);
-        let now = Clock::start(0).now_ms();
-        assert!((wall..wall + 60_000).contains(&now));
+        let clock = Clock::start();
+        clock.not_before(wall - 1_000_000);
+        assert!((wall..wall + 60_000).contains(&clock.now_ms()));
+        clock.not_before(wall + 1_000_000);
+        assert!((wall + 1_000_000..wall + 1_060_000).contains(&clock.now_ms()));
     }
 }

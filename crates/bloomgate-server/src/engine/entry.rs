@@ -155,7 +155,7 @@ pub struct Entry {
     expires_ms: AtomicU64,
     /// The sequence of its last change in the log.
     touched: AtomicU64,
-    /// Bytes charged to the budget for it.
+    /// Bytes charged to the budget for its bits; beside them it is charged [`Entry::overhead`].
     pub charged: AtomicU64,
     /// Held over growth, so that the budget is charged once for a stage.
     pub growth: Mutex<()>,
@@ -197,6 +197,19 @@ impl Entry {
             shadow: RwLock::new(None),
             writer: Mutex::new(Writer::default()),
         }
+    }
+
+    /// Memory that a filter of this name takes beside its bits: what is here, and its places under its name and its id.
+    #[must_use]
+    pub fn overhead(name: &[u8]) -> u64 {
+        // The two places take about 100 bytes, their share of empty ones included.
+        size_of::<Self>() as u64 + 128 + 2 * name.len() as u64
+    }
+
+    /// Memory that it takes: what the budget is charged for it.
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        self.with(|filter| filter.size_in_bytes()).unwrap_or(0) + Self::overhead(&self.name())
     }
 
     /// Its name now.

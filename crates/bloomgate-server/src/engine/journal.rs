@@ -1,5 +1,6 @@
 //! Where changes are written down: a log on disk, or nowhere for a server that keeps nothing.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bloomgate_command::Refusal;
@@ -9,8 +10,8 @@ use crate::store::{Gate, Log};
 /// A log, or the pretence of one.
 #[derive(Debug)]
 pub enum Journal {
-    /// On disk.
-    Log(Log),
+    /// On disk; it is there once what was written before has been read.
+    Log(OnceLock<Log>),
     /// Only sequences are given out; everything is gone when the server ends, as was asked for.
     Nowhere(AtomicU64),
 }
@@ -22,10 +23,26 @@ impl Journal {
         Self::Nowhere(AtomicU64::new(0))
     }
 
+    /// A log that is still to be read: until it is opened nothing is taken.
+    #[must_use]
+    pub fn to_come() -> Self {
+        Self::Log(OnceLock::new())
+    }
+
+    /// What was to come is there; told twice, the first stays.
+    pub fn open(&self, opened: Log) {
+        if let Self::Log(log) = self {
+            let _ = log.set(opened);
+        }
+    }
+
     /// Puts a batch of records down; its sequence.
     pub fn append(&self, records: &[u8]) -> Result<u64, Refusal> {
         match self {
-            Self::Log(log) => log.append(records).map_err(|error| Refusal::new(error.to_string())),
+            Self::Log(log) => {
+                let log = log.get().ok_or(Refusal::LOADING)?;
+                log.append(records).map_err(|error| Refusal::new(error.to_string()))
+            }
             Self::Nowhere(last) => Ok(last.fetch_add(1, Ordering::AcqRel) + 1),
         }
     }
@@ -35,7 +52,7 @@ impl Journal {
     #[inline]
     pub fn appended(&self) -> u64 {
         match self {
-            Self::Log(log) => log.appended(),
+            Self::Log(log) => log.get().map_or(0, Log::appended),
             Self::Nowhere(last) => last.load(Ordering::Acquire),
         }
     }
@@ -45,7 +62,7 @@ impl Journal {
     #[inline]
     pub fn gate(&self, sequence: u64) -> Gate {
         match self {
-            Self::Log(log) => log.gate(sequence),
+            Self::Log(log) => log.get().map_or(Gate::Open, |log| log.gate(sequence)),
             Self::Nowhere(_) => Gate::Open,
         }
     }
@@ -53,7 +70,7 @@ impl Journal {
     /// Hands what was appended to the operating system.
     #[inline]
     pub fn flush(&self) {
-        if let Self::Log(log) = self {
+        if let Some(log) = self.log() {
             log.flush();
         }
     }
@@ -61,8 +78,11 @@ impl Journal {
     /// Refuses when the disk does.
     pub fn check_writable(&self) -> Result<(), Refusal> {
         match self {
-            Self::Log(log) if log.is_writable() => Ok(()),
-            Self::Log(log) => Err(Refusal::new(log.failure().to_string())),
+            Self::Log(log) => match log.get() {
+                Some(log) if log.is_writable() => Ok(()),
+                Some(log) => Err(Refusal::new(log.failure().to_string())),
+                None => Err(Refusal::LOADING),
+            },
             Self::Nowhere(_) => Ok(()),
         }
     }
@@ -75,9 +95,10 @@ impl Journal {
 
     /// The log, if there is one.
     #[must_use]
+    #[inline]
     pub fn log(&self) -> Option<&Log> {
         match self {
-            Self::Log(log) => Some(log),
+            Self::Log(log) => log.get(),
             Self::Nowhere(_) => None,
         }
     }

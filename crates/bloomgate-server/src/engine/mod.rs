@@ -178,7 +178,8 @@ impl<'a> Permit<'a> {
 }
 
 impl Engine {
-    /// An engine without filters.
+    /// An engine without filters. With a log that is still to come it is loading until
+    /// [`end_loading`](Self::end_loading).
     #[must_use]
     pub fn new(
         journal: Journal,
@@ -188,6 +189,8 @@ impl Engine {
         defaults: Defaults,
         threads: usize,
     ) -> Self {
+        // What a log will bring must not be missed: until it is there, no name is answered for.
+        let loading = matches!(journal, Journal::Log(_)) && journal.log().is_none();
         Self {
             names: Names::default(),
             turnstile: Turnstile::new(threads),
@@ -202,7 +205,7 @@ impl Engine {
             dumps: Dumps::default(),
             loads: Loads::default(),
             next_id: AtomicU64::new(1),
-            loading: AtomicBool::new(false),
+            loading: AtomicBool::new(loading),
             has_expiries: AtomicBool::new(false),
         }
     }
@@ -236,9 +239,9 @@ impl Engine {
         self.loading.load(Ordering::Acquire)
     }
 
-    /// Loading begins or is over.
-    pub fn set_loading(&self, loading: bool) {
-        self.loading.store(loading, Ordering::Release);
+    /// Everything that was there before is there again: from now on it answers.
+    pub fn end_loading(&self) {
+        self.loading.store(false, Ordering::Release);
     }
 
     /// The id that the next filter gets.

@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bloomgate::Kind;
 
 use super::entry::Entry;
+use super::shadows::is_reserved;
 
 const SHARDS: usize = 64;
 
@@ -26,6 +27,8 @@ pub struct Names {
     /// Those with a window, by id: they are told the time ten times a second, and among a million others nobody would
     /// want to look for them.
     windows: RwLock<BTreeMap<u64, Arc<Entry>>>,
+    /// How many of them are shadows, which are nobody's to see.
+    shadows: AtomicUsize,
     /// Moves whenever a name stops meaning the filter that it meant.
     generation: AtomicU64,
 }
@@ -37,6 +40,7 @@ impl Default for Names {
             hasher: RandomState::new(),
             by_id: RwLock::default(),
             windows: RwLock::default(),
+            shadows: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
         }
     }
@@ -79,7 +83,21 @@ impl Names {
         }
     }
 
-    /// How many there are.
+    /// How many there are, without shadows.
+    #[must_use]
+    pub fn visible(&self) -> usize {
+        self.len().saturating_sub(self.shadows.load(Ordering::Relaxed))
+    }
+
+    /// Visible filters from an id on, at most so many, in the order of their ids.
+    #[must_use]
+    pub fn visible_from_id(&self, first: u64, count: usize) -> Vec<Arc<Entry>> {
+        let by_id = self.by_id.read().unwrap_or_else(PoisonError::into_inner);
+        let visible = by_id.range(first..).map(|(_, entry)| entry).filter(|entry| !is_reserved(&entry.name()));
+        visible.take(count).cloned().collect()
+    }
+
+    /// How many there are, shadows among them.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_id.read().unwrap_or_else(PoisonError::into_inner).len()
@@ -101,12 +119,14 @@ impl Names {
     /// Puts a filter under its name; what was there comes back and has no name any more. With nobody writing.
     pub fn insert(&self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let name = entry.name();
+        self.shadows.fetch_add(usize::from(is_reserved(&name)), Ordering::Relaxed);
         self.by_id.write().unwrap_or_else(PoisonError::into_inner).insert(entry.id, entry.clone());
         if entry.kind() == Kind::Rotating {
             self.windows.write().unwrap_or_else(PoisonError::into_inner).insert(entry.id, entry.clone());
         }
         let before = self.shard(&name).write().unwrap_or_else(PoisonError::into_inner).insert((*name).into(), entry);
         if let Some(before) = &before {
+            self.shadows.fetch_sub(usize::from(is_reserved(&name)), Ordering::Relaxed);
             self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(&before.id);
             self.forget_window(before);
             self.generation.fetch_add(1, Ordering::AcqRel);
@@ -117,6 +137,7 @@ impl Names {
     /// Takes a filter away. With nobody writing.
     pub fn remove(&self, name: &[u8]) -> Option<Arc<Entry>> {
         let entry = self.shard(name).write().unwrap_or_else(PoisonError::into_inner).remove(name)?;
+        self.shadows.fetch_sub(usize::from(is_reserved(name)), Ordering::Relaxed);
         self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.id);
         self.forget_window(&entry);
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -126,6 +147,7 @@ impl Names {
     /// Gives a filter another name; a filter that had it comes back and has none any more. With nobody writing.
     pub fn rename(&self, from: &[u8], to: &[u8]) -> Option<Arc<Entry>> {
         let entry = self.shard(from).write().unwrap_or_else(PoisonError::into_inner).remove(from)?;
+        self.shadows.fetch_sub(usize::from(is_reserved(from)), Ordering::Relaxed);
         entry.rename(to);
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.insert(entry)
@@ -147,6 +169,7 @@ impl Names {
             shard.write().unwrap_or_else(PoisonError::into_inner).clear();
         }
         self.windows.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shadows.store(0, Ordering::Relaxed);
         self.generation.fetch_add(1, Ordering::AcqRel);
         std::mem::take(&mut *self.by_id.write().unwrap_or_else(PoisonError::into_inner)).into_values().collect()
     }

@@ -66,6 +66,11 @@ pub enum Record<'a> {
     Delete {
         id: u64,
     },
+    /// So many keys were removed from a filter before it was installed.
+    Removed {
+        id: u64,
+        count: u64,
+    },
     Rename {
         id: u64,
         name: &'a [u8],
@@ -225,6 +230,11 @@ impl<'a> Record<'a> {
                 out.put_u8(5);
                 out.put_u64(*id);
             }
+            Self::Removed { id, count } => {
+                out.put_u8(13);
+                out.put_u64(*id);
+                out.put_u64(*count);
+            }
             Self::Rename { id, name } => {
                 out.put_u8(6);
                 out.put_u64(*id);
@@ -295,6 +305,7 @@ impl<'a> Record<'a> {
                 epoch: fields.u32("an epoch")?,
                 created_ms: fields.u64("a time")?,
             },
+            13 => Self::Removed { id: fields.u64("an id")?, count: fields.u64("a number of removed keys")? },
             _ => return Err(Malformed { what: "a known record", left: fields.0.len() }),
         })
     }

@@ -4,8 +4,9 @@
 //! new secret, what is added goes to both from then on, and the keys from before come again from whoever has them. Asked
 //! is the old one, which is complete, until the new one is and takes its name.
 //!
-//! A shadow is an ordinary filter in the log and in snapshots, under a name that nobody else can give:
-//! `bloomgate:rekey:` and the name of the filter it is for. After a start that is how the two find each other.
+//! A shadow is an ordinary filter in the log and in snapshots, under a name that nobody else can give or use:
+//! `bloomgate:rekey:` and the name of the filter it is for. After a start that is how the two find each other. Commands
+//! that name one are refused before they run ([`check_name`]), and lists of names leave them out.
 //! Only kinds that set bits and never move them have shadows: adding a key twice is as adding it once.
 
 use std::sync::Arc;
@@ -40,11 +41,12 @@ pub fn shadow_name(name: &[u8]) -> Result<Vec<u8>, Refusal> {
     Ok(shadow)
 }
 
-/// Refuses a name that only shadows have.
-pub(super) fn check_name(name: &[u8]) -> Result<(), Refusal> {
+/// Refuses a name that only shadows have: in them is what BG.REKEY puts there, and nothing else.
+pub fn check_name(name: &[u8]) -> Result<(), Refusal> {
     if is_reserved(name) {
         return Err(Refusal::err(
-            "names that begin with 'bloomgate:rekey:' are those of filters that are being rekeyed: choose another",
+            "names that begin with 'bloomgate:rekey:' are the server's own, for filters that are being rekeyed: choose \
+             another; BG.REKEY takes the filter's own name",
         ));
     }
     Ok(())
@@ -80,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// The shadow of a filter, unless somebody deleted it.
+    /// The shadow of a filter, if it is still there.
     #[must_use]
     pub fn shadow_of(&self, entry: &Entry) -> Option<Arc<Entry>> {
         entry.shadow().filter(|shadow| self.names.by_id(shadow.id).is_some())

@@ -88,12 +88,13 @@ impl Engine {
     fn prepare_any(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
         self.check_count()?;
         let contract = self.contracts.contract(&recipe.hashing)?;
-        let bytes = recipe.bytes_needed(contract.clone())?;
+        let bits = recipe.bytes_needed(contract.clone())?;
+        let bytes = bits.saturating_add(Entry::overhead(name));
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
         let made = recipe.build(contract).and_then(Body::of);
         let body = made.inspect_err(|_| self.budget.release(bytes))?;
         let entry = Entry::new(self.take_id(), name, recipe, maker, self.clock.now_ms(), body);
-        entry.charged.store(bytes, Ordering::Relaxed);
+        entry.charged.store(bits, Ordering::Relaxed);
         Ok(Prepared { entry, bytes })
     }
 
@@ -112,20 +113,21 @@ impl Engine {
         filter: AnyFilter,
     ) -> Result<Prepared, Refusal> {
         check_name(name)?;
-        let bytes = filter.size_in_bytes();
+        let bits = filter.size_in_bytes();
+        let bytes = bits.saturating_add(Entry::overhead(name));
         self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
         let body = Body::of(filter).inspect_err(|_| self.budget.release(bytes))?;
         let entry = Entry::new(id, name, recipe, maker, self.clock.now_ms(), body);
-        entry.charged.store(bytes, Ordering::Relaxed);
+        entry.charged.store(bits, Ordering::Relaxed);
         Ok(Prepared { entry, bytes })
     }
 
     /// Takes the filters that were there before a restart; `unavailable` is told of those that cannot answer.
     pub fn restore(&self, entries: Vec<Arc<Entry>>, next_id: u64, mut unavailable: impl FnMut(&str)) {
         for entry in entries {
-            let bytes = entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
-            self.budget.charge_anyway(bytes);
-            entry.charged.store(bytes, Ordering::Relaxed);
+            let bits = entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
+            self.budget.charge_anyway(bits + Entry::overhead(&entry.name()));
+            entry.charged.store(bits, Ordering::Relaxed);
             if entry.expires_ms() != 0 {
                 self.has_expiries.store(true, Ordering::Relaxed);
             }
@@ -236,6 +238,10 @@ impl Permit<'_> {
         let (id, created_ms, expires_ms) = (entry.id, entry.created_ms, entry.expires_ms());
         let (maker, recipe) = (entry.maker, entry.recipe.clone());
         Record::Install { id, created_ms, expires_ms, maker, name: &name, recipe, image }.put(&mut record);
+        let count = entry.deleted.load(Ordering::Relaxed);
+        if count > 0 {
+            Record::Removed { id, count }.put(&mut record);
+        }
         let sequence = self.log(&record).inspect_err(|_| self.engine().budget.release(prepared.bytes))?;
         let entry = Arc::new(entry);
         entry.touch(sequence);
@@ -279,9 +285,9 @@ impl Permit<'_> {
 
     /// A filter lost its name: its memory goes when the last lookup is done.
     fn retire(&self, entry: Arc<Entry>) {
-        let bytes = entry.charged.swap(0, Ordering::Relaxed);
-        self.engine().budget.release(bytes);
-        self.engine().chores.let_go(entry, bytes);
+        let bits = entry.charged.swap(0, Ordering::Relaxed);
+        self.engine().budget.release(bits + Entry::overhead(&entry.name()));
+        self.engine().chores.let_go(entry, bits);
     }
 
     /// Gives a filter another name; what had it goes.
@@ -310,6 +316,9 @@ impl Permit<'_> {
         if let Some(before) = self.engine().names.rename(&from, to) {
             self.retire(before);
         }
+        // Two filters that change names keep the sum; one that gets a longer name takes more.
+        self.engine().budget.charge_anyway(Entry::overhead(to));
+        self.engine().budget.release(Entry::overhead(&from));
         entry.touch(sequence);
         Ok(sequence)
     }

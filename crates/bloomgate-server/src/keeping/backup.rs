@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::{Keeping, lock};
 
@@ -35,9 +36,9 @@ impl Keeping {
         }
         // After the log: filters are installed from files all the time, and whatever the log names is there by now. One
         // that is not there is still being written, so no log names it.
-        let fresh: Vec<String> = lock(&self.fresh).iter().cloned().collect();
+        let fresh: Vec<Arc<str>> = lock(&self.fresh).iter().cloned().collect();
         for file in fresh {
-            copy_if_there(&self.folder.at(&file), &partial.join(&file)).map_err(failed)?;
+            copy_if_there(&self.folder.at(&file), &partial.join(&*file)).map_err(failed)?;
         }
         sync(&partial).map_err(failed)?;
         fs::rename(&partial, &folder).map_err(failed)?;

@@ -40,8 +40,9 @@ pub struct Keeping {
     last_error: Mutex<Option<String>>,
     /// Where the last image of each filter lies, and its sequence.
     images: Mutex<HashMap<u64, (u64, Place)>>,
-    /// Images that were written for filters to be installed and are in no manifest yet.
-    fresh: Mutex<HashSet<String>>,
+    /// Images that were written for filters to be installed and are in no manifest yet. Whoever installs one has its name
+    /// too, until that is done or given up.
+    fresh: Mutex<HashSet<Arc<str>>>,
     /// Bytes of all images of the last snapshot.
     snapshot_bytes: AtomicU64,
     /// Snapshots made since the start.
@@ -146,11 +147,11 @@ impl Keeper for SharedKeeping {
         lock(&self.0.last_error).clone()
     }
 
-    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<String, String> {
+    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<Arc<str>, String> {
         let keeping = &*self.0;
         let sequence = keeping.engine.journal.appended();
         // Before the file has its name: a snapshot that ends in between would take it for one that nobody needs.
-        let name = image_name(id, sequence);
+        let name: Arc<str> = image_name(id, sequence).into();
         lock(&keeping.fresh).insert(name.clone());
         let written =
             ImageFile::create(&keeping.folder, id, sequence).map_err(|error| error.to_string()).and_then(|mut file| {

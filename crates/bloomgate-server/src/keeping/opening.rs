@@ -1,4 +1,6 @@
 //! An engine with what its folder held, ready to serve.
+//!
+//! In two steps, so that clients are answered while much is read: an engine that says it is loading, and the reading.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,42 +41,75 @@ pub struct Opened {
     pub found: Found,
 }
 
-/// Opens the folder of the settings for so many writing threads, or an engine that keeps nothing.
-pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
-    let (limits, defaults) = (settings.limits.clone(), settings.defaults.clone());
-    let Some(data) = &settings.data else {
+/// A folder that is locked, with its secret, and not read yet.
+#[derive(Debug)]
+pub struct Opening {
+    /// The engine: loading until [`Engine::end_loading`], if there is anything to load.
+    pub engine: Arc<Engine>,
+    /// Nothing for a server that keeps nothing.
+    folder: Option<Arc<Folder>>,
+    options: LogOptions,
+    threads: usize,
+}
+
+impl Opening {
+    /// Takes the folder of the settings for so many writing threads, or an engine that keeps nothing.
+    pub fn begin(settings: &Settings, threads: usize) -> Result<Self, String> {
+        let (limits, defaults) = (settings.limits.clone(), settings.defaults.clone());
+        let folder = match &settings.data {
+            Some(data) => Some(Arc::new(Folder::open(data, Arc::new(RealDisk)).map_err(|error| error.to_string())?)),
+            None => None,
+        };
         let contracts = Contracts::new(Some(master_secret(settings)?));
-        let clock = Clock::start(0);
-        contracts.begin(DEFAULT, 1, clock.now_ms());
-        let engine = Engine::new(Journal::nowhere(), contracts, clock, limits, defaults, threads);
-        return Ok(Opened { engine: Arc::new(engine), keeping: None, found: Found::default() });
-    };
-    let folder = Arc::new(Folder::open(data, Arc::new(RealDisk)).map_err(|error| error.to_string())?);
-    let contracts = Contracts::new(Some(master_secret(settings)?));
-    // A secret that was just made must not be lost by a power cut that keeps what was hashed under it.
-    folder.sync().map_err(|error| error.to_string())?;
-    let options = LogOptions { fsync: settings.fsync, ..LogOptions::default() };
-    let loaded = load(&folder, &contracts, options, settings.threads)?;
-    let clock = Clock::start(loaded.clock_ms);
-    let first_start = !contracts.knows(DEFAULT);
-    contracts.begin(DEFAULT, 1, clock.now_ms());
-    let mut found = Found {
-        filters: loaded.entries.len(),
-        unavailable: Vec::new(),
-        batches: loaded.recovery.batches,
-        torn_bytes: loaded.recovery.torn_bytes,
-    };
-    let engine = Arc::new(Engine::new(Journal::Log(loaded.log), contracts, clock, limits, defaults, threads));
-    engine.restore(loaded.entries, loaded.next_id, |why| found.unavailable.push(why.to_owned()));
-    engine.link_shadows();
-    if first_start {
-        // The age of its secret counts from here, through every restart.
-        let mut record = Vec::new();
-        Record::Contract { name: DEFAULT, epoch: 1, created_ms: engine.clock.now_ms() }.put(&mut record);
-        engine.journal.append(&record).map_err(|refusal| refusal.as_str().to_owned())?;
+        let journal = match &folder {
+            Some(folder) => {
+                // A secret that was just made must not be lost by a power cut that keeps what was hashed under it.
+                folder.sync().map_err(|error| error.to_string())?;
+                Journal::to_come()
+            }
+            None => Journal::nowhere(),
+        };
+        let engine = Arc::new(Engine::new(journal, contracts, Clock::start(), limits, defaults, threads));
+        let options = LogOptions { fsync: settings.fsync, ..LogOptions::default() };
+        Ok(Self { engine, folder, options, threads: settings.threads })
     }
-    let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms);
-    Ok(Opened { engine, keeping: Some(Arc::new(keeping)), found })
+
+    /// Reads everything. The engine is still loading afterwards: whoever serves ends that, once all else is in place.
+    pub fn load(self) -> Result<Opened, String> {
+        let Self { engine, folder, options, threads } = self;
+        let Some(folder) = folder else {
+            engine.contracts.begin(DEFAULT, 1, engine.clock.now_ms());
+            return Ok(Opened { engine, keeping: None, found: Found::default() });
+        };
+        let loaded = load(&folder, &engine.contracts, options, threads)?;
+        engine.clock.not_before(loaded.clock_ms);
+        let first_start = !engine.contracts.knows(DEFAULT);
+        engine.contracts.begin(DEFAULT, 1, engine.clock.now_ms());
+        let mut found = Found {
+            filters: loaded.entries.len(),
+            unavailable: Vec::new(),
+            batches: loaded.recovery.batches,
+            torn_bytes: loaded.recovery.torn_bytes,
+        };
+        engine.journal.open(loaded.log);
+        engine.restore(loaded.entries, loaded.next_id, |why| found.unavailable.push(why.to_owned()));
+        engine.link_shadows();
+        if first_start {
+            // The age of its secret counts from here, through every restart.
+            let mut record = Vec::new();
+            Record::Contract { name: DEFAULT, epoch: 1, created_ms: engine.clock.now_ms() }.put(&mut record);
+            engine.journal.append(&record).map_err(|refusal| refusal.as_str().to_owned())?;
+        }
+        let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms);
+        Ok(Opened { engine, keeping: Some(Arc::new(keeping)), found })
+    }
+}
+
+/// Opens the folder of the settings at once.
+pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
+    let opened = Opening::begin(settings, threads)?.load()?;
+    opened.engine.end_loading();
+    Ok(opened)
 }
 
 /// The master secret: from its file, or made and written there at the first start.

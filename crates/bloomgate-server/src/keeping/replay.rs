@@ -140,6 +140,12 @@ impl<'a> Replay<'a> {
                 self.filters.remove(&id);
                 self.strangers.remove(&id);
             }
+            Record::Removed { id, count } => {
+                if let Some(restored) = self.due(id, sequence) {
+                    restored.entry.deleted.store(count, std::sync::atomic::Ordering::Relaxed);
+                    restored.entry.touch(sequence);
+                }
+            }
             Record::Rename { id, name } => {
                 if let Some(restored) = self.due(id, sequence) {
                     restored.entry.rename(name);

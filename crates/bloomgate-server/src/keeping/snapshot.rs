@@ -34,9 +34,9 @@ impl Keeping {
     /// Makes a snapshot; the manifest as it was written.
     pub(super) fn snapshot_now(&self) -> Result<Manifest, String> {
         let log = self.engine.journal.log().ok_or("this server keeps nothing")?;
-        let replay_after = {
+        let (replay_after, gone) = {
             let _alone = self.engine.stop();
-            log.rotate().map_err(|error| error.to_string())?
+            (log.rotate().map_err(|error| error.to_string())?, self.gone())
         };
         let mut images = HashMap::new();
         let mut pack = Pack::new(self, replay_after)?;
@@ -67,8 +67,18 @@ impl Keeping {
         let manifest = Manifest { version: VERSION, replay_after, sections };
         write_manifest(&self.folder, &manifest).map_err(|error| error.to_string())?;
         self.snapshot_bytes.store(bytes, Ordering::Relaxed);
-        self.tidy(images, replay_after)?;
+        self.tidy(images, &gone, replay_after)?;
         Ok(manifest)
+    }
+
+    /// Images of filters that were installed and deleted, or given up before. With nobody writing, so that what installs one
+    /// has its name or is done. A start that begins with the log from here on does not read that they were installed; one
+    /// that begins earlier needs them, so they go when the snapshot is complete.
+    fn gone(&self) -> HashSet<Arc<str>> {
+        let is_gone = |file: &&Arc<str>| {
+            Arc::strong_count(file) == 1 && id_of(file).is_none_or(|id| self.engine.names.by_id(id).is_none())
+        };
+        lock(&self.fresh).iter().filter(is_gone).cloned().collect()
     }
 
     /// Takes the image of a filter; nothing if it has gone meanwhile.
@@ -155,7 +165,12 @@ impl Keeping {
     }
 
     /// The manifest is durable: what it does not need goes.
-    fn tidy(&self, images: HashMap<u64, (u64, Place)>, replay_after: u64) -> Result<(), String> {
+    fn tidy(
+        &self,
+        images: HashMap<u64, (u64, Place)>,
+        gone: &HashSet<Arc<str>>,
+        replay_after: u64,
+    ) -> Result<(), String> {
         let mut keep: HashSet<String> = images.values().map(|(_, place)| place.file.clone()).collect();
         let known = images.keys().copied().collect::<HashSet<u64>>();
         *lock(&self.images) = images;
@@ -164,8 +179,8 @@ impl Keeping {
         // Held until the files are gone: who writes an image says so here before it has its name.
         let mut fresh = lock(&self.fresh);
         // An image that was written for a filter which is in the manifest by now has done its work.
-        fresh.retain(|file| !id_of(file).is_some_and(|id| known.contains(&id)));
-        keep.extend(fresh.iter().cloned());
+        fresh.retain(|file| !gone.contains(file) && !id_of(file).is_some_and(|id| known.contains(&id)));
+        keep.extend(fresh.iter().map(|file| file.to_string()));
         remove_unreferenced(&self.folder, &keep).map_err(|error| error.to_string())?;
         Ok(())
     }

@@ -86,14 +86,13 @@ impl Reactors {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let name = format!("bloomgate-net-{number}");
             threads.push(std::thread::Builder::new().name(name).spawn(move || {
-                let watch = engine.journal.log().map(|log| log.watch());
                 let reactor = Rc::new(Reactor {
                     core: RefCell::new(Core::new(engine.clone(), number)),
                     desk,
                     input: RefCell::new(vec![0; INPUT].into()),
                     output: RefCell::default(),
                     workers,
-                    watch: RefCell::new(watch),
+                    watch: RefCell::default(),
                     stop,
                     engine,
                 });
@@ -143,6 +142,11 @@ async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(StdStr
                 let mut core = reactor.core.borrow_mut();
                 let engine = core.engine.clone();
                 core.nearby.refresh(&engine.names);
+                // It came after the thread did.
+                let mut watch = reactor.watch.borrow_mut();
+                if watch.is_none() {
+                    *watch = engine.journal.log().map(|log| log.watch());
+                }
             }
         }
     }

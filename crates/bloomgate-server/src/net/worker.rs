@@ -1,9 +1,8 @@
 //! Workers: threads for commands that take long, so that no reactor stands still for one.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -16,49 +15,109 @@ type Order = (Job, oneshot::Sender<(Vec<u8>, Dues)>);
 
 /// Where jobs are put.
 #[derive(Debug, Clone)]
-pub struct Workers {
-    orders: Sender<Order>,
+pub struct Workers(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    bench: Mutex<Bench>,
+    /// Moves when an order comes, a job is done, or the server stops.
+    moved: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Bench {
+    orders: VecDeque<Order>,
+    /// What each worker is doing, in words.
+    running: Vec<Option<String>>,
+    stopping: bool,
+}
+
+impl Shared {
+    fn bench(&self) -> MutexGuard<'_, Bench> {
+        self.bench.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Workers {
     /// Starts workers whose gates of the turnstile begin at `first_gate`.
-    pub fn start(
-        engine: &Arc<Engine>,
-        desk: &Arc<Desk>,
-        count: usize,
-        first_gate: usize,
-    ) -> std::io::Result<(Self, Vec<JoinHandle<()>>)> {
-        let (orders, queue) = channel::<Order>();
-        let queue = Arc::new(Mutex::new(queue));
-        let mut threads = Vec::new();
+    pub fn start(engine: &Arc<Engine>, desk: &Arc<Desk>, count: usize, first_gate: usize) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        shared.bench().running = vec![None; count.max(1)];
         for number in 0..count.max(1) {
-            let (engine, desk, queue) = (engine.clone(), desk.clone(), queue.clone());
+            let (engine, desk, shared) = (engine.clone(), desk.clone(), shared.clone());
             let name = format!("bloomgate-work-{number}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || {
-                work(Core::new(engine, first_gate + number), &desk, &queue);
-            })?);
+            std::thread::Builder::new().name(name).spawn(move || {
+                work(Core::new(engine, first_gate + number), &desk, &shared, number);
+            })?;
         }
-        Ok((Self { orders }, threads))
+        Ok(Self(shared))
     }
 
     /// Gives a job to a worker; nothing when the server is stopping.
     #[must_use]
     pub fn run(&self, job: Job) -> Option<oneshot::Receiver<(Vec<u8>, Dues)>> {
         let (reply, waiting) = oneshot::channel();
-        self.orders.send((job, reply)).ok().map(|()| waiting)
+        let mut bench = self.0.bench();
+        if bench.stopping {
+            return None;
+        }
+        bench.orders.push_back((job, reply));
+        drop(bench);
+        self.0.moved.notify_all();
+        Some(waiting)
+    }
+
+    /// Whether no job is being run.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.bench().running.iter().all(Option::is_none)
+    }
+
+    /// Takes no more jobs, drops those that wait, and gives those that run so much time to end. What is left, in words: it
+    /// is cut off when the process ends, as by a crash. Nobody was told that it is done.
+    #[must_use]
+    pub fn stop(&self, limit: Duration) -> Vec<String> {
+        let mut bench = self.0.bench();
+        bench.stopping = true;
+        let waiting: Vec<String> = bench.orders.drain(..).map(|(job, _)| described(&job)).collect();
+        self.0.moved.notify_all();
+        let busy = |bench: &mut Bench| bench.running.iter().any(Option::is_some);
+        let (bench, _) = self.0.moved.wait_timeout_while(bench, limit, busy).unwrap_or_else(PoisonError::into_inner);
+        bench.running.iter().flatten().cloned().chain(waiting).collect()
     }
 }
 
-fn work(mut core: Core, desk: &Desk, queue: &Mutex<Receiver<Order>>) {
+/// A job for people: the command and what it is about.
+fn described(job: &Job) -> String {
+    let word = |at: usize| job.words.get(at).map(|word| word[..word.len().min(64)].escape_ascii().to_string());
+    let command = word(0).unwrap_or_default().to_ascii_uppercase();
+    match word(1) {
+        Some(about) => format!("{command} {about}"),
+        None => command,
+    }
+}
+
+fn work(mut core: Core, desk: &Desk, shared: &Shared, number: usize) {
     super::step_back(10);
+    let mut bench = shared.bench();
     loop {
-        let order = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok((job, reply)) = order else { return };
+        if bench.stopping {
+            return;
+        }
+        let Some((job, reply)) = bench.orders.pop_front() else {
+            bench = shared.moved.wait(bench).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        bench.running[number] = Some(described(&job));
+        drop(bench);
         let mut out = Vec::new();
         let dues = run_job(&mut core, desk, &job, &mut out);
         core.engine.journal.flush();
         core.nearby.refresh(&core.engine.names);
+        bench = shared.bench();
+        bench.running[number] = None;
         // Who asked may be gone: then nobody wants to know.
         let _ = reply.send((out, dues));
+        shared.moved.notify_all();
     }
 }

@@ -2,13 +2,16 @@
 //! fetched from memory together, the log gets one record, and the reply of each command is cut from the answers.
 
 use std::ops::Range;
+use std::sync::LazyLock;
+use std::time::Instant;
 
-use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, write};
+use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, find, number_of, write};
 
 use super::Dues;
 use super::desk::Desk;
 use crate::engine::adding::{Added, Copies, NotDone, ask};
 use crate::engine::entry::Family;
+use crate::engine::shadows::check_name;
 use crate::engine::{Core, Engine};
 
 /// Items after which a batch is run: their digests and answers stay in the first-level cache.
@@ -56,6 +59,22 @@ impl Hot {
     }
 }
 
+/// One batch of so many is timed.
+const TIMED: u32 = 16;
+
+/// The numbers of the commands that go into batches, by whether they add (2) and whether their reply is an array (1).
+static NUMBERS: LazyLock<[usize; 4]> = LazyLock::new(|| {
+    ["bf.exists", "bf.mexists", "bf.add", "bf.madd"].map(|name| find(name.as_bytes()).map_or(0, number_of))
+});
+
+/// What a thread remembers from batch to batch to time one of many: for each command the batches that began with it, and
+/// the calls since it was timed.
+#[derive(Debug, Clone, Copy, Default)]
+struct Timing {
+    batches: [u32; 4],
+    untimed: [u64; 4],
+}
+
 /// Buffers that batches of one thread use again.
 #[derive(Debug, Default)]
 pub struct Buffers {
@@ -63,6 +82,7 @@ pub struct Buffers {
     replies: Vec<u32>,
     answers: Vec<bool>,
     added: Vec<Added>,
+    timing: Timing,
 }
 
 /// A batch that grows.
@@ -78,6 +98,7 @@ pub struct Batch<'a> {
     added: Vec<Added>,
     /// Replies written so far.
     answered: usize,
+    timing: Timing,
 }
 
 const SINGLE: u32 = 1 << 31;
@@ -91,8 +112,8 @@ fn recycled<'b>(mut used: Vec<&[u8]>) -> Vec<&'b [u8]> {
 impl<'a> Batch<'a> {
     /// An empty batch in the thread's buffers.
     pub fn new(core: &mut Core) -> Self {
-        let Buffers { items, replies, answers, added } = std::mem::take(&mut core.buffers);
-        Self { key: &[], adds: false, begin: 0, items, replies, answers, added, answered: 0 }
+        let Buffers { items, replies, answers, added, timing } = std::mem::take(&mut core.buffers);
+        Self { key: &[], adds: false, begin: 0, items, replies, answers, added, answered: 0, timing }
     }
 
     /// How many replies it has written.
@@ -102,9 +123,9 @@ impl<'a> Batch<'a> {
 
     /// Gives the buffers back.
     pub fn put_back(self, core: &mut Core) {
-        let Self { items, mut replies, answers, added, .. } = self;
+        let Self { items, mut replies, answers, added, timing, .. } = self;
         replies.clear();
-        core.buffers = Buffers { items: recycled(items), replies, answers, added };
+        core.buffers = Buffers { items: recycled(items), replies, answers, added, timing };
     }
 
     /// Whether a command may join.
@@ -153,9 +174,11 @@ impl<'a> Batch<'a> {
         if self.replies.is_empty() {
             return true;
         }
-        let done = match self.adds {
-            true => self.add(core, dues),
-            false => self.ask(core, dues),
+        let began = self.is_timed().then(Instant::now);
+        let done = match check_name(self.key) {
+            Err(refusal) => Err(refusal.into()),
+            Ok(()) if self.adds => self.add(core, dues),
+            Ok(()) => self.ask(core, dues),
         };
         let wrong = match done {
             Err(NotDone::Busy) => return false,
@@ -168,10 +191,39 @@ impl<'a> Batch<'a> {
             None => self.write_answers(protocol, out),
         }
         desk.count_items(core.thread, self.adds, self.items.len() as u64);
+        self.count(core.thread, desk, began, wrong.is_some());
         self.answered += self.replies.len();
         self.items.clear();
         self.replies.clear();
         true
+    }
+
+    /// Whether this one is timed; by the command it begins with, so that commands which alternate all have their turn.
+    #[inline]
+    fn is_timed(&mut self) -> bool {
+        let single = self.replies.first().is_some_and(|reply| reply & SINGLE != 0);
+        let batches = &mut self.timing.batches[usize::from(self.adds) * 2 + usize::from(!single)];
+        *batches = batches.wrapping_add(1);
+        *batches % TIMED == 1
+    }
+
+    #[inline]
+    fn count(&mut self, thread: usize, desk: &Desk, began: Option<Instant>, failed: bool) {
+        let calls = self.replies.len() as u64;
+        let single = self.replies.iter().map(|reply| u64::from(reply >> 31)).sum::<u64>();
+        let each = began.map(|began| began.elapsed().as_nanos() as u64 / calls.max(1));
+        for (many, calls) in [(0, single), (1, calls - single)] {
+            if calls == 0 {
+                continue;
+            }
+            let hot = usize::from(self.adds) * 2 + many;
+            desk.tallies.calls(thread, NUMBERS[hot], calls, if failed { calls } else { 0 });
+            let untimed = &mut self.timing.untimed[hot];
+            *untimed += calls;
+            if let Some(each) = each {
+                desk.tallies.took(thread, NUMBERS[hot], std::mem::take(untimed), each);
+            }
+        }
     }
 
     fn ask(&mut self, core: &mut Core, dues: &mut Dues) -> Result<(), NotDone> {

@@ -6,7 +6,7 @@ use bloomgate_command::{BfField, Refusal, Reply, Request};
 use super::call::{Call, Outcome};
 use crate::engine::adding::{Added, Copies, NotDone, ask};
 use crate::engine::contracts::DEFAULT;
-use crate::engine::entry::{Entry, Family, Maker};
+use crate::engine::entry::{Family, Maker};
 use crate::engine::recipe::Recipe;
 use crate::engine::{Engine, check_available};
 
@@ -144,18 +144,11 @@ fn card(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     Ok(Reply::Int(items as i64))
 }
 
-/// Memory of a filter: its bits and what is kept beside them.
-#[must_use]
-pub fn memory(entry: &Entry) -> u64 {
-    let bits = entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
-    bits + size_of::<Entry>() as u64 + 2 * entry.name().len() as u64
-}
-
 fn info(call: &mut Call<'_, '_, '_>, key: &[u8], field: Option<BfField>) -> Outcome {
     let entry = call.find_of(key, Family::Bloom)?.ok_or(Refusal::NOT_FOUND)?;
     let value = |field: BfField| match field {
         BfField::Capacity => Reply::Int(entry.with(|filter| filter.capacity()).unwrap_or(0) as i64),
-        BfField::Size => Reply::Int(memory(&entry) as i64),
+        BfField::Size => Reply::Int(entry.memory() as i64),
         BfField::Filters => Reply::Int(entry.with(|filter| filter.stages()).unwrap_or(0) as i64),
         BfField::Items => Reply::Int(entry.with(|filter| filter.len()).unwrap_or(0) as i64),
         BfField::Expansion => match entry.maker {

@@ -60,7 +60,7 @@ fn existing(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refu
 }
 
 fn backup(call: &mut Call<'_, '_, '_>, folder: &str) -> Outcome {
-    let keeper = call.desk.keeper.as_ref().ok_or_else(|| {
+    let keeper = call.desk.keeper.get().ok_or_else(|| {
         Refusal::err("this server keeps nothing on disk, so there is nothing to back up: start it with --data")
     })?;
     match keeper.backup(folder) {

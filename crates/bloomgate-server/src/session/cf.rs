@@ -7,7 +7,6 @@ use bloomgate::bits::Store;
 use bloomgate::{AnyFilter, Kind, WhenFull};
 use bloomgate_command::{Refusal, Reply, Request, Width};
 
-use super::bf::memory;
 use super::call::{Call, Outcome};
 use super::copying::bits_of;
 use super::desk::Desk;
@@ -351,7 +350,7 @@ fn info(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     let entry = call.find_of(key, Family::Cuckoo)?.ok_or(Refusal::NOT_FOUND)?;
     let numbers = Numbers::of(&entry)?;
     let rows = [
-        ("Size", memory(&entry)),
+        ("Size", entry.memory()),
         ("Number of buckets", numbers.buckets),
         ("Number of filters", numbers.filters),
         ("Number of items inserted", numbers.items),

@@ -154,7 +154,7 @@ fn shutdown(desk: &Desk, how: Shutdown) -> Own {
         return Own::Reply(Reply::Error(Refusal::err("No shutdown in progress.")));
     }
     if how.save == Some(true)
-        && let Some(keeper) = &desk.keeper
+        && let Some(keeper) = desk.keeper.get()
         && let Err(why) = keeper.save()
         && !how.force
     {

@@ -7,7 +7,7 @@ use bloomgate::AnyFilter;
 use bloomgate_command::{Refusal, Reply};
 
 use super::call::{Call, Outcome};
-use super::installing::{Built, install_built};
+use super::installing::{Built, Ready};
 use crate::engine::adding::NotDone;
 use crate::engine::entry::Entry;
 use crate::engine::structure::Existing;
@@ -62,11 +62,10 @@ pub fn copy_filter(
         expires_ms: entry.expires_ms(),
     };
     let existing = if replace { Existing::Replace } else { Existing::Refuse };
-    match install_built(call, built, existing) {
-        Ok(copy) => {
-            copy.deleted.store(entry.deleted.load(Ordering::Relaxed), Ordering::Relaxed);
-            Ok(Copied::Done(copy))
-        }
+    let ready = Ready::make(&engine, call.desk, built)?;
+    ready.entry().deleted.store(entry.deleted.load(Ordering::Relaxed), Ordering::Relaxed);
+    match ready.install_alone(call, existing) {
+        Ok(copy) => Ok(Copied::Done(copy)),
         // Somebody else took the name while the bits were copied.
         Err(NotDone::Refused(refusal)) if refusal == Refusal::ITEM_EXISTS => Ok(Copied::Taken),
         Err(other) => Err(other),

@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+
+use super::tallies::Tallies;
 
 /// One counter set per thread, on cache lines of its own.
 #[repr(align(128))]
@@ -126,6 +128,8 @@ const SLOW_BYTES: usize = 128;
 #[derive(Debug)]
 pub struct Desk {
     counters: Box<[Counters]>,
+    /// Each command by itself.
+    pub tallies: Tallies,
     clients: Mutex<BTreeMap<u64, Client>>,
     next_client: AtomicU64,
     rejected: AtomicU64,
@@ -140,8 +144,8 @@ pub struct Desk {
     pub run_id: String,
     /// What the server was told at its start, for CONFIG GET.
     pub settings: Vec<(&'static str, String)>,
-    /// Snapshots and other work on the data folder.
-    pub keeper: Option<Arc<dyn Keeper>>,
+    /// Snapshots and other work on the data folder; nobody while it is read, and where nothing is kept.
+    pub keeper: OnceLock<Arc<dyn Keeper>>,
 }
 
 /// Whoever keeps the filters on disk.
@@ -156,8 +160,9 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
     fn is_saving(&self) -> bool;
     /// What went wrong with the last one.
     fn last_error(&self) -> Option<String>;
-    /// Writes the image of a filter into the folder before it is installed; its file name.
-    fn write_image(&self, id: u64, filter: &bloomgate::AnyFilter) -> Result<String, String>;
+    /// Writes the image of a filter into the folder before it is installed; its file name. The file stays as long as that is
+    /// held, and from then on as long as the filter needs it.
+    fn write_image(&self, id: u64, filter: &bloomgate::AnyFilter) -> Result<Arc<str>, String>;
     /// Copies everything into a folder beside the data.
     fn backup(&self, folder: &str) -> Result<String, String>;
     /// Lines for INFO's section persistence.
@@ -175,6 +180,7 @@ impl Desk {
     ) -> Self {
         Self {
             counters: (0..threads.max(1)).map(|_| Counters::default()).collect(),
+            tallies: Tallies::new(threads),
             clients: Mutex::default(),
             next_client: AtomicU64::new(1),
             rejected: AtomicU64::new(0),
@@ -185,7 +191,7 @@ impl Desk {
             started: Instant::now(),
             run_id,
             settings,
-            keeper: None,
+            keeper: OnceLock::new(),
         }
     }
 
@@ -294,23 +300,16 @@ impl Desk {
 
     /// CONFIG RESETSTAT.
     pub fn reset_counters(&self) {
+        self.tallies.reset();
         for counters in &self.counters {
             let all = [&counters.commands, &counters.lookups, &counters.adds, &counters.bytes_in, &counters.bytes_out];
             all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
     }
 
-    /// When a command begins that may turn out slow.
-    #[must_use]
-    #[inline]
-    pub fn slow_clock(&self) -> Option<Instant> {
-        (self.slow_micros.load(Ordering::Relaxed) != u64::MAX).then(Instant::now)
-    }
-
     /// A command is over; noted if it was slow.
     #[inline]
-    pub fn note_slow(&self, began: Option<Instant>, words: &[&[u8]], client: &Client) {
-        let Some(took) = began.map(|began| began.elapsed()) else { return };
+    pub fn note_slow(&self, took: Duration, words: &[&[u8]], client: &Client) {
         if took.as_micros() as u64 >= self.slow_micros.load(Ordering::Relaxed) {
             self.keep_slow(took, words, client);
         }

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use super::config::setting;
 use super::desk::Desk;
 use super::server::{BF_VERSION, REDIS_VERSION, own_version};
+use super::tallies::Told;
 use crate::engine::Engine;
 use crate::engine::journal::Journal;
 use crate::store::LogState;
@@ -20,8 +21,7 @@ const SECTIONS: [(&str, bool, Section); 13] = [
     ("Replication", true, replication),
     ("CPU", true, cpu),
     ("Modules", true, modules),
-    // Commands are counted all together (Stats), not one by one.
-    ("Commandstats", false, nothing),
+    ("Commandstats", false, commandstats),
     ("Errorstats", true, nothing),
     ("Cluster", true, cluster),
     ("Keyspace", true, keyspace),
@@ -132,7 +132,7 @@ fn human(bytes: u64) -> String {
 }
 
 fn persistence(lines: &mut Lines, engine: &Engine, desk: &Desk) {
-    let keeper = desk.keeper.as_deref();
+    let keeper = desk.keeper.get().map(|keeper| &**keeper);
     lines.put("loading", u8::from(engine.is_loading()));
     lines.put("async_loading", 0);
     lines.put("rdb_bgsave_in_progress", u8::from(keeper.is_some_and(|keeper| keeper.is_saving())));
@@ -140,7 +140,7 @@ fn persistence(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     let error = keeper.and_then(|keeper| keeper.last_error());
     lines.put("rdb_last_bgsave_status", if error.is_some() { "err" } else { "ok" });
     let log = engine.journal.log();
-    lines.put("aof_enabled", u8::from(log.is_some()));
+    lines.put("aof_enabled", u8::from(matches!(engine.journal, Journal::Log(_))));
     lines.put("last_sequence", engine.journal.appended());
     match log {
         Some(log) => {
@@ -194,6 +194,19 @@ fn stats(lines: &mut Lines, _: &Engine, desk: &Desk) {
     lines.put("evicted_keys", 0);
 }
 
+fn commandstats(lines: &mut Lines, _: &Engine, desk: &Desk) {
+    for (spec, told) in desk.tallies.told() {
+        let Told { calls, micros, rejected, failed, .. } = told;
+        let each = micros as f64 / calls.max(1) as f64;
+        lines.put(
+            &format!("cmdstat_{}", spec.name),
+            format_args!(
+                "calls={calls},usec={micros},usec_per_call={each:.2},rejected_calls={rejected},failed_calls={failed}"
+            ),
+        );
+    }
+}
+
 fn replication(lines: &mut Lines, _: &Engine, _: &Desk) {
     lines.put("role", "master");
     lines.put("connected_slaves", 0);
@@ -227,7 +240,7 @@ struct Census {
 
 fn census(engine: &Engine) -> Census {
     let mut census = Census { kinds: BTreeMap::new(), expiring: 0, looked_at: 0 };
-    for entry in engine.names.from_id(0, CENSUS) {
+    for entry in engine.names.visible_from_id(0, CENSUS) {
         *census.kinds.entry(entry.kind().to_string()).or_default() += 1;
         census.expiring += usize::from(entry.expires_ms() != 0);
         census.looked_at += 1;
@@ -236,7 +249,7 @@ fn census(engine: &Engine) -> Census {
 }
 
 fn keyspace(lines: &mut Lines, engine: &Engine, _: &Desk) {
-    let keys = engine.names.len();
+    let keys = engine.names.visible();
     if keys > 0 {
         let Census { expiring, looked_at, .. } = census(engine);
         // Of more filters than are looked at, the share of those.
@@ -256,7 +269,7 @@ fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
         Journal::Log(_) => setting(desk, "fsync").unwrap_or("every-second"),
     };
     lines.put("fsync", fsync);
-    lines.put("filters", engine.names.len());
+    lines.put("filters", engine.names.visible());
     lines.put("max_filters", engine.limits.max_filters);
     let Census { kinds, looked_at, .. } = census(engine);
     for (kind, count) in kinds {

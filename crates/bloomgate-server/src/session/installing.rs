@@ -50,7 +50,8 @@ pub struct Ready {
 #[derive(Debug)]
 enum Kept {
     Bytes(Vec<u8>),
-    File(String),
+    /// A file of the data folder, which stays as long as somebody has its name.
+    File(Arc<str>),
 }
 
 impl Ready {
@@ -78,18 +79,27 @@ impl Ready {
         permit.install(self.prepared, image, existing)
     }
 
-    /// Gives it up. A file of it is swept away at the next start.
+    /// [`install`](Self::install) for a command that does nothing else alone.
+    pub fn install_alone(self, call: &mut Call<'_, '_, '_>, existing: Existing) -> Result<Arc<Entry>, NotDone> {
+        call.alone(|permit| {
+            let entry = self.install(permit, existing)?;
+            let sequence = entry.touched();
+            Ok((entry, sequence))
+        })
+    }
+
+    /// Gives it up. A file of it goes with the next snapshot.
     pub fn abandon(self, engine: &Engine) {
         engine.abandon(self.prepared);
     }
 }
 
 fn kept(engine: &Engine, desk: &Desk, id: u64, filter: &AnyFilter) -> Result<Kept, Refusal> {
-    if desk.keeper.is_none() && engine.journal.log().is_none() {
+    if desk.keeper.get().is_none() && engine.journal.log().is_none() {
         // The server keeps nothing: there is no recovery that would look.
         return Ok(Kept::Bytes(Vec::new()));
     }
-    match &desk.keeper {
+    match desk.keeper.get() {
         Some(keeper) if filter.size_in_bytes() > INLINE => keeper
             .write_image(id, filter)
             .map(Kept::File)
@@ -100,10 +110,5 @@ fn kept(engine: &Engine, desk: &Desk, id: u64, filter: &AnyFilter) -> Result<Kep
 
 /// Charges a built filter, keeps its bits and puts it under its name.
 pub fn install_built(call: &mut Call<'_, '_, '_>, built: Built<'_>, existing: Existing) -> Result<Arc<Entry>, NotDone> {
-    let ready = Ready::make(&call.engine(), call.desk, built)?;
-    call.alone(|permit| {
-        let entry = ready.install(permit, existing)?;
-        let sequence = entry.touched();
-        Ok((entry, sequence))
-    })
+    Ready::make(&call.engine(), call.desk, built)?.install_alone(call, existing)
 }

@@ -157,7 +157,7 @@ fn install(call: &mut Call<'_, '_, '_>, engine: &Engine, key: &[u8], load: &Arc<
     // The filter beside its bytes: no longer than they are, by the limits given to the reader.
     let mut held = engine.budget.hold(file.len() as u64).map_err(no_memory)?;
     let (filter, recipe, maker, removed) = open(engine, &load.announced, &file)?;
-    let keeper = call.desk.keeper.clone();
+    let keeper = call.desk.keeper.get().cloned();
     let id = engine.take_id();
     let image_file;
     let inline;

@@ -19,12 +19,16 @@ pub mod installing;
 pub mod loading;
 pub mod names;
 pub mod server;
+pub mod tallies;
 pub mod transaction;
+
+use std::time::Instant;
 
 use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Spec, find, parse, write};
 
 use crate::engine::Core;
 use crate::engine::adding::NotDone;
+use crate::engine::shadows::check_name;
 use crate::resp::{Frame, Limits, ProtocolError, Reader};
 use batch::{Batch, Hot};
 use call::Call;
@@ -275,6 +279,10 @@ impl Session {
                 self.run(core, desk, admitted, words, out, dues)
             }
             Err(refusal) => {
+                if let Some(spec) = words.first().and_then(|name| find(name)) {
+                    let spec = words.get(1).and_then(|word| spec.subcommand(word)).unwrap_or(spec);
+                    desk.tallies.rejected(core.thread, spec);
+                }
                 self.transaction.spoil();
                 write::error(out, refusal.as_str());
                 Step::Done
@@ -297,6 +305,7 @@ impl Session {
         if core.engine.is_loading() && !spec.has(Flag::Loading) {
             return Err(Refusal::LOADING);
         }
+        spec.names_in(words).try_for_each(check_name)?;
         Ok((spec, request))
     }
 
@@ -314,7 +323,10 @@ impl Session {
             reply.write(self.protocol, out);
             return Step::Done;
         }
+        let began = Instant::now();
         if let Some(outcome) = self.own(core, desk, &request, dues) {
+            let (Own::Reply(reply) | Own::End(reply, _)) = &outcome;
+            desk.tallies.ran(core.thread, spec, began.elapsed(), matches!(reply, Reply::Error(_)));
             return match outcome {
                 Own::Reply(reply) => {
                     reply.write(self.protocol, out);
@@ -331,10 +343,13 @@ impl Session {
             let (silent, client) = (self.replies != connection::Replies::On, self.client.clone());
             return Step::End(Next::Job(Job { words, protocol: self.protocol, silent, client }));
         }
-        let began = desk.slow_clock();
-        let mut call = Call::new(core, desk, dues);
-        let outcome = dispatch::run(&mut call, request);
-        desk.note_slow(began, words, &self.client);
+        let outcome = dispatch::run(&mut Call::new(core, desk, dues), request);
+        if matches!(outcome, Err(NotDone::Busy)) {
+            return Step::Busy;
+        }
+        let took = began.elapsed();
+        desk.note_slow(took, words, &self.client);
+        desk.tallies.ran(core.thread, spec, took, matches!(outcome, Err(_) | Ok(Reply::Error(_))));
         match outcome {
             Ok(reply) => reply.write(self.protocol, out),
             Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),
@@ -362,8 +377,10 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
     let start = out.len();
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
     let mut dues = Dues::default();
-    let began = desk.slow_clock();
-    let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
+    let began = Instant::now();
+    let parsed = parse(&words);
+    let spec = parsed.as_ref().ok().map(|(spec, _)| *spec);
+    let outcome = parsed.map_err(NotDone::from).and_then(|(_, request)| {
         loop {
             let mut call = Call::new(core, desk, &mut dues);
             match dispatch::run(&mut call, request) {
@@ -373,7 +390,11 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
             }
         }
     });
-    desk.note_slow(began, &words, &job.client);
+    let took = began.elapsed();
+    desk.note_slow(took, &words, &job.client);
+    if let Some(spec) = spec {
+        desk.tallies.ran(core.thread, spec, took, matches!(outcome, Err(_) | Ok(Reply::Error(_))));
+    }
     match outcome {
         Ok(reply) => reply.write(job.protocol, out),
         Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),

@@ -8,6 +8,8 @@ use crate::engine::entry::Entry;
 
 /// KEYS answers so many names at most; SCAN has no end.
 const MAX_KEYS: usize = 1_000_000;
+/// And so many bytes of them: a client that does not read its reply keeps that much memory for a while.
+const MAX_KEYS_BYTES: usize = 64 << 20;
 /// SCAN looks at so many names in one call at most.
 const MAX_SCAN: u64 = 10_000;
 
@@ -39,12 +41,12 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::ObjectFreq { .. } => {
             Err(Refusal::err("An LFU maxmemory policy is not selected, access frequency not tracked.").into())
         }
-        Request::Dbsize => Ok(Reply::Int(call.core.engine.names.len() as i64)),
+        Request::Dbsize => Ok(Reply::Int(call.core.engine.names.visible() as i64)),
         Request::Flushall | Request::Flushdb => {
             call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence)))
         }
         Request::MemoryUsage { key } => {
-            Ok(call.find(key).map_or(Reply::Nil, |entry| Reply::Int(super::bf::memory(&entry) as i64)))
+            Ok(call.find(key).map_or(Reply::Nil, |entry| Reply::Int(entry.memory() as i64)))
         }
         _ => return None,
     })
@@ -72,19 +74,24 @@ fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
     let engine = call.engine();
     let now = engine.clock.now_ms();
     let mut names = Vec::new();
-    let mut next = 0;
+    let (mut next, mut bytes) = (0, 0);
     loop {
-        let entries = engine.names.from_id(next, MAX_SCAN as usize);
+        let entries = engine.names.visible_from_id(next, MAX_SCAN as usize);
         let Some(last) = entries.last() else { break };
         next = last.id + 1;
         for entry in entries.iter().filter(|entry| !entry.is_expired(now)) {
             let name = entry.name();
-            if glob::matches(pattern, &name) {
-                names.push(Reply::Bulk(name.to_vec()));
+            if !glob::matches(pattern, &name) {
+                continue;
             }
-        }
-        if names.len() > MAX_KEYS {
-            return Err(Refusal::err(format_args!("more than {MAX_KEYS} names match: use SCAN")).into());
+            bytes += name.len() + size_of::<Reply>();
+            if names.len() >= MAX_KEYS || bytes > MAX_KEYS_BYTES {
+                return Err(Refusal::err(format_args!(
+                    "the names that match are more than {MAX_KEYS} or take more than {MAX_KEYS_BYTES} bytes: use SCAN"
+                ))
+                .into());
+            }
+            names.push(Reply::Bulk(name.to_vec()));
         }
     }
     Ok(Reply::Array(names))
@@ -94,7 +101,7 @@ fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64
     let engine = call.engine();
     let now = engine.clock.now_ms();
     let count = count.clamp(1, MAX_SCAN) as usize;
-    let entries = engine.names.from_id(cursor, count);
+    let entries = engine.names.visible_from_id(cursor, count);
     let next = if entries.len() < count { 0 } else { entries.last().map_or(0, |last| last.id + 1) };
     let wanted = |entry: &Entry| {
         !entry.is_expired(now)
@@ -109,7 +116,7 @@ fn random(call: &Call<'_, '_, '_>) -> Reply {
     let engine = call.engine();
     // Any of them: the clock is random enough for a look around.
     let from = engine.clock.now_ns() % engine.next_id().max(1);
-    let entry = engine.names.from_id(from, 1).pop().or_else(|| engine.names.from_id(0, 1).pop());
+    let entry = engine.names.visible_from_id(from, 1).pop().or_else(|| engine.names.visible_from_id(0, 1).pop());
     entry.map_or(Reply::Nil, |entry| Reply::Bulk(entry.name().to_vec()))
 }
 

@@ -40,7 +40,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::ModuleList => Ok(Reply::Array(vec![module("bf", BF_VERSION), module("bloomgate", own_version())])),
         Request::Save => save(call.desk),
         Request::Bgsave => save_in_background(call.desk),
-        Request::Lastsave => Ok(Reply::Int(call.desk.keeper.as_ref().map_or(0, |keeper| keeper.last_save_s() as i64))),
+        Request::Lastsave => Ok(Reply::Int(call.desk.keeper.get().map_or(0, |keeper| keeper.last_save_s() as i64))),
         Request::ClientList { kind, ids } => Ok(client_list(call.desk, kind, ids)),
         Request::ClientPause { .. } => {
             Err(Refusal::err("clients are not paused: stop the writers, or copy the filter (BG.COPY)").into())
@@ -55,7 +55,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         // Delays by their cause are not recorded: what took long is in SLOWLOG, what the disk did in INFO.
         Request::LatencyLatest | Request::LatencyHistory { .. } => Ok(Reply::Array(Vec::new())),
         Request::LatencyReset { .. } => Ok(Reply::Int(0)),
-        Request::LatencyHistogram { .. } => Ok(Reply::Map(Vec::new())),
+        Request::LatencyHistogram { commands } => Ok(histogram(call.desk, commands)),
         Request::LatencyDoctor => Ok(Reply::Verbatim(latency_doctor(call))),
         Request::AclWhoami => Ok(Reply::text("default")),
         Request::AclList => {
@@ -102,7 +102,7 @@ fn memory_doctor(call: &Call<'_, '_, '_>) -> String {
 
 fn memory_stats(call: &Call<'_, '_, '_>) -> Reply {
     let engine = &call.core.engine;
-    let (used, keys) = (engine.budget.used(), engine.names.len() as u64);
+    let (used, keys) = (engine.budget.used(), engine.names.visible() as u64);
     let row = |name: &'static str, value: u64| (Reply::text(name), Reply::Int(value.min(i64::MAX as u64) as i64));
     let mut rows = vec![
         row("total.allocated", used),
@@ -116,7 +116,7 @@ fn memory_stats(call: &Call<'_, '_, '_>) -> Reply {
 }
 
 fn save(desk: &Desk) -> Outcome {
-    let keeper = desk.keeper.as_ref().ok_or(Refusal::new(KEEPS_NOTHING))?;
+    let keeper = desk.keeper.get().ok_or(Refusal::new(KEEPS_NOTHING))?;
     match keeper.save() {
         Ok(()) => Ok(Reply::Ok),
         Err(why) => Err(Refusal::err(format_args!("the snapshot failed, the log goes on: {why}")).into()),
@@ -124,7 +124,7 @@ fn save(desk: &Desk) -> Outcome {
 }
 
 fn save_in_background(desk: &Desk) -> Outcome {
-    let keeper = desk.keeper.as_ref().ok_or(Refusal::new(KEEPS_NOTHING))?;
+    let keeper = desk.keeper.get().ok_or(Refusal::new(KEEPS_NOTHING))?;
     match keeper.save_in_background() {
         true => Ok(Reply::simple("Background saving started")),
         false => Err(Refusal::SAVE_RUNNING.into()),
@@ -183,6 +183,23 @@ fn slowlog(desk: &Desk, count: i64) -> Reply {
         ])
     });
     Reply::Array(entries.collect())
+}
+
+/// LATENCY HISTOGRAM: of the commands asked for, or of all; of a container with what is in it.
+fn histogram(desk: &Desk, commands: &[&[u8]]) -> Reply {
+    let asked = |name: &str| {
+        let container = name.split('|').next().unwrap_or(name);
+        let is = |word: &&&[u8]| [name, container].iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes()));
+        commands.is_empty() || commands.iter().any(|word| is(&word))
+    };
+    let number = |number: u64| Reply::Int(number.min(i64::MAX as u64) as i64);
+    let told = desk.tallies.told().filter(|(spec, told)| told.calls > 0 && asked(spec.name));
+    let rows = told.map(|(spec, told)| {
+        let steps = told.histogram().into_iter().map(|(micros, calls)| (number(micros), number(calls))).collect();
+        let row = vec![(Reply::text("calls"), number(told.calls)), (Reply::text("histogram_usec"), Reply::Map(steps))];
+        (Reply::text(spec.name), Reply::Map(row))
+    });
+    Reply::Map(rows.collect())
 }
 
 fn latency_doctor(call: &Call<'_, '_, '_>) -> String {

@@ -5,6 +5,7 @@
 //! nothing. Lookups of others take no lock, so they may see a transaction half done; other writers never do.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, parse};
 
@@ -148,13 +149,17 @@ impl Transaction {
                 continue;
             }
             let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
-            let outcome = parse(&words).map_err(NotDone::from).and_then(|(_, request)| {
-                match super::connection::stateless(&request) {
+            let began = Instant::now();
+            let outcome = parse(&words).map_err(NotDone::from).and_then(|(spec, request)| {
+                let outcome = match super::connection::stateless(&request) {
                     Some(reply) => Ok(reply),
                     // As Redis has it: EXEC has ended the watch already.
                     None if request == Request::Unwatch => Ok(Reply::Ok),
                     None => dispatch::run(&mut Call::within(core, desk, dues, &mut permit), request),
-                }
+                };
+                let failed = matches!(outcome, Err(_) | Ok(Reply::Error(_)));
+                desk.tallies.ran(core.thread, spec, began.elapsed(), failed);
+                outcome
             });
             replies.push(match outcome {
                 Ok(reply) => reply,

@@ -55,6 +55,22 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// What whoever starts a server with these settings should know, though nothing is wrong with them.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        if self.resp.ip().is_loopback() || self.password.is_some() {
+            return Vec::new();
+        }
+        vec![format!(
+            "{} is reached from other machines and there is no password: whoever connects can read, change and delete \
+             every filter and stop the server. Set one (BLOOMGATE_PASSWORD, or password in the file of --config), or \
+             listen on 127.0.0.1",
+            self.resp
+        )]
+    }
+}
+
 /// The memory of this machine; 4 GB where the system does not tell.
 fn machine_memory() -> u64 {
     let pages = rustix::system::sysinfo();
@@ -81,5 +97,24 @@ impl Settings {
             ("max-clients", self.max_clients.to_string()),
             ("import-dir", path(&self.import_dir)),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_door_without_a_lock_is_told() {
+        let told = |resp: &str, password: Option<&str>| {
+            let password = password.map(str::to_owned);
+            Settings { resp: resp.parse().unwrap(), password, ..Settings::default() }.warnings()
+        };
+        for open in ["0.0.0.0:6479", "192.0.2.7:6479", "[::]:6479"] {
+            let warnings = told(open, None);
+            assert!(warnings.len() == 1 && warnings[0].contains(open) && warnings[0].contains("BLOOMGATE_PASSWORD"));
+            assert!(told(open, Some("secret")).is_empty());
+        }
+        assert!(told("127.0.0.1:6479", None).is_empty() && told("[::1]:6479", None).is_empty());
     }
 }

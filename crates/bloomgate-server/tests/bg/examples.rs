@@ -114,8 +114,8 @@ fn what_the_page_shows_is_what_happens() {
     std::fs::create_dir_all(data).unwrap();
     bloomgate::Secret::from_hex(&"5a".repeat(32)).unwrap().write_file(data.join("master.key")).unwrap();
     let opened = open(&settings, 4).unwrap();
-    let mut desk = Desk::new(4, None, "run".into(), settings.rows(settings.resp));
-    desk.keeper = opened.keeping.map(|keeping| Arc::new(SharedKeeping(keeping)) as _);
+    let desk = Desk::new(4, None, "run".into(), settings.rows(settings.resp));
+    desk.keeper.set(Arc::new(SharedKeeping(opened.keeping.unwrap()))).unwrap();
     let server = Server { engine: opened.engine, desk };
     let mut client = server.client(0);
     let mut named: HashMap<String, String> = HashMap::new();

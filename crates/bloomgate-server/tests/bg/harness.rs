@@ -148,8 +148,8 @@ impl Server {
         let opened = open(&settings, 4).unwrap();
         assert!(opened.found.unavailable.is_empty(), "{:?}", opened.found);
         let keeping = opened.keeping.unwrap();
-        let mut desk = Desk::new(4, None, "run".into(), Vec::new());
-        desk.keeper = Some(Arc::new(SharedKeeping(keeping.clone())));
+        let desk = Desk::new(4, None, "run".into(), Vec::new());
+        desk.keeper.set(Arc::new(SharedKeeping(keeping.clone()))).unwrap();
         (Self { engine: opened.engine, desk }, keeping)
     }
 

@@ -50,6 +50,13 @@ fn what_does_not_agree_is_refused_and_nothing_changes() {
     client.refuses("BG.INTERSECT x s t", "blocked, classic and partitioned");
     client.refuses("BG.FOLD s 2", "cannot be folded");
     client.refuses("BG.FOLD nobody 2", "ERR not found");
+    client.ok("BG.CREATE odd KIND blocked CAPACITY 1000");
+    let lines = client.ask("BG.INFO odd bytes").int() / 64;
+    assert!(lines > 1, "{lines}");
+    let refusal = client.ask(&format!("BG.FOLD odd {}", lines + 1));
+    let refusal = format!("{refusal:?}");
+    assert_eq!(client.ask("DEL odd").int(), 1);
+    assert!(refusal.contains("give one of these, or RATE") && !refusal.contains("fold_levels"), "{refusal}");
     client.refuses("BG.SWAP a nobody", "there is no filter 'nobody'");
     assert_eq!(client.ask("BG.DIGEST a"), digest);
     assert_eq!((client.ask("EXISTS x").int(), server.engine.budget.used()), (0, used));

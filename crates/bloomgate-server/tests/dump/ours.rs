@@ -56,7 +56,7 @@ fn a_copy_is_the_same_filter() {
             let (original, copy) = (server.entry("original"), server.entry("copy"));
             assert_eq!((copy.kind(), copy.maker, &copy.recipe), (kind, maker, &original.recipe));
             assert_eq!(copy.deleted.load(Ordering::Relaxed), original.deleted.load(Ordering::Relaxed));
-            assert_eq!(server.engine.budget.used(), before + copy.charged.load(Ordering::Relaxed));
+            assert_eq!(server.engine.budget.used(), before + copy.memory());
             assert_eq!(server.answers("copy", &members), server.answers("original", &members), "{kind}");
             assert_eq!(server.answers("copy", &strangers), server.answers("original", &strangers), "{kind}");
             assert_eq!(server.address("copy"), server.address("original"), "{kind}");
@@ -336,11 +336,11 @@ impl Keeper for Folder {
     fn last_error(&self) -> Option<String> {
         None
     }
-    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<String, String> {
+    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<std::sync::Arc<str>, String> {
         let name = format!("{id}.image");
         filter.save(self.0.path().join(&name)).map_err(|error| error.to_string())?;
         self.1.lock().unwrap().push(name.clone());
-        Ok(name)
+        Ok(name.into())
     }
     fn backup(&self, folder: &str) -> Result<String, String> {
         Err(folder.into())
@@ -355,7 +355,7 @@ impl Keeper for Folder {
 fn large_images_are_files() {
     let mut server = Server::new();
     let folder = std::sync::Arc::new(Folder(tempfile::tempdir().unwrap(), Mutex::default()));
-    server.desk.keeper = Some(folder.clone());
+    server.desk.keeper.set(folder.clone()).unwrap();
     server.tell("BF.RESERVE large 0.01 1000000 NONSCALING");
     server.add("large", &items("member", 1_000));
     server.tell("BF.ADD small a");

@@ -30,8 +30,8 @@ impl House {
     pub fn try_open(folder: &Path) -> Result<Self, String> {
         let opened = open(&settings(folder), 4)?;
         let keeping = opened.keeping.ok_or("nothing is kept")?;
-        let mut desk = Desk::new(4, None, "run".to_owned(), Vec::new());
-        desk.keeper = Some(Arc::new(SharedKeeping(keeping.clone())));
+        let desk = Desk::new(4, None, "run".to_owned(), Vec::new());
+        desk.keeper.set(Arc::new(SharedKeeping(keeping.clone()))).unwrap();
         Ok(Self { engine: opened.engine, keeping, desk: Arc::new(desk), found: opened.found })
     }
 

@@ -252,3 +252,71 @@ fn a_backup_taken_at_work_is_a_folder_to_start_from() {
     assert_eq!(talk.count_found("seen", items(0..4_000)), 4_000);
     assert!(talk.count_found("seen", items(4_000..5_000)) < 100);
 }
+
+#[test]
+fn a_copy_keeps_the_count_of_removed_keys_through_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    for item in ["a", "b", "c"] {
+        talk.say(&format!("CF.ADD carts {item}"));
+    }
+    assert_eq!((talk.say("CF.DEL carts a"), talk.say("CF.DEL carts b")), (":1".into(), ":1".into()));
+    assert_eq!(talk.say("BG.COPY carts copy"), ":1");
+    assert_eq!(talk.say("CF.DEL copy c"), ":1");
+    let debug = |talk: &mut Talk| ["carts", "copy"].map(|name| talk.say(&format!("CF.DEBUG {name}")));
+    let before = debug(&mut talk);
+    assert!(before[0].contains("deletes:2 ") && before[1].contains("deletes:3 "), "{before:?}");
+    drop(talk);
+    house.end();
+    for _ in 0..2 {
+        // From the log first, then from a snapshot.
+        let house = House::open(folder.path());
+        let mut talk = house.talk(0);
+        assert_eq!(debug(&mut talk), before);
+        assert_eq!(talk.say("SAVE"), "+OK");
+        drop(talk);
+        house.end();
+    }
+}
+
+#[test]
+fn what_filters_take_is_what_the_budget_is_charged() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    let agree = |house: &House, talk: &mut Talk, when: &str| {
+        let names = talk.say("KEYS *");
+        let names: Vec<&str> = names.split(' ').skip(1).filter(|word| !word.starts_with('$')).collect();
+        let told: u64 =
+            names.iter().map(|name| talk.say(&format!("MEMORY USAGE {name}"))[1..].parse::<u64>().unwrap()).sum();
+        let used = house.engine.budget.used();
+        let off = (told as f64 - used as f64).abs() / used.max(1) as f64;
+        assert!(off < 0.03, "{when}: {told} told for {} filters, {used} charged", names.len());
+        used
+    };
+    for number in 0..200 {
+        talk.say(&format!("BF.ADD bloom-{number} x"));
+        talk.say(&format!("CF.ADD cuckoo-{number} x"));
+    }
+    let small = agree(&house, &mut talk, "small ones");
+    assert!(small > 400 * 500, "what is kept beside the bits counts: {small}");
+    talk.add_all("bloom-7", items(0..5_000));
+    talk.say("BF.RESERVE large 0.01 100000");
+    talk.say("COPY large copy");
+    agree(&house, &mut talk, "one has grown");
+    for number in 0..150 {
+        talk.say(&format!("RENAME bloom-{number} {}-{number}", "a-longer-name".repeat(20)));
+        talk.say(&format!("DEL cuckoo-{number}"));
+    }
+    talk.say("BG.SWAP large bloom-199");
+    talk.say("RENAME copy large");
+    let used = agree(&house, &mut talk, "after renames");
+    drop(talk);
+    house.end();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(agree(&house, &mut talk, "after a restart"), used);
+    assert_eq!(talk.say("FLUSHALL"), "+OK");
+    assert_eq!(house.engine.budget.used(), 0);
+}

@@ -67,7 +67,7 @@ fn the_file_of_a_filter_that_is_being_installed_survives_the_end_of_a_snapshot()
         written.push(keeper.write_image(id, &filter).unwrap());
     });
     house.keeping.snapshot().unwrap();
-    let lost: Vec<&String> = written.iter().filter(|name| !folder.path().join(name).exists()).collect();
+    let lost: Vec<_> = written.iter().filter(|name| !folder.path().join(&***name).exists()).collect();
     assert!(lost.is_empty(), "{} of {} files are gone: {lost:?}", lost.len(), written.len());
 }
 
@@ -211,4 +211,43 @@ fn copies_are_counted_alike_after_a_start() {
         }
     }
     assert_eq!(talk.say("CF.COUNT g item-0"), ":8");
+}
+
+#[test]
+fn the_image_of_a_filter_that_was_installed_and_deleted_goes_with_the_next_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    let images = || files(folder.path(), "image-").len();
+    assert_eq!(talk.say("BF.RESERVE large 0.01 1200000"), "+OK");
+    assert_eq!(talk.say("BF.ADD large x"), ":1");
+    for name in ["gone", "stays", "late"] {
+        assert_eq!(talk.say(&format!("COPY large {name}")), ":1");
+    }
+    assert_eq!(images(), 3);
+    assert_eq!(talk.say("DEL gone"), ":1");
+    // Until there is a snapshot the log says that it was installed, and a start looks for it.
+    assert_eq!(images(), 3);
+    house.keeping.snapshot().unwrap();
+    assert_eq!(images(), 3, "one for each filter that there is");
+    assert_eq!(talk.say("COPY large again"), ":1");
+    assert_eq!(talk.say("DEL late"), ":1");
+    assert_eq!(images(), 4);
+    drop(talk);
+    house.end();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(talk.say("EXISTS large stays again late gone"), ":3");
+    for name in ["large", "stays", "again"] {
+        assert_eq!(talk.say(&format!("BF.EXISTS {name} x")), ":1");
+    }
+    // Given up before it had its name.
+    assert_eq!(talk.say("COPY large stays"), ":0");
+    let filter = house.engine.find(b"large").unwrap().copy().unwrap();
+    let held = SharedKeeping(house.keeping.clone()).write_image(house.engine.take_id(), &filter).unwrap();
+    house.keeping.snapshot().unwrap();
+    assert_eq!(images(), 4, "one is still held");
+    drop(held);
+    house.keeping.snapshot().unwrap();
+    assert_eq!(images(), 3);
 }

@@ -40,9 +40,9 @@ impl Keeper for Counting {
     fn last_error(&self) -> Option<String> {
         Some("two\nlines".to_owned())
     }
-    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<String, String> {
+    fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<std::sync::Arc<str>, String> {
         self.images.fetch_add(1, Ordering::Relaxed);
-        filter.to_bytes().map(|bytes| format!("{id}-{}", bytes.len())).map_err(|error| error.to_string())
+        filter.to_bytes().map(|bytes| format!("{id}-{}", bytes.len()).into()).map_err(|error| error.to_string())
     }
     fn backup(&self, folder: &str) -> Result<String, String> {
         Ok(folder.to_owned())
@@ -54,8 +54,8 @@ impl Keeper for Counting {
 
 fn kept() -> (Talk, Arc<Counting>) {
     let keeper = Arc::new(Counting::default());
-    let mut desk = desk();
-    desk.keeper = Some(keeper.clone());
+    let desk = desk();
+    desk.keeper.set(keeper.clone()).unwrap();
     (Talk::with(engine(64 << 20), desk), keeper)
 }
 
@@ -111,6 +111,52 @@ fn info_is_what_clients_of_redis_read() {
     assert_eq!(get("Bloomgate", "fsync"), Some("nothing-is-kept"));
     assert!(get("Server", "uptime_in_seconds").unwrap().parse::<u64>().unwrap() < 60);
     assert!(!all.contains_key("Commandstats"));
+}
+
+#[test]
+fn every_command_is_counted_and_timed() {
+    let mut talk = Talk::new();
+    let items: Vec<String> = (0..1_000).map(|item| format!("item-{item}")).collect();
+    assert_eq!(talk.each("BF.ADD", "seen", &items).len(), 1_000);
+    for item in &items[..100] {
+        talk.say(&format!("BF.EXISTS seen {item}"));
+        talk.say(&format!("BF.MEXISTS seen {item} other"));
+    }
+    talk.say("CF.ADD carts a");
+    // Run and answered with an error; refused before it was run; of a container; in a transaction; none.
+    assert!(talk.say("BF.EXISTS carts a").starts_with("-WRONGTYPE"));
+    assert!(talk.say("CF.EXISTS seen a").starts_with("-WRONGTYPE"));
+    assert!(talk.say("CF.ADD carts").starts_with("-ERR wrong number"));
+    talk.say("CLIENT ID");
+    talk.check("MULTI => +OK\nCF.ADD carts b => +QUEUED\nBF.ADD seen new => +QUEUED\nEXEC => *2 :1 :1");
+    talk.say("NOSUCH");
+    let all = sections(&talk, &["commandstats"]);
+    let stats = &all["Commandstats"];
+    let counts = |name: &str| {
+        let line = stats.get(&format!("cmdstat_{name}")).unwrap_or_else(|| panic!("{name} is not in {stats:?}"));
+        let fields: HashMap<&str, f64> =
+            line.split(',').map(|pair| pair.split_once('=').unwrap()).map(|(k, v)| (k, v.parse().unwrap())).collect();
+        assert!(fields["usec_per_call"] >= 0.0 && fields["usec"] >= 0.0, "{line}");
+        [fields["calls"] as u64, fields["rejected_calls"] as u64, fields["failed_calls"] as u64]
+    };
+    assert_eq!(counts("bf.add"), [1_001, 0, 0]);
+    assert_eq!(counts("bf.exists"), [101, 0, 1]);
+    assert_eq!(counts("bf.mexists"), [100, 0, 0]);
+    assert_eq!(counts("cf.add"), [2, 1, 0]);
+    assert_eq!(counts("cf.exists"), [1, 0, 1]);
+    assert_eq!(counts("client|id"), [1, 0, 0]);
+    assert_eq!((counts("multi"), counts("exec")), ([1, 0, 0], [1, 0, 0]));
+    assert_eq!(stats.len(), 8);
+    // The clock was looked at once in 16 batches, for all calls up to then.
+    let told: HashMap<&str, _> = talk.desk.tallies.told().map(|(spec, told)| (spec.name, told)).collect();
+    let timed = |name: &str| told[name].histogram().last().unwrap().1;
+    assert!((85..=101).contains(&timed("bf.exists")) && (85..=100).contains(&timed("bf.mexists")));
+    assert_eq!((timed("cf.add"), timed("client|id")), (2, 1));
+    let reply = talk.say("LATENCY HISTOGRAM client CF.ADD nosuch");
+    assert!(reply.starts_with("*4 $6 cf.add *4 $5 calls :2 $14 histogram_usec *"), "{reply}");
+    assert!(reply.contains("$9 client|id *4 $5 calls :1 $14 histogram_usec *2 :"), "{reply}");
+    assert_eq!(talk.say("CONFIG RESETSTAT"), "+OK");
+    assert_eq!(talk.desk.tallies.told().map(|(spec, _)| spec.name).collect::<Vec<_>>(), ["config|resetstat"]);
 }
 
 #[test]
@@ -315,7 +361,7 @@ fn small_facts() {
          LATENCY LATEST => *0
          LATENCY HISTORY fsync => *0
          LATENCY RESET => :0
-         LATENCY HISTOGRAM => *0
+         LATENCY HISTOGRAM bf.add => *0
          MODULE LIST => *2 *8 $4 name $2 bf $3 ver :80800 $4 path $0  $4 args *0 *8 $4 name $9 bloomgate $3 ver :OWN $4 path $0  $4 args *0"
     ).replace("OWN", &bloomgate_server::session::server::own_version().to_string()));
     assert!(talk.say("LATENCY DOCTOR").contains("Nothing is written to a disk."));
@@ -326,7 +372,7 @@ fn small_facts() {
         assert!(help.contains(&format!("+{container} <subcommand>")), "{help}");
     }
     let mut talk = talk.resp3();
-    assert!(talk.say("LATENCY HISTOGRAM").starts_with("%0"));
+    assert!(talk.say("LATENCY HISTOGRAM bf.add").starts_with("%0"));
     assert!(talk.say("MEMORY STATS").starts_with('%'));
     assert!(talk.say("MEMORY DOCTOR").starts_with('='));
     assert!(talk.say("MODULE LIST").starts_with("*2 %4 $4 name $2 bf"));

@@ -122,12 +122,21 @@ pub fn fold(call: &mut Call<'_, '_, '_>, name: &[u8], to: FoldTo) -> Outcome {
             FoldTo::Factor(factor) => copy.folded(factor),
             FoldTo::Rate(rate) => copy.fit(rate),
         };
-        let filter = folded.map_err(|error| refused(&error))?;
+        let filter = folded.map_err(|error| unfolded(&error))?;
         let recipe =
             Recipe { capacity: filter.capacity(), rate: filter.promised_rate(), bytes: 0, ..before.recipe.clone() };
         Ok(Built { name: b"", filter, recipe, maker: before.maker, expires_ms: before.expires_ms() })
     })?;
     Ok(Reply::Ok)
+}
+
+/// Why a filter cannot be folded, with what to do in the words of the command: the library's advice is for its own callers.
+fn unfolded(error: &bloomgate::Error) -> Refusal {
+    let text = error.to_string();
+    match text.split_once("; build it with fold_levels") {
+        Some((why, _)) => Refusal::err(format_args!("{why}; give one of these, or RATE and the rate it may have")),
+        None => refused(error),
+    }
 }
 
 /// BG.SWAP.

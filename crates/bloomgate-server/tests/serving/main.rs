@@ -1,0 +1,78 @@
+//! The whole server on a real port: how it answers while it reads its folder, and how it ends.
+
+mod loading;
+mod stopping;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bloomgate_server::store::Fsync;
+use bloomgate_server::{Ready, Settings, Stopped, serve};
+
+/// No test waits longer for an answer: a server that hangs fails it.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server that runs in this process.
+struct Running {
+    address: SocketAddr,
+    ready: Receiver<Ready>,
+    thread: JoinHandle<Result<Stopped, String>>,
+}
+
+impl Running {
+    /// Starts it on a folder, without waiting until it has read that.
+    fn start(folder: &Path) -> Self {
+        // Somebody else may take the port in between; then the start says so.
+        let resp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let settings =
+            Settings { resp, data: Some(folder.to_path_buf()), fsync: Fsync::Never, threads: 2, ..Settings::default() };
+        let (tell, ready) = channel();
+        let thread = std::thread::spawn(move || serve(&settings, |told| tell.send(told.clone()).unwrap()));
+        Self { address: resp, ready, thread }
+    }
+
+    fn client(&self) -> Client {
+        let started = std::time::Instant::now();
+        let stream = loop {
+            match TcpStream::connect(self.address) {
+                Ok(stream) => break stream,
+                Err(error) => assert!(started.elapsed() < PATIENCE && !self.thread.is_finished(), "{error}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Client(BufReader::new(stream))
+    }
+
+    fn end(self) -> Result<Stopped, String> {
+        self.thread.join().unwrap()
+    }
+}
+
+struct Client(BufReader<TcpStream>);
+
+impl Client {
+    /// Types a line; the first line of the reply.
+    fn say(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
+        self.line()
+    }
+
+    fn line(&mut self) -> String {
+        let mut reply = String::new();
+        self.0.read_line(&mut reply).unwrap();
+        reply.trim_end().to_owned()
+    }
+
+    /// Types a line whose reply is one text; that text.
+    fn text(&mut self, line: &str) -> String {
+        let length: usize = self.say(line)[1..].parse().unwrap();
+        let mut bytes = vec![0; length + 2];
+        std::io::Read::read_exact(&mut self.0, &mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+}
