@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::sync::PoisonError;
-use std::sync::atomic::{Ordering, fence};
 
 use bloomgate::cuckoo::MAX_COPIES;
 use bloomgate::{AnyFilter, Digest, Insertion, Kind, Shared};
@@ -17,6 +16,8 @@ use super::recipe::refused;
 use super::record::{put_add, put_remove};
 use super::windows::tell_time;
 use super::{Engine, Permit, check_available};
+use crate::sync::atomic::{Ordering, fence};
+use crate::sync::{Fault, broken, point};
 
 /// What became of an item that was to be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -102,6 +103,7 @@ pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<()
         Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
     };
     asked.map_err(|error| refused(&error))?;
+    point();
     // Who has seen the bits of a write sees its sequence too.
     fence(Ordering::Acquire);
     let positives = answers.iter().filter(|&&answer| answer).count() as u64;
@@ -192,11 +194,12 @@ impl Scratch {
         self.found.clear();
         self.found.resize(self.digests.len(), false);
         filter.contains_digests(&self.digests, &mut self.found).map_err(|error| refused(&error))?;
+        // The bits may be those of a write that is not durable yet: whoever is told "it was there" waits for it. Who has
+        // seen the bits sees the record, by this fence and the one below (a loom model of the library).
+        fence(Ordering::Acquire);
+        point();
         self.collect_unknown();
         if self.unknown.is_empty() {
-            // The bits may be those of a write that is not durable yet: whoever is told "it was there" waits for it. Who
-            // has seen the bits sees the record, by this fence and the one below (a loom model of the library).
-            fence(Ordering::Acquire);
             return Ok(permit.engine().journal.appended());
         }
         let mut sequence = permit.engine().journal.appended();
@@ -208,7 +211,7 @@ impl Scratch {
             // Near the end of a stage one at a time: two that both saw the last free place would open a stage together
             // that nobody was charged for, and with an expansion of 32,768 that is gigabytes.
             let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
-            let near = grows && filter.remaining() < most as u64 + margin;
+            let near = grows && filter.remaining() < most as u64 + margin && !broken(Fault::GrowthUnlocked);
             let _one_at_a_time = near.then(|| entry.growth.lock().unwrap_or_else(PoisonError::into_inner));
             let (allowed, beyond) = match make_room(permit.engine(), entry, filter, most) {
                 Room::Enough => (most, None),
@@ -216,6 +219,7 @@ impl Scratch {
                 Room::Only(room) => (room.min(wanted), Some(Added::Full)),
                 Room::NoMemory => (0, Some(Added::NoMemory)),
             };
+            point();
             if allowed > 0 {
                 sequence = self.add_piece(permit, entry, filter, done..done + allowed, added)?;
                 done += allowed;
@@ -247,12 +251,19 @@ impl Scratch {
         let (unknown, places) = (&self.unknown[piece.clone()], &self.places[piece]);
         self.record.clear();
         put_add(&mut self.record, entry.id, unknown);
+        let bits_first = broken(Fault::BitsFirst);
+        if bits_first {
+            filter.replay(unknown).map_err(|error| refused(&error))?;
+        }
         let sequence = permit.log(&self.record)?;
         entry.touch(sequence);
         fence(Ordering::Release);
+        point();
         // Each is counted, as it will be when the log is read again: one that looks like another of the same batch is new
         // all the same, and was told to be absent a moment ago.
-        filter.replay(unknown).map_err(|error| refused(&error))?;
+        if !bits_first {
+            filter.replay(unknown).map_err(|error| refused(&error))?;
+        }
         places.iter().for_each(|&place| added[place as usize] = Added::New);
         Ok(sequence)
     }
@@ -292,6 +303,7 @@ impl Scratch {
             if *added == Added::New || (*added == Added::Known && notes_repeats(entry)) {
                 self.unknown.push(digest);
             }
+            point();
         }
         if self.unknown.is_empty() {
             return Ok(permit.engine().journal.appended());
@@ -350,6 +362,7 @@ impl Scratch {
             if was_there {
                 self.unknown.push(digest);
             }
+            point();
         }
         if self.unknown.is_empty() && request.is_empty() {
             return Ok(permit.engine().journal.appended());

@@ -1,13 +1,15 @@
 //! A filter of the server: its bits, what it was made for, who may write when, and what is counted about it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::atomic::AtomicU64 as Counter;
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
 use bloomgate_command::Refusal;
 
 use super::recipe::{Recipe, refused};
 use super::retries::Retries;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard, RwLock};
 
 /// Whose commands made a filter, with the options that only their INFO tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,24 +73,24 @@ pub enum Body {
 #[derive(Debug, Default)]
 pub struct Audit {
     /// Keys asked for.
-    pub lookups: AtomicU64,
+    pub lookups: Counter,
     /// Answers of "maybe".
-    pub positives: AtomicU64,
+    pub positives: Counter,
     /// Keys that were to be added.
-    pub adds: AtomicU64,
+    pub adds: Counter,
     /// Of these, certainly new ones.
-    pub fresh: AtomicU64,
+    pub fresh: Counter,
     /// Keys removed.
-    pub removed: AtomicU64,
+    pub removed: Counter,
     /// Keys refused because it was full.
-    pub refused: AtomicU64,
+    pub refused: Counter,
 }
 
 impl Audit {
     /// The counters with their names, in the order they are told.
     #[must_use]
     pub fn rows(&self) -> [(&'static str, u64); 6] {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let read = |counter: &Counter| counter.load(Ordering::Relaxed);
         [
             ("lookups", read(&self.lookups)),
             ("positives", read(&self.positives)),
@@ -99,7 +101,7 @@ impl Audit {
         ]
     }
 
-    fn all(&self) -> [&AtomicU64; 6] {
+    fn all(&self) -> [&Counter; 6] {
         [&self.lookups, &self.positives, &self.adds, &self.fresh, &self.removed, &self.refused]
     }
 

@@ -1,10 +1,9 @@
 //! Where changes are written down: a log on disk, or nowhere for a server that keeps nothing.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use bloomgate_command::Refusal;
 
 use crate::store::{Gate, Log};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A log, or the pretence of one.
 #[derive(Debug)]
@@ -12,21 +11,35 @@ pub enum Journal {
     /// On disk.
     Log(Log),
     /// Only sequences are given out; everything is gone when the server ends, as was asked for.
-    Nowhere(AtomicU64),
+    Nowhere(Nowhere),
+}
+
+/// The sequences of a server that keeps nothing.
+#[derive(Debug, Default)]
+pub struct Nowhere {
+    last: AtomicU64,
+    /// In models: what was to be written down, to be read again as a log would be.
+    #[cfg(bloomgate_shuttle)]
+    batches: std::sync::Mutex<Vec<(u64, Vec<u8>)>>,
 }
 
 impl Journal {
     /// A server that keeps nothing.
     #[must_use]
     pub fn nowhere() -> Self {
-        Self::Nowhere(AtomicU64::new(0))
+        Self::Nowhere(Nowhere::default())
     }
 
     /// Puts a batch of records down; its sequence.
     pub fn append(&self, records: &[u8]) -> Result<u64, Refusal> {
         match self {
             Self::Log(log) => log.append(records).map_err(|error| Refusal::new(error.to_string())),
-            Self::Nowhere(last) => Ok(last.fetch_add(1, Ordering::AcqRel) + 1),
+            Self::Nowhere(nowhere) => {
+                let sequence = nowhere.last.fetch_add(1, Ordering::AcqRel) + 1;
+                #[cfg(bloomgate_shuttle)]
+                nowhere.batches().push((sequence, records.to_vec()));
+                Ok(sequence)
+            }
         }
     }
 
@@ -36,7 +49,7 @@ impl Journal {
     pub fn appended(&self) -> u64 {
         match self {
             Self::Log(log) => log.appended(),
-            Self::Nowhere(last) => last.load(Ordering::Acquire),
+            Self::Nowhere(nowhere) => nowhere.last.load(Ordering::Acquire),
         }
     }
 
@@ -73,6 +86,26 @@ impl Journal {
         self.log().is_some_and(Log::is_congested)
     }
 
+    /// Begins a new segment, with nobody writing: what is before it need not be read again once a snapshot is complete.
+    /// The last sequence before it.
+    pub fn rotate(&self) -> Result<u64, String> {
+        match self {
+            Self::Log(log) => log.rotate().map_err(|error| error.to_string()),
+            #[cfg(bloomgate_shuttle)]
+            Self::Nowhere(_) => Ok(self.appended()),
+            #[cfg(not(bloomgate_shuttle))]
+            Self::Nowhere(_) => Err("this server keeps nothing".to_owned()),
+        }
+    }
+
+    /// Waits until everything up to a sequence is durable.
+    pub fn sync_through(&self, sequence: u64) -> Result<(), String> {
+        match self {
+            Self::Log(log) => log.sync_through(sequence).map_err(|error| error.to_string()),
+            Self::Nowhere(_) => Ok(()),
+        }
+    }
+
     /// The log, if there is one.
     #[must_use]
     pub fn log(&self) -> Option<&Log> {
@@ -80,5 +113,24 @@ impl Journal {
             Self::Log(log) => Some(log),
             Self::Nowhere(_) => None,
         }
+    }
+}
+
+#[cfg(bloomgate_shuttle)]
+impl Nowhere {
+    fn batches(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Vec<u8>)>> {
+        self.batches.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(bloomgate_shuttle)]
+impl Journal {
+    /// What was to be written down: each batch with its sequence, in their order.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<(u64, Vec<u8>)> {
+        let Self::Nowhere(nowhere) = self else { return Vec::new() };
+        let mut batches = nowhere.batches().clone();
+        batches.sort();
+        batches
     }
 }

@@ -350,6 +350,7 @@ impl Numbers {
 fn info(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     let entry = call.find_of(key, Family::Cuckoo)?.ok_or(Refusal::NOT_FOUND)?;
     let numbers = Numbers::of(&entry)?;
+    call.sees(&entry);
     let rows = [
         ("Size", memory(&entry)),
         ("Number of buckets", numbers.buckets),
