@@ -89,10 +89,14 @@ pub enum Fault {
     OpenGates,
     /// Bits are set before their record is in the log.
     BitsFirst,
+    /// A writer who sets bits before their record does not say so.
+    Unannounced,
     /// A stage may be opened by two at once.
     GrowthUnlocked,
     /// A snapshot lets the one writer of a filter go before it has copied it.
     WriterLetGo,
+    /// A snapshot is complete before the log is durable up to its images.
+    LogBehind,
     /// A snapshot takes its sequence when it has let the writers go.
     SequenceLate,
     /// Threads are not told that a name has lost its filter.

@@ -292,11 +292,12 @@ impl Scratch {
         &mut self,
         permit: &mut Permit<'_>,
         entry: &Entry,
-        _held: &mut Writer,
+        held: &mut Writer,
         copies: Copies,
         added: &mut [Added],
     ) -> Result<u64, Refusal> {
         permit.engine().journal.check_writable()?;
+        let _until_recorded = entry.before_its_record(held);
         self.unknown.clear();
         for (&digest, added) in self.digests.iter().zip(added.iter_mut()) {
             *added = insert_one(permit.engine(), entry, digest, copies)?;

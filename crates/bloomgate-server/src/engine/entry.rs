@@ -8,8 +8,8 @@ use bloomgate_command::Refusal;
 
 use super::recipe::{Recipe, refused};
 use super::retries::Retries;
-use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard, RwLock};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::sync::{Fault, Mutex, MutexGuard, RwLock, broken};
 
 /// Whose commands made a filter, with the options that only their INFO tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,6 +139,17 @@ impl Drop for Frozen<'_> {
     }
 }
 
+/// Something may be in a filter whose record is not in the log yet.
+#[derive(Debug)]
+pub struct Unrecorded<'a>(&'a Entry);
+
+impl Drop for Unrecorded<'_> {
+    fn drop(&mut self) {
+        // After [`Entry::touch`]: who sees this sees the sequence.
+        self.0.unrecorded.store(false, Ordering::Release);
+    }
+}
+
 /// A filter with a name.
 #[derive(Debug)]
 pub struct Entry {
@@ -172,6 +183,8 @@ pub struct Entry {
     /// The filter that takes its place when its secret has changed ([`super::shadows`]).
     shadow: RwLock<Option<Arc<Entry>>>,
     writer: Mutex<Writer>,
+    /// Whether its one writer has changed it and not yet said so to the log.
+    unrecorded: AtomicBool,
 }
 
 impl Entry {
@@ -195,6 +208,7 @@ impl Entry {
             shadowed: AtomicBool::new(false),
             shadow: RwLock::new(None),
             writer: Mutex::new(Writer::default()),
+            unrecorded: AtomicBool::new(false),
         }
     }
 
@@ -316,6 +330,21 @@ impl Entry {
         let mut held = self.shadow.write().unwrap_or_else(PoisonError::into_inner);
         self.shadowed.store(shadow.is_some(), Ordering::Release);
         *held = shadow;
+    }
+
+    /// The one writer of an ordered filter says that it sets bits whose record comes later.
+    pub(super) fn before_its_record(&self, _held: &Writer) -> Unrecorded<'_> {
+        self.unrecorded.store(true, Ordering::Relaxed);
+        // Who sees the bits sees that their record is missing, or that it is there.
+        fence(Ordering::Release);
+        Unrecorded(self)
+    }
+
+    /// Whether what was just found in it may not be in the log yet. To be asked before [`touched`](Self::touched).
+    #[must_use]
+    #[inline]
+    pub fn is_ahead_of_the_log(&self) -> bool {
+        self.unrecorded.load(Ordering::Acquire) && !broken(Fault::Unannounced)
     }
 
     /// The one writer of an ordered filter, if nobody else is it now.

@@ -21,6 +21,9 @@ pub struct Nowhere {
     /// In models: what was to be written down, to be read again as a log would be.
     #[cfg(bloomgate_shuttle)]
     batches: std::sync::Mutex<Vec<(u64, Vec<u8>)>>,
+    /// In models: how far somebody has waited for it to be durable.
+    #[cfg(bloomgate_shuttle)]
+    synced: std::sync::atomic::AtomicU64,
 }
 
 impl Journal {
@@ -63,6 +66,16 @@ impl Journal {
         }
     }
 
+    /// Whether a lookup that finds a key waits until the key is durable.
+    #[must_use]
+    #[inline]
+    pub fn lookups_wait(&self) -> bool {
+        match self {
+            Self::Log(log) => log.waits_for_disk(),
+            Self::Nowhere(_) => cfg!(bloomgate_shuttle),
+        }
+    }
+
     /// Hands what was appended to the operating system.
     #[inline]
     pub fn flush(&self) {
@@ -102,6 +115,14 @@ impl Journal {
     pub fn sync_through(&self, sequence: u64) -> Result<(), String> {
         match self {
             Self::Log(log) => log.sync_through(sequence).map_err(|error| error.to_string()),
+            #[cfg(bloomgate_shuttle)]
+            Self::Nowhere(nowhere) => {
+                if !crate::sync::broken(crate::sync::Fault::LogBehind) {
+                    nowhere.synced.fetch_max(sequence, Ordering::SeqCst);
+                }
+                Ok(())
+            }
+            #[cfg(not(bloomgate_shuttle))]
             Self::Nowhere(_) => Ok(()),
         }
     }
@@ -125,6 +146,13 @@ impl Nowhere {
 
 #[cfg(bloomgate_shuttle)]
 impl Journal {
+    /// How far somebody has waited for it to be durable.
+    #[must_use]
+    pub fn synced(&self) -> u64 {
+        let Self::Nowhere(nowhere) = self else { return 0 };
+        nowhere.synced.load(Ordering::SeqCst)
+    }
+
     /// What was to be written down: each batch with its sequence, in their order.
     #[must_use]
     pub fn recorded(&self) -> Vec<(u64, Vec<u8>)> {

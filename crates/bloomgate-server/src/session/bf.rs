@@ -136,7 +136,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     let mut answers = Vec::new();
     ask(&entry, items, &mut answers)?;
     // The look may show a write that came after the filter was found.
-    call.sees(&entry);
+    call.shows(&entry, answers.contains(&true))?;
     Ok(answers.into_iter().map(Reply::Bool).collect())
 }
 

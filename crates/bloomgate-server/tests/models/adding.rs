@@ -67,6 +67,7 @@ fn one_key(add: &'static str, ask: &'static str, reserve: &'static str) {
 const FIXED: &str = "BF.RESERVE f 0.001 100 NONSCALING";
 const GROWING: &str = "BF.RESERVE f 0.001 100";
 const CUCKOO: &str = "CF.RESERVE f 100";
+const COUNTING: &str = "BG.CREATE f KIND counting CAPACITY 100 RATE 0.001";
 
 #[test]
 fn who_is_told_that_a_key_is_there_waits_for_its_record() {
@@ -75,7 +76,16 @@ fn who_is_told_that_a_key_is_there_waits_for_its_record() {
     }
     explore(|| one_key("BF.ADD", "BG.EXISTS f x", FIXED));
     explore(|| one_key("BF.ADD", "BF.CARD f", FIXED));
-    explore(|| one_key("CF.ADDNX", "PING", CUCKOO));
+    for ask in ["CF.EXISTS f x", "CF.COUNT f x"] {
+        explore(move || one_key("CF.ADDNX", ask, CUCKOO));
+    }
+    explore(|| one_key("BF.ADD", "BF.EXISTS f x", COUNTING));
+}
+
+#[test]
+fn a_key_whose_record_nobody_announced_is_noticed() {
+    notices(Fault::Unannounced, &["seen at"], || one_key("CF.ADDNX", "CF.EXISTS f x", CUCKOO));
+    notices(Fault::Unannounced, &["seen at"], || one_key("BF.ADD", "BF.EXISTS f x", COUNTING));
 }
 
 #[test]

@@ -84,11 +84,12 @@ impl House {
         live
     }
 
-    /// The filters after a power cut when the log was durable up to a sequence.
+    /// The filters after a power cut when the log was durable up to a sequence, and to where a snapshot waited for it.
     pub fn replayed(&self, through: u64, items: &[&'static str]) -> All {
         let contracts = contracts();
         let loader = Loader { folder: &self.folder, contracts: &contracts, threads: 1 };
         let mut imaged = load_images(&loader).unwrap();
+        let through = through.max(self.engine.journal.synced());
         for (sequence, batch) in self.engine.journal.recorded() {
             if (imaged.replay_after + 1..=through).contains(&sequence) {
                 imaged.replay.batch(sequence, &batch).unwrap();

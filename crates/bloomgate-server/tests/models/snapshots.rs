@@ -30,6 +30,8 @@ fn beside(begin: &[&str], one: &'static [&'static str], other: &'static [&'stati
         })
         .collect();
     house.keeping.snapshot().unwrap();
+    // The power goes as soon as the snapshot is complete, with no more of the log on the disk than it waited for.
+    house.replayed(0, &ITEMS);
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     house
 }
@@ -102,4 +104,9 @@ fn a_copy_while_others_write_is_noticed() {
 #[test]
 fn names_that_change_beside_a_snapshot_are_those_of_the_log() {
     explore(names);
+}
+
+#[test]
+fn a_snapshot_that_is_ahead_of_the_log_is_noticed() {
+    notices(Fault::LogBehind, &["two filters have the name"], names);
 }
