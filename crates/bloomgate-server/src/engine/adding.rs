@@ -124,6 +124,8 @@ pub fn count(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<()
             Refusal::new(format!("ERR a {} filter keeps no copies to count; ask whether it has the item", entry.kind()))
         })?);
     }
+    point();
+    fence(Ordering::Acquire);
     Ok(())
 }
 
@@ -251,19 +253,15 @@ impl Scratch {
         let (unknown, places) = (&self.unknown[piece.clone()], &self.places[piece]);
         self.record.clear();
         put_add(&mut self.record, entry.id, unknown);
-        let bits_first = broken(Fault::BitsFirst);
-        if bits_first {
-            filter.replay(unknown).map_err(|error| refused(&error))?;
-        }
+        // Each is counted, as it will be when the log is read again: one that looks like another of the same batch is new
+        // all the same, and was told to be absent a moment ago.
+        let set = |when: bool| if when { filter.replay(unknown).map_err(|error| refused(&error)) } else { Ok(()) };
+        set(broken(Fault::BitsFirst))?;
         let sequence = permit.log(&self.record)?;
         entry.touch(sequence);
         fence(Ordering::Release);
         point();
-        // Each is counted, as it will be when the log is read again: one that looks like another of the same batch is new
-        // all the same, and was told to be absent a moment ago.
-        if !bits_first {
-            filter.replay(unknown).map_err(|error| refused(&error))?;
-        }
+        set(!broken(Fault::BitsFirst))?;
         places.iter().for_each(|&place| added[place as usize] = Added::New);
         Ok(sequence)
     }
