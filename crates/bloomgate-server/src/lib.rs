@@ -19,6 +19,7 @@ pub mod serve;
 pub mod session;
 pub mod settings;
 pub mod store;
+pub mod sync;
 
 pub use serve::{Ready, Stopped, serve};
 pub use settings::Settings;

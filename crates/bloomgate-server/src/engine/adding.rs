@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::sync::PoisonError;
-use std::sync::atomic::{Ordering, fence};
 
 use bloomgate::{AnyFilter, Digest, GrowingCuckoo, Insertion, Kind, Shared};
 use bloomgate_command::Refusal;
@@ -16,6 +15,8 @@ use super::recipe::refused;
 use super::record::{put_add, put_remove};
 use super::windows::tell_time;
 use super::{Engine, Permit, check_available};
+use crate::sync::atomic::{Ordering, fence};
+use crate::sync::{Fault, broken, point};
 
 /// What became of an item that was to be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +102,7 @@ pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<()
         Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
     };
     asked.map_err(|error| refused(&error))?;
+    point();
     // Who has seen the bits of a write sees its sequence too.
     fence(Ordering::Acquire);
     let positives = answers.iter().filter(|&&answer| answer).count() as u64;
@@ -121,6 +123,8 @@ pub fn count(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<()
             Refusal::new(format!("ERR a {} filter keeps no copies to count; ask whether it has the item", entry.kind()))
         })?);
     }
+    point();
+    fence(Ordering::Acquire);
     Ok(())
 }
 
@@ -191,11 +195,12 @@ impl Scratch {
         self.found.clear();
         self.found.resize(self.digests.len(), false);
         filter.contains_digests(&self.digests, &mut self.found).map_err(|error| refused(&error))?;
+        // The bits may be those of a write that is not durable yet: whoever is told "it was there" waits for it. Who has
+        // seen the bits sees the record, by this fence and the one below (a loom model of the library).
+        fence(Ordering::Acquire);
+        point();
         self.collect_unknown();
         if self.unknown.is_empty() {
-            // The bits may be those of a write that is not durable yet: whoever is told "it was there" waits for it. Who
-            // has seen the bits sees the record, by this fence and the one below (a loom model of the library).
-            fence(Ordering::Acquire);
             return Ok(permit.engine().journal.appended());
         }
         let mut sequence = permit.engine().journal.appended();
@@ -207,7 +212,7 @@ impl Scratch {
             // Near the end of a stage one at a time: two that both saw the last free place would open a stage together
             // that nobody was charged for, and with an expansion of 32,768 that is gigabytes.
             let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
-            let near = grows && filter.remaining() < most as u64 + margin;
+            let near = grows && filter.remaining() < most as u64 + margin && !broken(Fault::GrowthUnlocked);
             let _one_at_a_time = near.then(|| entry.growth.lock().unwrap_or_else(PoisonError::into_inner));
             let (allowed, beyond) = match make_room(permit.engine(), entry, filter, most) {
                 Room::Enough => (most, None),
@@ -215,6 +220,7 @@ impl Scratch {
                 Room::Only(room) => (room.min(wanted), Some(Added::Full)),
                 Room::NoMemory => (0, Some(Added::NoMemory)),
             };
+            point();
             if allowed > 0 {
                 sequence = self.add_piece(permit, entry, filter, done..done + allowed, added)?;
                 done += allowed;
@@ -247,12 +253,15 @@ impl Scratch {
         let (unknown, places) = (&self.unknown[piece.clone()], &self.places[piece]);
         self.record.clear();
         put_add(&mut self.record, entry.id, unknown);
+        // Each is counted, as it will be when the log is read again: one that looks like another of the same batch is new
+        // all the same, and was told to be absent a moment ago.
+        let set = |when: bool| if when { filter.replay(unknown).map_err(|error| refused(&error)) } else { Ok(()) };
+        set(broken(Fault::BitsFirst))?;
         let sequence = permit.log(&self.record)?;
         entry.touch(sequence);
         fence(Ordering::Release);
-        // Each is counted, as it will be when the log is read again: one that looks like another of the same batch is new
-        // all the same, and was told to be absent a moment ago.
-        filter.replay(unknown).map_err(|error| refused(&error))?;
+        point();
+        set(!broken(Fault::BitsFirst))?;
         places.iter().for_each(|&place| added[place as usize] = Added::New);
         Ok(sequence)
     }
@@ -281,17 +290,19 @@ impl Scratch {
         &mut self,
         permit: &mut Permit<'_>,
         entry: &Entry,
-        _held: &mut Writer,
+        held: &mut Writer,
         copies: Copies,
         added: &mut [Added],
     ) -> Result<u64, Refusal> {
         permit.engine().journal.check_writable()?;
+        let _until_recorded = entry.before_its_record(held);
         self.unknown.clear();
         for (&digest, added) in self.digests.iter().zip(added.iter_mut()) {
             *added = insert_one(permit.engine(), entry, digest, copies)?;
             if *added == Added::New || (*added == Added::Known && notes_repeats(entry)) {
                 self.unknown.push(digest);
             }
+            point();
         }
         if self.unknown.is_empty() {
             return Ok(permit.engine().journal.appended());
@@ -350,6 +361,7 @@ impl Scratch {
             if was_there {
                 self.unknown.push(digest);
             }
+            point();
         }
         if self.unknown.is_empty() && request.is_empty() {
             return Ok(permit.engine().journal.appended());

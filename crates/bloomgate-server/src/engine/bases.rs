@@ -2,11 +2,12 @@
 //! changed since.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use bloomgate::Address;
 
 use super::budget::Budget;
+use crate::sync::Mutex;
 
 /// Files kept of one filter.
 pub const KEPT_OF_EACH: usize = 4;

@@ -1,6 +1,6 @@
 //! The memory that filters may take, charged before it is allocated.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A limit for all filters together and one for each.
 #[derive(Debug)]

@@ -1,13 +1,15 @@
 //! A filter of the server: its bits, what it was made for, who may write when, and what is counted about it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::sync::atomic::AtomicU64 as Counter;
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
 use bloomgate_command::Refusal;
 
 use super::recipe::{Recipe, refused};
 use super::retries::Retries;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
+use crate::sync::{Fault, Mutex, MutexGuard, RwLock, broken};
 
 /// Whose commands made a filter, with the options that only their INFO tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,24 +73,24 @@ pub enum Body {
 #[derive(Debug, Default)]
 pub struct Audit {
     /// Keys asked for.
-    pub lookups: AtomicU64,
+    pub lookups: Counter,
     /// Answers of "maybe".
-    pub positives: AtomicU64,
+    pub positives: Counter,
     /// Keys that were to be added.
-    pub adds: AtomicU64,
+    pub adds: Counter,
     /// Of these, certainly new ones.
-    pub fresh: AtomicU64,
+    pub fresh: Counter,
     /// Keys removed.
-    pub removed: AtomicU64,
+    pub removed: Counter,
     /// Keys refused because it was full.
-    pub refused: AtomicU64,
+    pub refused: Counter,
 }
 
 impl Audit {
     /// The counters with their names, in the order they are told.
     #[must_use]
     pub fn rows(&self) -> [(&'static str, u64); 6] {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let read = |counter: &Counter| counter.load(Ordering::Relaxed);
         [
             ("lookups", read(&self.lookups)),
             ("positives", read(&self.positives)),
@@ -99,7 +101,7 @@ impl Audit {
         ]
     }
 
-    fn all(&self) -> [&AtomicU64; 6] {
+    fn all(&self) -> [&Counter; 6] {
         [&self.lookups, &self.positives, &self.adds, &self.fresh, &self.removed, &self.refused]
     }
 
@@ -134,6 +136,17 @@ pub struct Frozen<'a>(&'a Entry);
 impl Drop for Frozen<'_> {
     fn drop(&mut self) {
         self.0.write().frozen = false;
+    }
+}
+
+/// Something may be in a filter whose record is not in the log yet.
+#[derive(Debug)]
+pub struct Unrecorded<'a>(&'a Entry);
+
+impl Drop for Unrecorded<'_> {
+    fn drop(&mut self) {
+        // After [`Entry::touch`]: who sees this sees the sequence.
+        self.0.unrecorded.store(false, Ordering::Release);
     }
 }
 
@@ -172,6 +185,8 @@ pub struct Entry {
     /// The filter that takes its place when its secret has changed ([`super::shadows`]).
     shadow: RwLock<Option<Arc<Entry>>>,
     writer: Mutex<Writer>,
+    /// Whether its one writer has changed it and not yet said so to the log.
+    unrecorded: AtomicBool,
 }
 
 impl Entry {
@@ -196,6 +211,7 @@ impl Entry {
             shadowed: AtomicBool::new(false),
             shadow: RwLock::new(None),
             writer: Mutex::new(Writer::default()),
+            unrecorded: AtomicBool::new(false),
         }
     }
 
@@ -330,6 +346,21 @@ impl Entry {
         let mut held = self.shadow.write().unwrap_or_else(PoisonError::into_inner);
         self.shadowed.store(shadow.is_some(), Ordering::Release);
         *held = shadow;
+    }
+
+    /// The one writer of an ordered filter says that it sets bits whose record comes later.
+    pub(super) fn before_its_record(&self, _held: &Writer) -> Unrecorded<'_> {
+        self.unrecorded.store(true, Ordering::Relaxed);
+        // Who sees the bits sees that their record is missing, or that it is there.
+        fence(Ordering::Release);
+        Unrecorded(self)
+    }
+
+    /// Whether what was just found in it may not be in the log yet. To be asked before [`touched`](Self::touched).
+    #[must_use]
+    #[inline]
+    pub fn is_ahead_of_the_log(&self) -> bool {
+        self.unrecorded.load(Ordering::Acquire) && !broken(Fault::Unannounced)
     }
 
     /// The one writer of an ordered filter, if nobody else is it now.

@@ -1,11 +1,13 @@
 //! Where changes are written down: a log on disk, or nowhere for a server that keeps nothing.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use bloomgate_command::Refusal;
 
 use crate::store::{Gate, Log};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+const LOADING: &str = "what was written before is still being read";
 
 /// A log, or the pretence of one.
 #[derive(Debug)]
@@ -13,14 +15,26 @@ pub enum Journal {
     /// On disk; it is there once what was written before has been read.
     Log(OnceLock<Log>),
     /// Only sequences are given out; everything is gone when the server ends, as was asked for.
-    Nowhere(AtomicU64),
+    Nowhere(Nowhere),
+}
+
+/// The sequences of a server that keeps nothing.
+#[derive(Debug, Default)]
+pub struct Nowhere {
+    last: AtomicU64,
+    /// In models: what was to be written down, to be read again as a log would be.
+    #[cfg(bloomgate_shuttle)]
+    batches: std::sync::Mutex<Vec<(u64, Vec<u8>)>>,
+    /// In models: how far somebody has waited for it to be durable.
+    #[cfg(bloomgate_shuttle)]
+    synced: std::sync::atomic::AtomicU64,
 }
 
 impl Journal {
     /// A server that keeps nothing.
     #[must_use]
     pub fn nowhere() -> Self {
-        Self::Nowhere(AtomicU64::new(0))
+        Self::Nowhere(Nowhere::default())
     }
 
     /// A log that is still to be read: until it is opened nothing is taken.
@@ -43,7 +57,12 @@ impl Journal {
                 let log = log.get().ok_or(Refusal::LOADING)?;
                 log.append(records).map_err(|error| Refusal::new(error.to_string()))
             }
-            Self::Nowhere(last) => Ok(last.fetch_add(1, Ordering::AcqRel) + 1),
+            Self::Nowhere(nowhere) => {
+                let sequence = nowhere.last.fetch_add(1, Ordering::AcqRel) + 1;
+                #[cfg(bloomgate_shuttle)]
+                nowhere.batches().push((sequence, records.to_vec()));
+                Ok(sequence)
+            }
         }
     }
 
@@ -53,7 +72,7 @@ impl Journal {
     pub fn appended(&self) -> u64 {
         match self {
             Self::Log(log) => log.get().map_or(0, Log::appended),
-            Self::Nowhere(last) => last.load(Ordering::Acquire),
+            Self::Nowhere(nowhere) => nowhere.last.load(Ordering::Acquire),
         }
     }
 
@@ -64,6 +83,16 @@ impl Journal {
         match self {
             Self::Log(log) => log.get().map_or(Gate::Open, |log| log.gate(sequence)),
             Self::Nowhere(_) => Gate::Open,
+        }
+    }
+
+    /// Whether a lookup that finds a key waits until the key is durable.
+    #[must_use]
+    #[inline]
+    pub fn lookups_wait(&self) -> bool {
+        match self {
+            Self::Log(log) => log.get().is_some_and(Log::waits_for_disk),
+            Self::Nowhere(_) => cfg!(bloomgate_shuttle),
         }
     }
 
@@ -93,6 +122,34 @@ impl Journal {
         self.log().is_some_and(Log::is_congested)
     }
 
+    /// Begins a new segment, with nobody writing: what is before it need not be read again once a snapshot is complete.
+    /// The last sequence before it.
+    pub fn rotate(&self) -> Result<u64, String> {
+        match self {
+            Self::Log(log) => log.get().ok_or(LOADING)?.rotate().map_err(|error| error.to_string()),
+            #[cfg(bloomgate_shuttle)]
+            Self::Nowhere(_) => Ok(self.appended()),
+            #[cfg(not(bloomgate_shuttle))]
+            Self::Nowhere(_) => Err("this server keeps nothing".to_owned()),
+        }
+    }
+
+    /// Waits until everything up to a sequence is durable.
+    pub fn sync_through(&self, sequence: u64) -> Result<(), String> {
+        match self {
+            Self::Log(log) => log.get().ok_or(LOADING)?.sync_through(sequence).map_err(|error| error.to_string()),
+            #[cfg(bloomgate_shuttle)]
+            Self::Nowhere(nowhere) => {
+                if !crate::sync::broken(crate::sync::Fault::LogBehind) {
+                    nowhere.synced.fetch_max(sequence, Ordering::SeqCst);
+                }
+                Ok(())
+            }
+            #[cfg(not(bloomgate_shuttle))]
+            Self::Nowhere(_) => Ok(()),
+        }
+    }
+
     /// The log, if there is one.
     #[must_use]
     #[inline]
@@ -101,5 +158,31 @@ impl Journal {
             Self::Log(log) => log.get(),
             Self::Nowhere(_) => None,
         }
+    }
+}
+
+#[cfg(bloomgate_shuttle)]
+impl Nowhere {
+    fn batches(&self) -> std::sync::MutexGuard<'_, Vec<(u64, Vec<u8>)>> {
+        self.batches.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(bloomgate_shuttle)]
+impl Journal {
+    /// How far somebody has waited for it to be durable.
+    #[must_use]
+    pub fn synced(&self) -> u64 {
+        let Self::Nowhere(nowhere) = self else { return 0 };
+        nowhere.synced.load(Ordering::SeqCst)
+    }
+
+    /// What was to be written down: each batch with its sequence, in their order.
+    #[must_use]
+    pub fn recorded(&self) -> Vec<(u64, Vec<u8>)> {
+        let Self::Nowhere(nowhere) = self else { return Vec::new() };
+        let mut batches = nowhere.batches().clone();
+        batches.sort();
+        batches
     }
 }

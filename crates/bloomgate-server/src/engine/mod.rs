@@ -28,11 +28,11 @@ pub mod turnstile;
 pub mod windows;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bloomgate_command::Refusal;
 
 use crate::store::MAX_PAYLOAD;
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use bases::Bases;
 use budget::Budget;
 use chores::Chores;

@@ -5,24 +5,26 @@
 //! number tells. A second order, by id, serves SCAN: ids only grow, so a cursor never misses a filter that stays.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::hash::BuildHasher;
+use std::sync::{Arc, PoisonError};
 
 use bloomgate::Kind;
 
 use super::entry::Entry;
 use super::shadows::is_reserved;
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Fault, RwLock, RwLockWriteGuard, Spread, broken};
 
 const SHARDS: usize = 64;
 
-type Shard = RwLock<HashMap<Box<[u8]>, Arc<Entry>>>;
+type Filters = HashMap<Box<[u8]>, Arc<Entry>>;
+type Shard = RwLock<Filters>;
 
 /// All filters by name and by id.
 #[derive(Debug)]
 pub struct Names {
     shards: Box<[Shard]>,
-    hasher: RandomState,
+    hasher: Spread,
     by_id: RwLock<BTreeMap<u64, Arc<Entry>>>,
     /// Those with a window, by id: they are told the time ten times a second, and among a million others nobody would
     /// want to look for them.
@@ -37,7 +39,7 @@ impl Default for Names {
     fn default() -> Self {
         Self {
             shards: (0..SHARDS).map(|_| RwLock::default()).collect(),
-            hasher: RandomState::new(),
+            hasher: Spread::default(),
             by_id: RwLock::default(),
             windows: RwLock::default(),
             shadows: AtomicUsize::new(0),
@@ -47,8 +49,12 @@ impl Default for Names {
 }
 
 impl Names {
+    fn place(&self, name: &[u8]) -> usize {
+        self.hasher.hash_one(name) as usize % SHARDS
+    }
+
     fn shard(&self, name: &[u8]) -> &Shard {
-        &self.shards[self.hasher.hash_one(name) as usize % SHARDS]
+        &self.shards[self.place(name)]
     }
 
     /// The filter of a name.
@@ -74,13 +80,6 @@ impl Names {
     #[must_use]
     pub fn windows(&self) -> Vec<Arc<Entry>> {
         self.windows.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
-    }
-
-    /// A filter with a window has no name any more.
-    fn forget_window(&self, entry: &Entry) {
-        if entry.kind() == Kind::Rotating {
-            self.windows.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.id);
-        }
     }
 
     /// How many there are, without shadows.
@@ -116,6 +115,22 @@ impl Names {
         self.generation.load(Ordering::Acquire)
     }
 
+    /// A name stops meaning the filter that it meant. To be told before the name's shard is let go: a thread that found
+    /// the new filter there must not go on with what it knew about other names, nor any other thread after it.
+    fn moved_on(&self) {
+        if !broken(Fault::StaleNames) {
+            self.generation.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// A filter that has no name any more.
+    fn forget(&self, entry: &Entry) {
+        self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.id);
+        if entry.kind() == Kind::Rotating {
+            self.windows.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.id);
+        }
+    }
+
     /// Puts a filter under its name; what was there comes back and has no name any more. With nobody writing.
     pub fn insert(&self, entry: Arc<Entry>) -> Option<Arc<Entry>> {
         let name = entry.name();
@@ -124,43 +139,62 @@ impl Names {
         if entry.kind() == Kind::Rotating {
             self.windows.write().unwrap_or_else(PoisonError::into_inner).insert(entry.id, entry.clone());
         }
-        let before = self.shard(&name).write().unwrap_or_else(PoisonError::into_inner).insert((*name).into(), entry);
-        if let Some(before) = &before {
-            self.shadows.fetch_sub(usize::from(is_reserved(&name)), Ordering::Relaxed);
-            self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(&before.id);
-            self.forget_window(before);
-            self.generation.fetch_add(1, Ordering::AcqRel);
-        }
-        before
+        let mut shard = self.shard(&name).write().unwrap_or_else(PoisonError::into_inner);
+        let before = shard.insert((*name).into(), entry)?;
+        self.moved_on();
+        drop(shard);
+        self.shadows.fetch_sub(usize::from(is_reserved(&name)), Ordering::Relaxed);
+        self.forget(&before);
+        Some(before)
     }
 
     /// Takes a filter away. With nobody writing.
     pub fn remove(&self, name: &[u8]) -> Option<Arc<Entry>> {
-        let entry = self.shard(name).write().unwrap_or_else(PoisonError::into_inner).remove(name)?;
+        let mut shard = self.shard(name).write().unwrap_or_else(PoisonError::into_inner);
+        let entry = shard.remove(name)?;
+        self.moved_on();
+        drop(shard);
         self.shadows.fetch_sub(usize::from(is_reserved(name)), Ordering::Relaxed);
-        self.by_id.write().unwrap_or_else(PoisonError::into_inner).remove(&entry.id);
-        self.forget_window(&entry);
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.forget(&entry);
         Some(entry)
     }
 
     /// Gives a filter another name; a filter that had it comes back and has none any more. With nobody writing.
     pub fn rename(&self, from: &[u8], to: &[u8]) -> Option<Arc<Entry>> {
-        let entry = self.shard(from).write().unwrap_or_else(PoisonError::into_inner).remove(from)?;
-        self.shadows.fetch_sub(usize::from(is_reserved(from)), Ordering::Relaxed);
+        let mut both = self.both(from, to);
+        let entry = both.of(from).remove(from)?;
         entry.rename(to);
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        self.insert(entry)
+        let before = both.of(to).insert(to.into(), entry);
+        self.moved_on();
+        drop(both);
+        if before.is_none() {
+            self.shadows.fetch_add(usize::from(is_reserved(to)), Ordering::Relaxed);
+        }
+        self.shadows.fetch_sub(usize::from(is_reserved(from)), Ordering::Relaxed);
+        before.inspect(|before| self.forget(before))
     }
 
     /// Two filters change their names. With nobody writing.
     pub fn swap(&self, one: &Arc<Entry>, other: &Arc<Entry>) {
         let (first, second) = (one.name(), other.name());
+        let mut both = self.both(&first, &second);
         one.rename(&second);
         other.rename(&first);
-        self.shard(&second).write().unwrap_or_else(PoisonError::into_inner).insert((*second).into(), one.clone());
-        self.shard(&first).write().unwrap_or_else(PoisonError::into_inner).insert((*first).into(), other.clone());
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        both.of(&second).insert((*second).into(), one.clone());
+        both.of(&first).insert((*first).into(), other.clone());
+        self.moved_on();
+    }
+
+    /// The shards of two names, to be changed as one: lookups wait for no writer, and who asks under one name and then
+    /// under the other must not be told "no" twice of a key that was in one of them all the time.
+    fn both(&self, one: &[u8], other: &[u8]) -> Both<'_> {
+        let mut places = [self.place(one), self.place(other)];
+        // Always in the same order, though nobody else writes.
+        places.sort_unstable();
+        let locked = |place: usize| (place, self.shards[place].write().unwrap_or_else(PoisonError::into_inner));
+        let low = locked(places[0]);
+        let high = (places[0] != places[1]).then(|| locked(places[1]));
+        Both { names: self, low, high }
     }
 
     /// Takes all away. With nobody writing.
@@ -170,8 +204,24 @@ impl Names {
         }
         self.windows.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.shadows.store(0, Ordering::Relaxed);
-        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.moved_on();
         std::mem::take(&mut *self.by_id.write().unwrap_or_else(PoisonError::into_inner)).into_values().collect()
+    }
+}
+
+/// The locked shards of two names, which may be one.
+struct Both<'a> {
+    names: &'a Names,
+    low: (usize, RwLockWriteGuard<'a, Filters>),
+    high: Option<(usize, RwLockWriteGuard<'a, Filters>)>,
+}
+
+impl Both<'_> {
+    fn of(&mut self, name: &[u8]) -> &mut Filters {
+        match &mut self.high {
+            Some((place, filters)) if *place == self.names.place(name) => filters,
+            _ => &mut self.low.1,
+        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! Changes of what there is: filters come, go, get other names and change places. All with nobody else writing.
 
 use std::sync::Arc;
-use std::sync::RwLock;
-use std::sync::atomic::Ordering;
 
 use bloomgate::{AnyFilter, Kind};
 use bloomgate_command::Refusal;
@@ -13,6 +11,8 @@ use super::record::{Image, Record, put_remove, secret_of};
 use super::retries::Retries;
 use super::shadows::{check_name, check_settled, shadow_name};
 use super::{Engine, Permit};
+use crate::sync::RwLock;
+use crate::sync::atomic::Ordering;
 
 /// Whether a kind has a form that many threads use at once.
 #[must_use]

@@ -1,8 +1,6 @@
 //! Opening a data folder: the manifest, the images it names, the log.
 
 use std::collections::HashMap;
-use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
 use std::sync::Arc;
 
 use bloomgate::format::Limits;
@@ -14,7 +12,8 @@ use crate::engine::contracts::Contracts;
 use crate::engine::entry::{Body, Entry};
 use crate::engine::fields::Fields;
 use crate::engine::recipe::Recipe;
-use crate::store::{Folder, Log, LogOptions, Recovery, open_log, read_manifest};
+use crate::store::{Folder, Log, LogOptions, Recovery, open_log, read_full, read_manifest};
+use crate::sync::atomic::Ordering;
 
 /// Where the bytes of an image are.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +61,7 @@ impl Loader<'_> {
             Source::File(file) => AnyFilter::open_with(self.folder.at(file), &options),
             Source::Part(place) if place.length == 0 => AnyFilter::open_with(self.folder.at(&place.file), &options),
             Source::Part(place) => {
-                let bytes = part(&self.folder.at(&place.file), place)?;
+                let bytes = part(self.folder, place)?;
                 AnyFilter::from_bytes_with(&bytes, &options)
             }
         };
@@ -82,18 +81,32 @@ enum Trouble {
     System(String),
 }
 
-fn part(path: &Path, place: &Place) -> Result<Vec<u8>, Trouble> {
+fn part(folder: &Folder, place: &Place) -> Result<Vec<u8>, Trouble> {
+    let path = folder.at(&place.file);
     let failed = |error: std::io::Error| Trouble::System(format!("{}: {error}", path.display()));
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    let length = file.metadata().map_err(failed)?.len();
+    let file = folder.disk().open(&path).map_err(failed)?;
+    let length = file.length().map_err(failed)?;
     // Before memory is taken for it.
     if place.offset.checked_add(place.length).is_none_or(|end| end > length) {
         return Err(Trouble::Image(format!("{} is shorter than the manifest says", path.display())));
     }
-    file.seek(SeekFrom::Start(place.offset)).map_err(failed)?;
     let mut bytes = vec![0; place.length as usize];
-    file.read_exact(&mut bytes).map_err(failed)?;
-    Ok(bytes)
+    match read_full(&*file, &mut bytes, place.offset).map_err(failed)? {
+        read if read == bytes.len() => Ok(bytes),
+        read => Err(failed(std::io::Error::other(format!("it ended after {read} of {} bytes", bytes.len())))),
+    }
+}
+
+/// What the manifest and its images held, before the log is read.
+pub struct Imaged<'a> {
+    /// The filters as of their images, to be told what the log says.
+    pub replay: Replay<'a>,
+    /// The log from after this sequence on is still to be read.
+    pub replay_after: u64,
+    /// Where the images lie.
+    pub images: HashMap<u64, (u64, Place)>,
+    /// The time of the last snapshot.
+    pub clock_ms: u64,
 }
 
 /// What a folder held.
@@ -113,15 +126,10 @@ pub struct Loaded {
     pub clock_ms: u64,
 }
 
-/// Reads everything that a folder holds.
-pub fn load(
-    folder: &Arc<Folder>,
-    contracts: &Contracts,
-    options: LogOptions,
-    threads: usize,
-) -> Result<Loaded, String> {
+/// Reads the manifest of a folder and the images that it names.
+pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
+    let (folder, contracts) = (loader.folder, loader.contracts);
     let manifest = read_manifest(folder).map_err(|error| error.to_string())?;
-    let loader = Loader { folder, contracts, threads };
     let (mut clock_ms, mut next_id, mut listed) = (0, 1, Vec::new());
     let mut replay_after = 0;
     if let Some(manifest) = &manifest {
@@ -142,16 +150,28 @@ pub fn load(
         }
     }
     let mut images = HashMap::new();
-    let mut replay = Replay::new(&loader, contracts, next_id);
+    let mut replay = Replay::new(loader, contracts, next_id);
     for one in listed {
         let body = loader.body(&one.name, &one.recipe, one.kind, Source::Part(&one.place))?;
         let entry = Entry::new(one.id, &one.name, one.recipe, one.maker, one.created_ms, body);
         entry.expire_at(one.expires_ms);
-        entry.deleted.store(one.deleted, std::sync::atomic::Ordering::Relaxed);
+        entry.deleted.store(one.deleted, Ordering::Relaxed);
         entry.write().retries = one.retries;
         images.insert(one.id, (one.sequence, one.place));
         replay.restore(entry, one.sequence);
     }
+    Ok(Imaged { replay, replay_after, images, clock_ms })
+}
+
+/// Reads everything that a folder holds.
+pub fn load(
+    folder: &Arc<Folder>,
+    contracts: &Contracts,
+    options: LogOptions,
+    threads: usize,
+) -> Result<Loaded, String> {
+    let loader = Loader { folder, contracts, threads };
+    let Imaged { mut replay, replay_after, images, clock_ms } = load_images(&loader)?;
     let (log, recovery) = open_log(folder, replay_after, options, |sequence, payload| replay.batch(sequence, payload))
         .map_err(|error| error.to_string())?;
     let (entries, next_id) = replay.finish()?;

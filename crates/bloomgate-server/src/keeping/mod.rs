@@ -18,14 +18,15 @@ pub mod replay;
 pub mod snapshot;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use bloomgate::AnyFilter;
 
 use crate::engine::Engine;
 use crate::session::desk::Keeper;
 use crate::store::{Folder, ImageFile, image_name};
+use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use manifest::Place;
 
 /// Keeps an engine's filters in a folder.

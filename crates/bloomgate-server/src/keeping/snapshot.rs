@@ -10,7 +10,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io::Write;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::manifest::{Listed, Place, VERSION};
@@ -18,6 +17,8 @@ use super::{Keeping, lock};
 use crate::engine::entry::{Body, Entry};
 use crate::engine::fields::Put;
 use crate::store::{ImageFile, Manifest, image_name, remove_unreferenced, write_manifest};
+use crate::sync::atomic::Ordering;
+use crate::sync::{Fault, broken, point};
 
 /// Images up to this size go into one file together.
 const SMALL: u64 = 64 << 10;
@@ -33,10 +34,9 @@ impl Keeping {
 
     /// Makes a snapshot; the manifest as it was written.
     pub(super) fn snapshot_now(&self) -> Result<Manifest, String> {
-        let log = self.engine.journal.log().ok_or("this server keeps nothing")?;
         let (replay_after, gone) = {
             let _alone = self.engine.stop();
-            (log.rotate().map_err(|error| error.to_string())?, self.gone())
+            (self.engine.journal.rotate()?, self.gone())
         };
         let mut images = HashMap::new();
         let mut pack = Pack::new(self, replay_after)?;
@@ -57,7 +57,7 @@ impl Keeping {
         pack.finish()?;
         // After a power cut the log must reach at least as far as the images: it would give their sequences out again,
         // and the next start would take new writes for ones that the images hold.
-        log.sync_through(self.engine.journal.appended()).map_err(|error| error.to_string())?;
+        self.engine.journal.sync_through(self.engine.journal.appended())?;
         let mut sections = Vec::with_capacity(listed.len() + 1024);
         sections.put_u64(self.engine.clock.now_ms());
         sections.put_u64(self.engine.next_id());
@@ -110,11 +110,16 @@ impl Keeping {
             listed.place = place;
             return Ok(Some(listed));
         }
+        point();
         let failed = |error: bloomgate::Error| format!("the image of a filter could not be written: {error}");
         listed.place = match &entry.body {
             Body::Shared(filter) if !entry.is_ordered() => {
                 let image = filter.image().map_err(failed)?;
                 drop(alone);
+                point();
+                if broken(Fault::SequenceLate) {
+                    listed.sequence = engine.journal.appended();
+                }
                 if image.size_in_bytes() <= SMALL {
                     let mut bytes = Vec::new();
                     image.write_to(&mut bytes).map_err(failed)?;
@@ -128,6 +133,8 @@ impl Keeping {
             Body::Shared(filter) => {
                 // The one writer waits for the copy, everybody else goes on.
                 drop(alone);
+                let writer = (!broken(Fault::WriterLetGo)).then_some(writer);
+                point();
                 let copy = filter.copy().map_err(failed)?;
                 drop(writer);
                 self.put_image(entry.id, sequence, &copy, pack)?

@@ -237,6 +237,11 @@ impl<'a> Batch<'a> {
             Some(entry) if entry.family() != Family::Bloom => return Err(Refusal::WRONG_TYPE.into()),
             Some(entry) => {
                 ask(entry, &self.items, &mut self.answers)?;
+                // Found, and perhaps not in the log yet: then there is nothing to wait for.
+                let waits = core.engine.journal.lookups_wait();
+                if waits && self.answers.contains(&true) && entry.is_ahead_of_the_log() {
+                    return Err(NotDone::Busy);
+                }
                 // A "maybe" may come from a write that is not durable yet.
                 dues.see(entry.touched());
             }

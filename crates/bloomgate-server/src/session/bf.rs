@@ -135,12 +135,15 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     };
     let mut answers = Vec::new();
     ask(&entry, items, &mut answers)?;
+    // The look may show a write that came after the filter was found.
+    call.shows(&entry, answers.contains(&true))?;
     Ok(answers.into_iter().map(Reply::Bool).collect())
 }
 
 fn card(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
-    let entry = call.find_of(key, Family::Bloom)?;
-    let items = entry.and_then(|entry| entry.with(|filter| filter.len())).unwrap_or(0);
+    let Some(entry) = call.find_of(key, Family::Bloom)? else { return Ok(Reply::Int(0)) };
+    let items = entry.with(|filter| filter.len()).unwrap_or(0);
+    call.sees(&entry);
     Ok(Reply::Int(items as i64))
 }
 
@@ -158,10 +161,12 @@ fn info(call: &mut Call<'_, '_, '_>, key: &[u8], field: Option<BfField>) -> Outc
             _ => Reply::Nil,
         },
     };
-    Ok(match field {
+    let told = match field {
         Some(field) => Reply::Field(field.label(), Box::new(value(field))),
         None => Reply::Map(BfField::ALL.iter().map(|&field| (Reply::simple(field.label()), value(field))).collect()),
-    })
+    };
+    call.sees(&entry);
+    Ok(told)
 }
 
 fn debug(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {

@@ -58,6 +58,16 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
         self.dues.see(entry.touched());
     }
 
+    /// The same after a look at keys. Where one was found that is not in the log yet, there is nothing to wait for: ask
+    /// again in a moment.
+    pub fn shows(&mut self, entry: &Entry, found: bool) -> Result<(), NotDone> {
+        if found && self.core.engine.journal.lookups_wait() && entry.is_ahead_of_the_log() {
+            return Err(NotDone::Busy);
+        }
+        self.sees(entry);
+        Ok(())
+    }
+
     /// The filter of a name, unless its time is over.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<Arc<Entry>> {

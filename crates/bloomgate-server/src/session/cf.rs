@@ -196,7 +196,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     if let Some(entry) = call.find_of(key, Family::Cuckoo)? {
         ask(&entry, items, &mut answers)?;
         // The look may show a write that came after the first question about it.
-        call.sees(&entry);
+        call.shows(&entry, answers.contains(&true))?;
     }
     Ok(answers)
 }
@@ -205,7 +205,7 @@ fn copies(call: &mut Call<'_, '_, '_>, key: &[u8], item: &[u8]) -> Outcome {
     let Some(entry) = call.find_of(key, Family::Cuckoo)? else { return Ok(Reply::Int(0)) };
     let mut counts = Vec::new();
     count(&entry, &[item], &mut counts)?;
-    call.sees(&entry);
+    call.shows(&entry, counts.iter().any(|&count| count > 0))?;
     Ok(Reply::Int(counts.first().map_or(0, |&copies| copies as i64)))
 }
 
@@ -349,6 +349,7 @@ impl Numbers {
 fn info(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     let entry = call.find_of(key, Family::Cuckoo)?.ok_or(Refusal::NOT_FOUND)?;
     let numbers = Numbers::of(&entry)?;
+    call.sees(&entry);
     let rows = [
         ("Size", entry.memory()),
         ("Number of buckets", numbers.buckets),

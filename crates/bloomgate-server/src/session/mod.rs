@@ -385,7 +385,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
             let mut call = Call::new(core, desk, &mut dues);
             match dispatch::run(&mut call, request) {
                 // A worker may wait where a reactor may not.
-                Err(NotDone::Busy) => std::thread::sleep(std::time::Duration::from_micros(200)),
+                Err(NotDone::Busy) => crate::sync::rest(),
                 outcome => break outcome,
             }
         }

@@ -404,6 +404,11 @@ impl Log {
         }
     }
 
+    /// Whether replies wait for the disk itself, not for the operating system alone.
+    pub fn waits_for_disk(&self) -> bool {
+        self.shared.options.fsync == Fsync::Always
+    }
+
     /// Why the log takes no batches, as an error for a client.
     pub fn failure(&self) -> LogError {
         match self.state() {

@@ -12,6 +12,7 @@ mod recover;
 
 pub use disk::faulty::{FaultyDisk, Kind, Trouble};
 pub use disk::memory::MemoryDisk;
+pub(crate) use disk::read_full;
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use folder::{Folder, FolderError};
 pub use image::{ImageFile, image_name, remove_unreferenced};

@@ -61,6 +61,8 @@ pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outc
     let entry = existing(call, name)?;
     let mut answers = Vec::new();
     ask(&entry, items, &mut answers)?;
+    // The look may show a write that came after the filter was found.
+    call.shows(&entry, answers.contains(&true))?;
     Ok(Reply::Array(answers.into_iter().map(Reply::Bool).collect()))
 }
 
@@ -71,6 +73,7 @@ pub fn count(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outco
     let entry = existing(call, name)?;
     let mut counts = Vec::new();
     adding::count(&entry, items, &mut counts)?;
+    call.shows(&entry, counts.iter().any(|&count| count > 0))?;
     Ok(Reply::Array(counts.into_iter().map(|count| Reply::Int(count as i64)).collect()))
 }
 

@@ -1,0 +1,95 @@
+//! Adders against each other: at the end of a stage, and with one key.
+
+use bloomgate_server::sync::Fault;
+use shuttle::thread;
+
+use crate::explore::{explore, notices};
+use crate::house::House;
+
+const ITEMS: [&str; 8] = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"];
+
+/// Two adders over the end of a stage, several items each. What is acknowledged is there, live and after a power cut right
+/// after the reply; and every stage was charged, once.
+fn growth() {
+    let house = House::new(&["BF.RESERVE f 0.001 4 EXPANSION 2", "BF.MADD f k0 k1 k2"]);
+    let adders: Vec<_> = [(0, "BF.MADD f k3 k4", "k4"), (1, "BF.MADD f k5 k6 k7", "k7")]
+        .into_iter()
+        .map(|(thread, command, last)| {
+            let house = house.clone();
+            thread::spawn(move || {
+                let (reply, dues) = house.talk(thread).turn(command);
+                assert!(!reply.contains('-') && !reply.contains(":0"), "{reply}");
+                (dues.written, last)
+            })
+        })
+        .collect();
+    for adder in adders {
+        let (through, last) = adder.join().unwrap();
+        assert!(house.replayed(through, &ITEMS)["f"].found.contains_key(last), "acknowledged and lost");
+    }
+    let all = house.all(&ITEMS);
+    assert_eq!((all["f"].len, all["f"].found.len()), (8, 8));
+}
+
+#[test]
+fn adds_over_the_end_of_a_stage_are_kept_and_charged() {
+    explore(growth);
+}
+
+#[test]
+fn two_who_open_a_stage_at_once_are_noticed() {
+    notices(Fault::GrowthUnlocked, &["bytes charged and bytes used"], growth);
+}
+
+/// A key that two add and one asks for: whoever is told that it is there waits for the record that brought it.
+fn one_key(add: &'static str, ask: &'static str, reserve: &'static str) {
+    let house = House::new(&[reserve]);
+    let adder = |thread: usize| {
+        let house = house.clone();
+        thread::spawn(move || house.talk(thread).turn(&format!("{add} f x")))
+    };
+    let (one, other) = (adder(0), adder(1));
+    let (answer, looked) = house.talk(2).turn(ask);
+    let (one, other) = (one.join().unwrap(), other.join().unwrap());
+    let first = *house.records_of("f", "x").iter().min().expect("a record of the key");
+    for (reply, dues) in [&one, &other] {
+        assert!([":0", ":1"].contains(&reply.as_str()), "{reply}");
+        assert!(dues.written >= first, "acknowledged at {}, recorded at {first}", dues.written);
+        assert!(house.replayed(dues.written, &["x"])["f"].found.contains_key("x"), "acknowledged and lost");
+    }
+    if answer.ends_with(":1") {
+        assert!(looked.seen >= first, "seen at {}, recorded at {first}", looked.seen);
+    }
+    assert!(one.0 == ":1" || other.0 == ":1", "nobody was told that it is new");
+    house.all(&["x"]);
+}
+
+const FIXED: &str = "BF.RESERVE f 0.001 100 NONSCALING";
+const GROWING: &str = "BF.RESERVE f 0.001 100";
+const CUCKOO: &str = "CF.RESERVE f 100";
+const COUNTING: &str = "BG.CREATE f KIND counting CAPACITY 100 RATE 0.001";
+
+#[test]
+fn who_is_told_that_a_key_is_there_waits_for_its_record() {
+    for reserve in [FIXED, GROWING] {
+        explore(move || one_key("BF.ADD", "BF.EXISTS f x", reserve));
+    }
+    explore(|| one_key("BF.ADD", "BG.EXISTS f x", FIXED));
+    explore(|| one_key("BF.ADD", "BF.CARD f", FIXED));
+    for ask in ["CF.EXISTS f x", "CF.COUNT f x"] {
+        explore(move || one_key("CF.ADDNX", ask, CUCKOO));
+    }
+    explore(|| one_key("BF.ADD", "BF.EXISTS f x", COUNTING));
+}
+
+#[test]
+fn a_key_whose_record_nobody_announced_is_noticed() {
+    notices(Fault::Unannounced, &["seen at"], || one_key("CF.ADDNX", "CF.EXISTS f x", CUCKOO));
+    notices(Fault::Unannounced, &["seen at"], || one_key("BF.ADD", "BF.EXISTS f x", COUNTING));
+}
+
+#[test]
+fn a_key_that_is_there_before_its_record_is_noticed() {
+    notices(Fault::BitsFirst, &["acknowledged at"], || one_key("BF.ADD", "PING", FIXED));
+    notices(Fault::BitsFirst, &["seen at", "acknowledged at"], || one_key("BF.ADD", "BF.EXISTS f x", FIXED));
+}
