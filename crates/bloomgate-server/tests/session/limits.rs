@@ -134,3 +134,28 @@ fn a_client_that_wants_no_replies_gets_none_from_long_commands_either() {
     assert_eq!(talk.say("CLIENT REPLY ON"), "+OK");
     assert_eq!(talk.say("EXISTS h"), ":1");
 }
+
+#[test]
+fn names_are_not_listed_all_at_once_if_they_take_too_much() {
+    let mut talk = Talk::with(engine(8 << 20), desk());
+    // 600 names of 1 KB, where a sixteenth of the memory is 512 KB.
+    for number in 0..600 {
+        assert_eq!(talk.say(&format!("BF.ADD {number:03}-{} x", "n".repeat(1_000))), ":1");
+    }
+    let refusal = talk.say("KEYS *");
+    assert!(
+        refusal.starts_with("-ERR the names that match") && refusal.ends_with("524288 bytes: use SCAN"),
+        "{refusal}"
+    );
+    assert!(talk.say("KEYS 1*").starts_with("*100 "));
+    let (mut cursor, mut seen) = ("0".to_owned(), 0);
+    loop {
+        let reply = talk.say(&format!("SCAN {cursor} COUNT 100"));
+        seen += reply.matches("-n").count();
+        cursor = reply.split(' ').nth(2).unwrap().to_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(seen, 600);
+}
