@@ -96,6 +96,7 @@ impl Default for Scratch {
 pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<(), Refusal> {
     answers.clear();
     answers.resize(items.len(), false);
+    point();
     let asked = match &entry.body {
         Body::Shared(filter) => filter.contains_batch(items, answers),
         Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).contains_batch(items, answers),
@@ -115,6 +116,7 @@ pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<()
 pub fn count(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<(), Refusal> {
     check_available(entry)?;
     counts.clear();
+    point();
     let contract = entry.contract().ok_or_else(|| Refusal::new("ERR the filter cannot answer"))?;
     for item in items {
         let digest = contract.digest(*item).map_err(|error| refused(&error))?;

@@ -9,7 +9,7 @@ use bloomgate_command::Refusal;
 use super::recipe::{Recipe, refused};
 use super::retries::Retries;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
-use crate::sync::{Fault, Mutex, MutexGuard, RwLock, broken};
+use crate::sync::{Fault, Mutex, MutexGuard, RwLock, broken, point};
 
 /// Whose commands made a filter, with the options that only their INFO tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,6 +291,7 @@ impl Entry {
 
     /// Calls with the filter, whichever form it has.
     pub fn with<T>(&self, ask: impl FnOnce(&dyn Facts) -> T) -> Option<T> {
+        point();
         match &self.body {
             Body::Shared(filter) => Some(ask(filter)),
             Body::Guarded(filter) => Some(ask(&*filter.read().unwrap_or_else(PoisonError::into_inner))),
