@@ -19,6 +19,7 @@ use crate::net::Reactors;
 use crate::net::worker::Workers;
 use crate::session::desk::Desk;
 use crate::settings::Settings;
+use crate::store::{Disk, RealDisk};
 
 /// Threads for commands that take long.
 const WORKERS: usize = 2;
@@ -48,6 +49,12 @@ pub struct Stopped {
 
 /// Serves until it is told to stop: by SHUTDOWN, SIGTERM or SIGINT. `ready` is called once everything is read.
 pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<Stopped, String> {
+    serve_on(Arc::new(RealDisk), settings, ready)
+}
+
+/// [`serve`] on another disk than the system's: one that a test holds up.
+#[doc(hidden)]
+pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<Stopped, String> {
     let began = Instant::now();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
@@ -57,7 +64,7 @@ pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<Stopped,
     let bound = |error: io::Error| format!("cannot listen on {}: {error}", settings.resp);
     let address = listener.local_addr().map_err(bound)?;
     listener.set_nonblocking(true).map_err(bound)?;
-    let opening = Opening::begin(settings, settings.threads + WORKERS + 1)?;
+    let opening = Opening::begin(settings, disk, settings.threads + WORKERS + 1)?;
     let engine = opening.engine.clone();
     let mut desk = Desk::new(settings.threads + WORKERS, settings.password.clone(), run_id(), settings.rows(address));
     desk.slow_micros = settings.slow_micros.into();

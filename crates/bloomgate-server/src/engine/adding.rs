@@ -193,7 +193,7 @@ impl Scratch {
         entry: &Entry,
         filter: &AnyFilter<Shared>,
         added: &mut [Added],
-    ) -> Result<u64, Refusal> {
+    ) -> Result<u64, NotDone> {
         self.found.clear();
         self.found.resize(self.digests.len(), false);
         filter.contains_digests(&self.digests, &mut self.found).map_err(|error| refused(&error))?;
@@ -205,6 +205,11 @@ impl Scratch {
         if self.unknown.is_empty() {
             return Ok(permit.engine().journal.appended());
         }
+        let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
+        // Before anything is done: what is begun is also ended. A transaction holds everybody up and does not wait.
+        if !permit.is_alone() && permit.engine().chores.is_growing(entry, filter, self.unknown.len() as u64 + margin) {
+            return Err(NotDone::Busy);
+        }
         let mut sequence = permit.engine().journal.appended();
         let mut done = 0;
         while done < self.unknown.len() {
@@ -213,7 +218,6 @@ impl Scratch {
             let most = if grows { wanted.min(PIECE) } else { wanted };
             // Near the end of a stage one at a time: two that both saw the last free place would open a stage together
             // that nobody was charged for, and with an expansion of 32,768 that is gigabytes.
-            let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
             let near = grows && filter.remaining() < most as u64 + margin && !broken(Fault::GrowthUnlocked);
             let _one_at_a_time = near.then(|| entry.growth.lock().unwrap_or_else(PoisonError::into_inner));
             let (allowed, beyond) = match make_room(permit.engine(), entry, filter, most) {

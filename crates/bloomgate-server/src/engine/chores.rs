@@ -37,12 +37,10 @@ enum Chore {
 pub struct Chores(OnceLock<Sender<Chore>>);
 
 impl Chores {
-    /// Without a thread nothing happens: pages come when they are touched, and stages when they are needed.
-    fn leave(&self, chore: Chore) {
-        if let Some(chores) = self.0.get() {
-            // The thread ends only with the engine.
-            let _ = chores.send(chore);
-        }
+    /// Whether somebody will do it. Without a thread nothing happens: pages come when they are touched, and stages when they
+    /// are needed.
+    fn leave(&self, chore: Chore) -> bool {
+        self.0.get().is_some_and(|chores| chores.send(chore).is_ok())
     }
 
     /// A filter was made.
@@ -64,9 +62,25 @@ impl Chores {
 
     #[cold]
     fn plan_growth(&self, entry: &Entry, stages: usize, next: impl FnOnce() -> u64) {
-        if entry.planned.swap(stages, Ordering::Relaxed) != stages && next() >= LARGE {
-            self.leave(Chore::Grow(entry.id));
+        if entry.planned.swap(stages, Ordering::AcqRel) != stages {
+            // Small, or nobody there to do it: it is made when it is needed.
+            if next() < LARGE || !self.leave(Chore::Grow(entry.id)) {
+                entry.prepared.store(stages, Ordering::Release);
+            }
         }
+    }
+
+    /// Whether the next stage is being made and less is left of the newest than is needed: who adds had better wait for
+    /// it than make it on a reactor.
+    #[inline]
+    pub fn is_growing(&self, entry: &Entry, filter: &AnyFilter<bloomgate::Shared>, needed: u64) -> bool {
+        let AnyFilter::Scalable(chain) = filter else { return false };
+        if chain.remaining() >= needed || chain.when_full() != bloomgate::WhenFull::Grow {
+            return false;
+        }
+        let stages = chain.stages();
+        self.plan_growth(entry, stages, || chain.next_stage_bytes().unwrap_or(0));
+        entry.prepared.load(Ordering::Acquire) != stages
     }
 
     /// A filter lost its name.
@@ -136,7 +150,10 @@ fn work(engine: &Weak<Engine>, queue: &Receiver<Chore>) {
             }
             (Ok(Chore::Grow(id)), Some(engine)) => {
                 if let Some(entry) = found(id) {
+                    let stages = entry.with(|filter| filter.stages()).unwrap_or(0);
                     engine.make_next_stage(&entry);
+                    // Also when there is no memory for it: then whoever needs it is told.
+                    entry.prepared.store(stages, Ordering::Release);
                 }
             }
         }

@@ -174,6 +174,8 @@ pub struct Entry {
     pub growth: Mutex<()>,
     /// How many stages it had when the next was last planned ahead; 0 for never.
     pub planned: AtomicUsize,
+    /// How many stages it had when that was done, or given up.
+    pub prepared: AtomicUsize,
     /// Keys removed since it was made: CF.INFO tells them.
     pub deleted: AtomicU64,
     /// What is counted about it.
@@ -205,6 +207,7 @@ impl Entry {
             charged: AtomicU64::new(0),
             growth: Mutex::new(()),
             planned: AtomicUsize::new(0),
+            prepared: AtomicUsize::new(0),
             deleted: AtomicU64::new(0),
             audit: Audit::default(),
             told_ns: AtomicU64::new(0),

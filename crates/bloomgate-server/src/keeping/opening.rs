@@ -15,7 +15,7 @@ use crate::engine::contracts::{Contracts, DEFAULT};
 use crate::engine::journal::Journal;
 use crate::engine::record::Record;
 use crate::settings::Settings;
-use crate::store::{Folder, LogOptions, RealDisk};
+use crate::store::{Disk, Folder, LogOptions, RealDisk};
 
 /// What a folder held.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -54,10 +54,10 @@ pub struct Opening {
 
 impl Opening {
     /// Takes the folder of the settings for so many writing threads, or an engine that keeps nothing.
-    pub fn begin(settings: &Settings, threads: usize) -> Result<Self, String> {
+    pub fn begin(settings: &Settings, disk: Arc<dyn Disk>, threads: usize) -> Result<Self, String> {
         let (limits, defaults) = (settings.limits.clone(), settings.defaults.clone());
         let folder = match &settings.data {
-            Some(data) => Some(Arc::new(Folder::open(data, Arc::new(RealDisk)).map_err(|error| error.to_string())?)),
+            Some(data) => Some(Arc::new(Folder::open(data, disk).map_err(|error| error.to_string())?)),
             None => None,
         };
         let contracts = Contracts::new(Some(master_secret(settings)?));
@@ -107,7 +107,7 @@ impl Opening {
 
 /// Opens the folder of the settings at once.
 pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
-    let opened = Opening::begin(settings, threads)?.load()?;
+    let opened = Opening::begin(settings, Arc::new(RealDisk), threads)?.load()?;
     opened.engine.end_loading();
     Ok(opened)
 }

@@ -115,9 +115,7 @@ impl Connection {
         });
         let read = match self.begun {
             None => reading.await,
-            Some(begun) => {
-                timeout_at((begun + patience).into(), reading).await.map_err(|_| io::ErrorKind::TimedOut)?
-            }
+            Some(begun) => timeout_at((begun + patience).into(), reading).await.map_err(|_| io::ErrorKind::TimedOut)?,
         };
         if waited {
             self.since = Instant::now();

@@ -99,6 +99,8 @@ pub struct Reader {
     missing: usize,
     /// Where to go on reading.
     at: usize,
+    /// Where the request begins of which arguments are still to come.
+    begin: usize,
 }
 
 impl Reader {
@@ -108,10 +110,11 @@ impl Reader {
         &self.ranges
     }
 
-    /// How far the buffer was read: everything before belongs to requests that were given out.
+    /// Where the next request begins, of which some arguments may have been found already: everything before belongs to
+    /// requests that were given out.
     #[must_use]
     pub fn begin_of_next(&self) -> usize {
-        self.at
+        if self.is_amid() { self.begin } else { self.at }
     }
 
     /// Whether a request is begun and not whole.
@@ -131,6 +134,7 @@ impl Reader {
             return;
         }
         self.at -= count;
+        self.begin = self.begin.saturating_sub(count);
         for range in &mut self.ranges {
             range.start = range.start.saturating_sub(count);
             range.end = range.end.saturating_sub(count);
@@ -142,15 +146,6 @@ impl Reader {
         self.at = begin;
         self.missing = 0;
         self.ranges.clear();
-    }
-
-    /// Where the request at the front begins: bytes before it are not needed any more.
-    #[must_use]
-    pub fn needed_from(&self) -> usize {
-        match (self.missing, self.ranges.first()) {
-            (1.., Some(first)) => first.start,
-            _ => self.at,
-        }
     }
 
     /// The next request that is wholly in the buffer, or none yet.
@@ -169,7 +164,7 @@ impl Reader {
             if count > limits.arguments as i64 {
                 return Err(ProtocolError::Arguments);
             }
-            self.at = after;
+            (self.begin, self.at) = (self.at, after);
             if count <= 0 {
                 return Ok(Some(Frame::Nothing));
             }
@@ -324,7 +319,7 @@ mod tests {
                         Frame::Nothing => {}
                     }
                 }
-                let done = reader.needed_from();
+                let done = reader.begin_of_next();
                 buffer.drain(..done);
                 reader.forget(done);
             }
@@ -363,7 +358,7 @@ mod tests {
         let request = format!("*100001\r\n$3\r\nDEL\r\n{}", "$0\r\n\r\n".repeat(100_000)).into_bytes();
         let half = request.len() / 2;
         assert_eq!(reader.next(&request[..half], &Limits::OPEN), Ok(None));
-        let needed = reader.needed_from();
+        let needed = reader.begin_of_next();
         reader.forget(needed);
         assert_eq!(reader.next(&request[needed..], &Limits::OPEN), Ok(Some(Frame::Bulks)), "half of it stays found");
         assert_eq!(reader.ranges().len(), 100_001);

@@ -261,7 +261,7 @@ impl Session {
             false => self.wait(batch.abandon()),
         };
         desk.count_commands(core.thread, commands as u64);
-        Turn { consumed: self.reader.needed_from(), dues, replies: replies + batch.answered(), next }
+        Turn { consumed: self.reader.begin_of_next(), dues, replies: replies + batch.answered(), next }
     }
 
     /// Goes back to a request that could not be done yet.

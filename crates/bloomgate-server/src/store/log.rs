@@ -21,8 +21,8 @@ mod ahead;
 pub(crate) mod error;
 pub(crate) mod frame;
 pub(crate) mod read;
-pub(crate) mod segment;
 mod scribe;
+pub(crate) mod segment;
 mod thread;
 mod writer;
 

@@ -6,12 +6,14 @@ mod stopping;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use bloomgate_server::store::Fsync;
-use bloomgate_server::{Ready, Settings, Stopped, serve};
+use bloomgate_server::serve::serve_on;
+use bloomgate_server::store::{Disk, Fsync, RealDisk};
+use bloomgate_server::{Ready, Settings, Stopped};
 
 /// No test waits longer for an answer: a server that hangs fails it.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,12 +28,17 @@ struct Running {
 impl Running {
     /// Starts it on a folder, without waiting until it has read that.
     fn start(folder: &Path) -> Self {
+        Self::start_on(Arc::new(RealDisk), folder)
+    }
+
+    /// [`start`](Self::start) on a disk that the test holds up.
+    fn start_on(disk: Arc<dyn Disk>, folder: &Path) -> Self {
         // Somebody else may take the port in between; then the start says so.
         let resp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let settings =
             Settings { resp, data: Some(folder.to_path_buf()), fsync: Fsync::Never, threads: 2, ..Settings::default() };
         let (tell, ready) = channel();
-        let thread = std::thread::spawn(move || serve(&settings, |told| tell.send(told.clone()).unwrap()));
+        let thread = std::thread::spawn(move || serve_on(disk, &settings, |told| tell.send(told.clone()).unwrap()));
         Self { address: resp, ready, thread }
     }
 

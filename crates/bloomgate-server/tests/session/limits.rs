@@ -63,10 +63,8 @@ fn a_chain_of_tables_never_has_more_than_it_was_charged_for() {
         // With copies there are tables that were opened early: those that nobody would have been charged for.
         assert!(stages > 2 && (copies < 8 || early > 0), "{name}: {stages} stages, {early} early");
     }
-    let all: u64 = ["once", "thrice", "eight"]
-        .iter()
-        .map(|name| talk.engine.find(name.as_bytes()).unwrap().with(|filter| filter.size_in_bytes()).unwrap())
-        .sum();
+    let all: u64 =
+        ["once", "thrice", "eight"].iter().map(|name| talk.engine.find(name.as_bytes()).unwrap().memory()).sum();
     assert_eq!(talk.engine.budget.used(), all);
 }
 

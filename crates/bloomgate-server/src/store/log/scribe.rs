@@ -45,6 +45,8 @@ impl Scribe {
 /// What the thread does.
 pub(super) fn run(shared: &Shared) {
     let scribe = &shared.scribe;
+    // Replies of writers wait for it; lookups, which do not, go first where cores are few.
+    crate::net::step_back(10);
     // Set once, here. Who asked before that is seen below.
     let _ = scribe.thread.set(std::thread::current());
     while !scribe.ended.load(SeqCst) {
