@@ -138,7 +138,7 @@ fn phase(event: Event, server: &Process, scale: &Scale, choice: &Choice, round: 
         let disturbing = scope.spawn(|| {
             // On two CPUs a client that never rests would take turns of milliseconds from the reactors, and the row would
             // measure the kernel's scheduler: what disturbs must be the server's work, so its clients go last.
-            process::yield_to_others(19);
+            process::run_when_idle();
             match event {
                 Event::Snapshot => snapshots(server, choice, round, &stop, &times),
                 Event::Growth => growth(server, steps, &stop, &times),

@@ -67,7 +67,7 @@ fn ask(
         lines.push((stream, Replies::of(&traffic)));
     }
     // The probe is the clock, not the load: it goes first where it is allowed to.
-    process::yield_to_others(-15);
+    process::go_first();
     let (mut buffer, mut random) = (traffic.template.clone(), Random(0x9E37));
     let (mut read, mut delays) = ([0; 4096], Delays::default());
     let begun = Instant::now();
