@@ -68,6 +68,7 @@ fn from_snapshot(choice: &Choice, table: &mut Table, cached: bool, cold: bool) -
     talk.must(&["SAVE"])?;
     server.shut_down()?;
     let (mut warm, mut from_disk, mut direct) = (Vec::new(), Vec::new(), Vec::new());
+    let mut touched = Vec::new();
     for _ in 0..choice.rounds.unwrap_or(5) {
         for path in process::files(&launch.folder)? {
             read_all(&path, 0)?;
@@ -75,6 +76,7 @@ fn from_snapshot(choice: &Choice, table: &mut Table, cached: bool, cold: bool) -
         let server = start_with(&launch, "huge", filled - 1)?;
         warm.push(bytes / server.start_time.as_secs_f64());
         server.shut_down()?;
+        touched.push(bytes / first_touch(bytes as usize)?);
         if !cold {
             continue;
         }
@@ -104,7 +106,7 @@ fn from_snapshot(choice: &Choice, table: &mut Table, cached: bool, cold: bool) -
             unit: "GB/s",
             peer: String::new(),
             ours: gigabytes(&warm),
-            note: size.clone(),
+            note: format!("{size}; first touch of as much new memory by two threads: {}", gigabytes(&touched)),
             void: None,
         });
     }
@@ -122,6 +124,20 @@ fn from_snapshot(choice: &Choice, table: &mut Table, cached: bool, cold: bool) -
         });
     }
     Ok(())
+}
+
+/// Seconds that the kernel takes to find so many bytes of new memory for two threads: what no start can be faster than. Where a
+/// machine's own memory is lent to it on demand this varies by ten.
+fn first_touch(bytes: usize) -> Result<f64, Fault> {
+    let mut memory: Vec<u8> = Vec::new();
+    memory.try_reserve_exact(bytes).map_err(|_| Fault(format!("no memory for {bytes} bytes")))?;
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        for half in memory.spare_capacity_mut()[..bytes].chunks_mut(bytes.div_ceil(2)) {
+            scope.spawn(|| half.iter_mut().step_by(4096).for_each(|byte| _ = byte.write(1)));
+        }
+    });
+    Ok(begun.elapsed().as_secs_f64())
 }
 
 /// Reads a whole file in pieces of a MiB; how many bytes it had.
