@@ -254,7 +254,7 @@ fn stages_are_made_ahead_while_others_insert() {
         let writers: Vec<_> = (0..2u64)
             .map(|writer| {
                 let chain = &chain;
-                scope.spawn(move || (0..20_000u64).for_each(|key| drop(chain.insert(&(key * 2 + writer)).unwrap())))
+                scope.spawn(move || (0..20_000u64).for_each(|key| _ = chain.insert(&(key * 2 + writer)).unwrap()))
             })
             .collect();
         writers.into_iter().for_each(|writer| writer.join().unwrap());
