@@ -13,6 +13,7 @@ use bloomgate_command::Refusal;
 use super::entry::{Body, Entry, Writer};
 use super::recipe::refused;
 use super::record::{put_add, put_remove};
+use super::repeated::Repeated;
 use super::windows::tell_time;
 use super::{Engine, Permit, check_available};
 use crate::sync::atomic::{Ordering, fence};
@@ -58,8 +59,6 @@ impl From<Refusal> for NotDone {
     }
 }
 
-/// Slots of the table that finds items which come twice in one batch.
-const STAMPS: usize = 4_096;
 /// Items that a chain takes at once: so many per thread may be on their way when a stage ends.
 const PIECE: usize = 1_024;
 
@@ -74,8 +73,7 @@ pub struct Scratch {
     /// Items that come again in the batch: where each stands, and which of the unknown ones it repeats.
     repeats: Vec<(u32, u32)>,
     record: Vec<u8>,
-    /// For a few bits of a digest, the last unknown one with them.
-    stamps: Box<[u32; STAMPS]>,
+    repeated: Repeated,
 }
 
 impl Default for Scratch {
@@ -87,7 +85,7 @@ impl Default for Scratch {
             places: Vec::new(),
             repeats: Vec::new(),
             record: Vec::new(),
-            stamps: Box::new([0; STAMPS]),
+            repeated: Repeated::default(),
         }
     }
 }
@@ -277,15 +275,14 @@ impl Scratch {
         self.unknown.clear();
         self.places.clear();
         self.repeats.clear();
+        self.repeated.begin(self.digests.len());
         for (place, (&digest, _)) in self.digests.iter().zip(&self.found).enumerate().filter(|(_, (_, found))| !**found)
         {
             // An item that comes twice in a batch is new once, and is counted once when the log is read again.
-            let stamp = &mut self.stamps[(digest.lo >> 20) as usize % STAMPS];
-            if self.unknown.get(*stamp as usize) == Some(&digest) {
-                self.repeats.push((place as u32, *stamp));
+            if let Some(first) = self.repeated.find_or_keep(digest, &self.unknown) {
+                self.repeats.push((place as u32, first));
                 continue;
             }
-            *stamp = self.unknown.len() as u32;
             self.unknown.push(digest);
             self.places.push(place as u32);
         }

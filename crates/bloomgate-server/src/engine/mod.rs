@@ -21,6 +21,7 @@ pub mod loads;
 pub mod names;
 pub mod recipe;
 pub mod record;
+mod repeated;
 pub mod retries;
 pub mod shadows;
 pub mod structure;

@@ -78,7 +78,7 @@ fn a_server_that_is_loading_can_be_stopped() {
     let mut client = server.client();
     assert!(client.say("BF.EXISTS large x").starts_with("-LOADING "));
     assert_eq!(client.say("SHUTDOWN"), "");
-    assert_eq!(server.ready.try_recv(), Err(TryRecvError::Empty));
+    assert!(server.ready.try_recv().is_err(), "it never was ready");
     server.end().unwrap();
     // The thread that reads would have ended with the process.
     disk.hold_syncs(false);

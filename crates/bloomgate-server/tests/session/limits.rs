@@ -20,6 +20,27 @@ fn an_item_that_comes_twice_is_new_once() {
     assert_eq!(talk.say("BF.CARD f"), ":2");
 }
 
+/// However many items stand between the two: a "1" says that it was certainly new, and a count grows by it.
+#[test]
+fn an_item_that_comes_twice_far_apart_is_new_once() {
+    for (create, add) in [
+        ("BF.RESERVE f 0.0000001 100000", "BF.MADD"),
+        ("BF.RESERVE f 0.0000001 25000 NONSCALING", "BF.MADD"),
+        ("BG.CREATE f KIND blocked CAPACITY 100000 RATE 0.0000001", "BG.ADD"),
+    ] {
+        let mut talk = Talk::new();
+        assert_eq!(talk.say(create), "+OK");
+        let items: Vec<String> = (0..20_000).map(|item| format!("it{item}")).collect();
+        let line = items.join(" ");
+        let reply = talk.say(&format!("{add} f {line} {line}"));
+        let answers: Vec<&str> = reply.split(' ').skip(1).collect();
+        assert_eq!(answers.len(), 40_000, "{create}");
+        assert!(answers[..20_000].iter().all(|&answer| answer == ":1"), "{create}");
+        assert!(answers[20_000..].iter().all(|&answer| answer == ":0"), "{create}");
+        assert_eq!(talk.say("BF.CARD f"), ":20000", "{create}");
+    }
+}
+
 /// The third stage of this one would take 2.3 GB; the first two have 32,769 keys.
 #[test]
 fn a_batch_that_goes_over_several_stages_is_charged_for_each() {
