@@ -63,7 +63,7 @@ impl From<Refusal> for NotDone {
 const PIECE: usize = 1_024;
 
 /// Buffers of one thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Scratch {
     digests: Vec<Digest>,
     found: Vec<bool>,
@@ -74,20 +74,6 @@ pub struct Scratch {
     repeats: Vec<(u32, u32)>,
     record: Vec<u8>,
     repeated: Repeated,
-}
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self {
-            digests: Vec::new(),
-            found: Vec::new(),
-            unknown: Vec::new(),
-            places: Vec::new(),
-            repeats: Vec::new(),
-            record: Vec::new(),
-            repeated: Repeated::default(),
-        }
-    }
 }
 
 /// Whether each item may be in the filter.
