@@ -3,7 +3,7 @@
 //! Input is read into a buffer that all connections of a thread share; a connection keeps only the beginning of a
 //! request that is not whole, and the replies that its client does not take. An idle client costs a few kilobytes.
 //!
-//! Nobody has a thread for long: after [`SHARE`] a connection lets the others have theirs, in the middle of its pipeline if
+//! Nobody has a thread for long: after 30 us a connection lets the others have theirs, in the middle of its pipeline if
 //! need be. Without that, a lookup beside four connections that add hundreds of items at a time waited milliseconds.
 
 use std::future::poll_fn;
@@ -23,7 +23,7 @@ use crate::store::Gate;
 
 /// How long a connection may have the thread when others may want it. Giving it up costs 1 to 2 us.
 const SHARE: Duration = Duration::from_micros(30);
-/// A request that has begun must be whole within this time, and a second more for each [`SLOWEST`] bytes of it.
+/// A request that has begun must be whole within this time, and a second more for each 64 KB of it.
 const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// Bytes per second below which a client is not slow but holding on.
 const SLOWEST: usize = 64 << 10;
