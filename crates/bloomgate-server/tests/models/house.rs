@@ -78,8 +78,7 @@ impl House {
     pub fn all(&self, items: &[&'static str]) -> All {
         let live = known(self.engine.names.from_id(0, 100), items);
         assert_eq!(live, self.replayed(u64::MAX, items), "live and replayed differ");
-        let sizes = |entry: &Arc<Entry>| entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
-        let size: u64 = self.engine.names.from_id(0, 100).iter().map(sizes).sum();
+        let size: u64 = self.engine.names.from_id(0, 100).iter().map(|entry| entry.memory()).sum();
         assert_eq!(self.engine.budget.used(), size, "bytes charged and bytes used");
         live
     }
