@@ -58,7 +58,7 @@ fn start_with(launch: &Launch, filter: &str, last: u64) -> Result<Process, Fault
 }
 
 fn from_snapshot(choice: &Choice, table: &mut Table, cached: bool, cold: bool) -> Result<(), Fault> {
-    // 960 million items at 1 % take 1.2 GB; 20 million of them touch two lines in three.
+    // 960 million items at 1 % take 2.1 GB; 20 million of them touch every page.
     let (capacity, filled) = if choice.quick { (8_000_000, 100_000) } else { (960_000_000, 20_000_000) };
     let launch = stage::launch(&side(choice), "restart", choice);
     let server = Process::start(&launch)?;

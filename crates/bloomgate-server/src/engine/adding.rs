@@ -515,16 +515,25 @@ fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, wanted:
                 _ => return Room::Enough,
             };
             let Ok(next) = next else { return Room::Only(0) };
-            let charged = entry.charged.load(Ordering::Relaxed);
-            let after = filter.size_in_bytes().saturating_add(next);
-            if after > charged {
-                if engine.budget.charge(charged, after - charged).is_err() {
-                    return Room::NoMemory;
-                }
-                entry.charged.store(after, Ordering::Relaxed);
+            if !charge_stage(engine, entry, filter, next) {
+                return Room::NoMemory;
             }
             // The first one opens the stage; how many fit is known then.
             Room::First(1)
         }
     }
+}
+
+/// Charges what a filter takes with its next stage, unless it was charged before; whether there is memory for it. The caller
+/// holds the lock over growth.
+pub(super) fn charge_stage(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, next: u64) -> bool {
+    let charged = entry.charged.load(Ordering::Relaxed);
+    let after = filter.size_in_bytes().saturating_add(next);
+    if after > charged {
+        if engine.budget.charge(charged, after - charged).is_err() {
+            return false;
+        }
+        entry.charged.store(after, Ordering::Relaxed);
+    }
+    true
 }

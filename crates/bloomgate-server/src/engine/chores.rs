@@ -1,5 +1,6 @@
-//! What takes long with memory, done by a thread of its own so that no reactor stands still for it: pages of large filters
-//! are brought in, the next stage of one that fills up is made ahead, and large filters that are gone give theirs back.
+//! What takes long with memory, done by threads of its own so that no reactor stands still for it: the next stage of a
+//! filter that fills up is made ahead, by one; pages of large filters are brought in, and large filters that are gone give
+//! theirs back, by another, since adds wait for the first and nobody for the second.
 //!
 //! **Why.** The first touch of a page has the kernel find and clear it. A huge page takes 0.1 ms, and 5 ms where the
 //! machine's own memory is lent to it on demand; the first hundred keys of a new stage of 100 MB touched all its pages,
@@ -8,12 +9,12 @@
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bloomgate::AnyFilter;
 
 use super::Engine;
+use super::adding::charge_stage;
 use super::entry::{Body, Entry};
 
 /// Below this nothing is worth a chore: smaller filters are on pages of the usual size, a microsecond each.
@@ -34,13 +35,17 @@ enum Chore {
 
 /// Where chores are left.
 #[derive(Debug, Default)]
-pub struct Chores(OnceLock<Sender<Chore>>);
+pub struct Chores {
+    growth: OnceLock<Sender<Chore>>,
+    pages: OnceLock<Sender<Chore>>,
+}
 
 impl Chores {
     /// Whether somebody will do it. Without a thread nothing happens: pages come when they are touched, and stages when they
     /// are needed.
     fn leave(&self, chore: Chore) -> bool {
-        self.0.get().is_some_and(|chores| chores.send(chore).is_ok())
+        let queue = if matches!(chore, Chore::Grow(_)) { &self.growth } else { &self.pages };
+        queue.get().is_some_and(|queue| queue.send(chore).is_ok())
     }
 
     /// A filter was made.
@@ -92,17 +97,18 @@ impl Chores {
 }
 
 impl Engine {
-    /// Starts the thread that does the chores; it ends with the engine.
-    pub fn start_chores(self: &Arc<Self>) -> std::io::Result<JoinHandle<()>> {
-        let (chores, queue) = channel();
-        let engine = Arc::downgrade(self);
-        let thread = std::thread::Builder::new().name("bloomgate-chores".into()).spawn(move || {
-            crate::net::step_back(10);
-            work(&engine, &queue);
-        })?;
-        // Twice would be twice the threads, each with its own queue: the first stays.
-        let _ = self.chores.0.set(chores);
-        Ok(thread)
+    /// Starts the threads that do the chores; they end with the engine. Told twice, the first stay.
+    pub fn start_chores(self: &Arc<Self>) -> std::io::Result<()> {
+        for (name, place) in [("bloomgate-grow", &self.chores.growth), ("bloomgate-pages", &self.chores.pages)] {
+            let (chores, queue) = channel();
+            let engine = Arc::downgrade(self);
+            std::thread::Builder::new().name(name.into()).spawn(move || {
+                crate::net::step_back(10);
+                work(&engine, &queue);
+            })?;
+            let _ = place.set(chores);
+        }
+        Ok(())
     }
 
     /// Makes the next stage of a filter, charged before it is made.
@@ -113,16 +119,8 @@ impl Engine {
             let _permit = self.pass(self.turnstile.gates() - 1);
             let _one_at_a_time = entry.growth.lock().unwrap_or_else(PoisonError::into_inner);
             let Ok(next) = chain.next_stage_bytes() else { return };
-            let charged = entry.charged.load(Ordering::Relaxed);
-            let after = filter.size_in_bytes().saturating_add(next);
-            if self.names.by_id(entry.id).is_none() {
+            if self.names.by_id(entry.id).is_none() || !charge_stage(self, entry, filter, next) {
                 return;
-            }
-            if after > charged {
-                if self.budget.charge(charged, after - charged).is_err() {
-                    return;
-                }
-                entry.charged.store(after, Ordering::Relaxed);
             }
         }
         // Refused by the system: whoever needs the stage will be told.

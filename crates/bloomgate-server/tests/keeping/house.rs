@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bloomgate_server::Settings;
-use bloomgate_server::engine::{Core, Engine};
+use bloomgate_server::engine::Engine;
 use bloomgate_server::keeping::opening::{Found, open};
 use bloomgate_server::keeping::{Keeping, SharedKeeping};
+use bloomgate_server::session::Dues;
 use bloomgate_server::session::desk::Desk;
-use bloomgate_server::session::{Dues, Next, Session, run_job};
 use bloomgate_server::store::Fsync;
+
+use super::talk::Talk;
 
 pub struct House {
     pub engine: Arc<Engine>,
@@ -36,9 +38,7 @@ impl House {
     }
 
     pub fn talk(&self, thread: usize) -> Talk {
-        let client = self.desk.welcome(None);
-        let session = Session::new(client, &self.desk);
-        Talk { core: Core::new(self.engine.clone(), thread), desk: self.desk.clone(), session }
+        Talk::new(&self.engine, &self.desk, thread)
     }
 
     /// Ends it as kill -9 would: what was handed to the system stays, nothing is closed in order.
@@ -47,45 +47,10 @@ impl House {
     }
 }
 
-pub struct Talk {
-    core: Core,
-    desk: Arc<Desk>,
-    session: Session,
-}
-
 impl Talk {
     /// What the reply to these words depends on.
     pub fn dues(&mut self, line: &str) -> Dues {
         self.turn(line).1
-    }
-
-    /// Says words separated by spaces; the reply with its lines joined by spaces.
-    pub fn say(&mut self, line: &str) -> String {
-        self.turn(line).0
-    }
-
-    fn turn(&mut self, line: &str) -> (String, Dues) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let mut input = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| input += &format!("${}\r\n{word}\r\n", word.len()));
-        let mut out = Vec::new();
-        let dues = loop {
-            let turn = self.session.turn(&mut self.core, &self.desk, input.as_bytes(), &mut out);
-            match turn.next {
-                Next::Wait => std::thread::yield_now(),
-                Next::Job(job) => {
-                    self.session.forget(turn.consumed);
-                    break run_job(&mut self.core, &self.desk, &job, &mut out);
-                }
-                _ => {
-                    assert_eq!(turn.consumed, input.len());
-                    self.session.forget(turn.consumed);
-                    break turn.dues;
-                }
-            }
-        };
-        self.core.engine.journal.flush();
-        (String::from_utf8_lossy(&out).trim_end().replace("\r\n", " "), dues)
     }
 
     /// Adds items in one command; how many were new.

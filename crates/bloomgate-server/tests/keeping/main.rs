@@ -3,10 +3,13 @@
 mod house;
 mod races;
 mod snapshots;
+#[path = "../shared/talk.rs"]
+mod talk;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use house::{House, Talk, files};
+use house::{House, files};
+use talk::Talk;
 
 fn items(range: std::ops::Range<u64>) -> impl Iterator<Item = String> {
     range.map(|number| format!("item-{number}"))

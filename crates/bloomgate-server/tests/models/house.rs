@@ -10,13 +10,13 @@ use bloomgate_server::engine::entry::Entry;
 use bloomgate_server::engine::fields::Fields;
 use bloomgate_server::engine::journal::Journal;
 use bloomgate_server::engine::record::Record;
-use bloomgate_server::engine::{Core, Defaults, Engine, Limits};
+use bloomgate_server::engine::{Defaults, Engine, Limits};
 use bloomgate_server::keeping::Keeping;
 use bloomgate_server::keeping::loading::{Loader, load_images};
 use bloomgate_server::session::desk::Desk;
-use bloomgate_server::session::{Dues, Next, Session, run_job};
 use bloomgate_server::store::{Folder, MemoryDisk};
-use bloomgate_server::sync::rest;
+
+use super::talk::Talk;
 
 /// Threads that may write at once.
 const GATES: usize = 3;
@@ -70,8 +70,7 @@ impl House {
 
     /// A client of a thread.
     pub fn talk(&self, thread: usize) -> Talk {
-        let session = Session::new(self.desk.welcome(None), &self.desk);
-        Talk { core: Core::new(self.engine.clone(), thread), desk: self.desk.clone(), session }
+        Talk::new(&self.engine, &self.desk, thread)
     }
 
     /// The filters as they are, and as the images and the whole log give them: both the same.
@@ -138,42 +137,4 @@ fn known(entries: Vec<Arc<Entry>>, items: &[&'static str]) -> All {
         assert!(before.is_none(), "two filters have one name");
     }
     all
-}
-
-/// A client.
-pub struct Talk {
-    core: Core,
-    desk: Arc<Desk>,
-    session: Session,
-}
-
-impl Talk {
-    /// Says words separated by spaces; the reply with its lines joined by spaces.
-    pub fn say(&mut self, line: &str) -> String {
-        self.turn(line).0
-    }
-
-    /// The same, with what the reply waits for.
-    pub fn turn(&mut self, line: &str) -> (String, Dues) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let mut input = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| input += &format!("${}\r\n{word}\r\n", word.len()));
-        let mut out = Vec::new();
-        let dues = loop {
-            let turn = self.session.turn(&mut self.core, &self.desk, input.as_bytes(), &mut out);
-            match turn.next {
-                Next::Wait => rest(),
-                Next::Job(job) => {
-                    self.session.forget(turn.consumed);
-                    break run_job(&mut self.core, &self.desk, &job, &mut out);
-                }
-                _ => {
-                    assert_eq!(turn.consumed, input.len());
-                    self.session.forget(turn.consumed);
-                    break turn.dues;
-                }
-            }
-        };
-        (String::from_utf8_lossy(&out).trim_end().replace("\r\n", " "), dues)
-    }
 }

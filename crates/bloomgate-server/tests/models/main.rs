@@ -12,3 +12,5 @@ mod explore;
 mod house;
 mod naming;
 mod snapshots;
+#[path = "../shared/talk.rs"]
+mod talk;

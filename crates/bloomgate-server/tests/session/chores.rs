@@ -14,6 +14,26 @@ fn add(talk: &mut Talk, from: u64, count: u64) -> (Next, usize) {
     (turn.next, String::from_utf8_lossy(&out).matches(":1").count())
 }
 
+/// Adds so many, and tries again in a moment whenever the stage is not ready; how many were new.
+fn add_patiently(talk: &mut Talk, count: u64) -> usize {
+    let (mut taken, mut waited, mut from) = (0, 0, 0);
+    while from < count {
+        match add(talk, from, 500) {
+            (Next::Wait, new) => {
+                assert_eq!(new, 0, "who waits has done nothing");
+                waited += 1;
+                assert!(waited < 100_000, "it waits for a stage that nobody makes");
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+            (_, new) => {
+                taken += new;
+                from += 500;
+            }
+        }
+    }
+    taken
+}
+
 /// A stage of 12 MB behind one of 20,000 keys: the last adds before it wait until the thread has made it, none of them is
 /// done by half, and the stage is charged once.
 #[test]
@@ -22,21 +42,7 @@ fn a_large_stage_is_made_by_the_thread_and_adds_wait_for_it() {
     talk.engine.start_chores().unwrap();
     assert_eq!(talk.say("BF.RESERVE g 0.01 20000 EXPANSION 300"), "+OK");
     let entry = talk.engine.find(b"g").unwrap();
-    let (mut taken, mut waited, mut from) = (0, 0, 0);
-    while from < 40_000 {
-        match add(&mut talk, from, 500) {
-            (Next::Wait, new) => {
-                assert_eq!(new, 0, "who waits has done nothing");
-                waited += 1;
-                std::thread::sleep(std::time::Duration::from_micros(200));
-            }
-            (_, new) => {
-                taken += new;
-                from += 500;
-            }
-        }
-        assert!(waited < 100_000, "the stage never comes");
-    }
+    let taken = add_patiently(&mut talk, 40_000);
     assert_eq!(talk.say("BF.INFO g FILTERS"), "*1 :2");
     assert!((39_500..=40_000).contains(&taken), "{taken}");
     assert_eq!(entry.charged.load(std::sync::atomic::Ordering::Relaxed), entry.with(|g| g.size_in_bytes()).unwrap());
@@ -56,20 +62,7 @@ fn a_stage_that_there_is_no_memory_for_is_refused_and_not_waited_for() {
     let mut talk = Talk::with(engine(8 << 20), desk());
     talk.engine.start_chores().unwrap();
     assert_eq!(talk.say("BF.RESERVE g 0.01 20000 EXPANSION 300"), "+OK");
-    let (mut waited, mut from, mut new) = (0, 0, 0);
-    while from < 30_000 {
-        match add(&mut talk, from, 500) {
-            (Next::Wait, _) => {
-                waited += 1;
-                std::thread::sleep(std::time::Duration::from_micros(200));
-            }
-            (_, taken) => {
-                new += taken;
-                from += 500;
-            }
-        }
-        assert!(waited < 100_000, "it waits for a stage that nobody makes");
-    }
+    let new = add_patiently(&mut talk, 30_000);
     assert!((19_000..=20_000).contains(&new), "{new}");
     assert_eq!(talk.say("BF.INFO g FILTERS"), "*1 :1");
 }
