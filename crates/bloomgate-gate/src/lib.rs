@@ -1,0 +1,30 @@
+//! Keeps lookups of absent keys away from a database.
+//!
+//! A service whose requests are mostly for keys that do not exist (bots, typos, attackers) asks the gate instead of its
+//! cache and database; the database sees only what may exist.
+//!
+//! ```text
+//! get:  filter ──maybe──▶ negative cache ──▶ cache ──▶ source (one read a key at a time)
+//!         └── no: answered here
+//! put:  filter, then source, then cache
+//! ```
+//!
+//! A "no" is given only while the filter is known to cover every key of the source: [`State::Ready`]. Whatever ends that
+//! (a start, a lost filter, a writer nobody knows) makes the answer "maybe", and the [`Policy`] says what follows.
+#![forbid(unsafe_code)]
+
+pub mod caches;
+mod error;
+mod key;
+mod outcome;
+mod policy;
+pub mod sources;
+
+pub use error::{Error, ErrorKind, Result};
+pub use key::{Key, KeyType};
+pub use outcome::{Answer, Outcome};
+pub use policy::{Policy, State, Writers};
+
+/// What an asynchronous call of a source, a cache or a filter gives: a boxed future. The allocation is paid only where the
+/// call leaves the process anyway; a "no" never gets here.
+pub type Pending<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,84 @@
+//! Sources: where the truth is. A table of SQLite or PostgreSQL, an HTTP service, or anything that has these few calls.
+
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::key::{Key, KeyType};
+use crate::Pending;
+
+/// The source of truth behind a gate.
+///
+/// Reads see every write that was answered before they began. An error of kind [`Unknown`](crate::ErrorKind::Unknown) from
+/// a write means that it may still happen: the gate then keeps the key in every filter it builds.
+pub trait Source: Send + Sync + 'static {
+    /// What it is, for reports: `postgres table products`. Never with a password.
+    fn describe(&self) -> String;
+
+    /// The type of the key column.
+    fn key_type(&self) -> KeyType;
+
+    /// The row of a key, or `None` if there is none.
+    fn get<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<Option<Bytes>>>;
+
+    /// The rows of many keys in one question, in their order.
+    fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>>;
+
+    /// Writes rows, all or none: inserts or replaces each. The built-in sources take JSON objects whose key column, if
+    /// it is there, must be the key.
+    fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>>;
+
+    /// Deletes a row; whether there was one.
+    fn delete<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<bool>>;
+
+    /// About how many keys there are: the next filter is sized by it.
+    fn count(&self) -> Pending<'_, Result<u64>>;
+
+    /// Begins to read every key, as of one moment not before the call.
+    fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>>;
+}
+
+/// A scan under way: batches of keys, all of one moment.
+pub trait Scan: Send {
+    /// Replaces `batch` by the next keys; false when there are no more. An error ends the scan: what was read is not
+    /// all there is.
+    fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>>;
+}
+
+/// Keys in one piece of memory, so that ten million of them cost no ten million allocations.
+#[derive(Clone, Debug, Default)]
+pub struct KeyBatch {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl KeyBatch {
+    /// Forgets the keys, keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Appends a key by its canonical bytes.
+    pub fn push(&mut self, canonical: &[u8]) {
+        self.bytes.extend_from_slice(canonical);
+        self.ends.push(self.bytes.len());
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The canonical bytes of each key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        begins.zip(&self.ends).map(|(begin, &end)| &self.bytes[begin..end]).collect::<Vec<_>>().into_iter()
+    }
+}
