@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::Pending;
 use crate::error::Result;
 use crate::key::Key;
-use crate::Pending;
 
 /// A cache of rows. It may forget anything at any time; an error counts as "not there".
 ///
