@@ -1,5 +1,13 @@
 //! Sources: where the truth is. A table of SQLite or PostgreSQL, an HTTP service, or anything that has these few calls.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod object;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
+
 use bytes::Bytes;
 
 use crate::Pending;
