@@ -13,7 +13,9 @@
 //! (a start, a lost filter, a writer nobody knows) makes the answer "maybe", and the [`Policy`] says what follows.
 #![forbid(unsafe_code)]
 
+pub mod breaker;
 pub mod caches;
+pub mod clock;
 mod error;
 mod key;
 mod outcome;

@@ -1,0 +1,3 @@
+//! The gate with real parts.
+
+mod caches;
