@@ -18,6 +18,8 @@ pub mod caches;
 pub mod clock;
 mod error;
 mod key;
+#[cfg(feature = "redis")]
+mod link;
 mod outcome;
 mod policy;
 pub mod sources;

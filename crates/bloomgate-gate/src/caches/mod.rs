@@ -1,6 +1,8 @@
 //! Caches: rows that were read before, in this process or in a Redis.
 
 pub mod local;
+#[cfg(feature = "redis")]
+pub mod redis;
 
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ use crate::error::Result;
 use crate::key::Key;
 
 pub use local::LocalCache;
+#[cfg(feature = "redis")]
+pub use redis::RedisCache;
 
 /// A cache of rows. It may forget anything at any time; an error counts as "not there".
 ///
