@@ -15,13 +15,17 @@
 
 mod audit;
 mod background;
+pub mod breaker;
 pub mod caches;
+pub mod clock;
 mod counters;
 mod error;
 mod filters;
 mod gate;
 mod keeping;
 mod key;
+#[cfg(feature = "redis")]
+mod link;
 mod outcome;
 mod policy;
 mod puts;
