@@ -26,6 +26,8 @@ mod keeping;
 mod key;
 #[cfg(feature = "redis")]
 mod link;
+#[cfg(test)]
+mod models;
 mod outcome;
 mod policy;
 mod puts;
