@@ -17,6 +17,7 @@ pub mod breaker;
 pub mod caches;
 pub mod clock;
 mod error;
+pub mod filters;
 mod key;
 #[cfg(feature = "redis")]
 mod link;

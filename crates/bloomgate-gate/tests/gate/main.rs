@@ -2,6 +2,10 @@
 
 mod caches;
 #[cfg(feature = "redis")]
+mod filter_server;
+#[cfg(feature = "redis")]
 mod redis_cache;
 #[cfg(feature = "redis")]
 mod redis_server;
+#[cfg(feature = "redis")]
+mod resp_filter;
