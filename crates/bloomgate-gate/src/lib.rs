@@ -20,7 +20,7 @@ pub mod caches;
 pub mod clock;
 mod counters;
 mod error;
-mod filters;
+pub mod filters;
 mod gate;
 mod keeping;
 mod key;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use bloomgate::{Digest, Secret};
 use futures_util::FutureExt;
 
-use crate::filters::{Bits, Face, Filters, Generation};
+use crate::filters::{Face, Filters, Generation};
 use crate::key::{Key, KeyType};
 use crate::policy::State;
 use crate::puts::{Puts, Ticket};
@@ -106,8 +106,7 @@ struct Rebuild {
 }
 
 fn has(generation: &Generation, digest: Digest) -> bool {
-    let Bits::Local(filter) = generation.bits();
-    filter.contains_digest(digest)
+    generation.local_bits().is_some_and(|filter| filter.contains_digest(digest))
 }
 
 impl Rebuilding {
