@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod caches;
+#[cfg(feature = "upstream")]
+mod http_service;
 mod interleavings;
 mod keys;
 mod memory_source;
@@ -13,3 +15,5 @@ mod redis_cache;
 mod redis_server;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "upstream")]
+mod upstream;
