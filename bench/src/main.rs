@@ -3,6 +3,7 @@
 mod args;
 mod clock;
 mod floor;
+mod guard;
 mod hashes;
 mod keys;
 mod kinds;
@@ -50,6 +51,7 @@ scripts/bench floor [--mb N[,N..]] [--passes R] [--json]
 scripts/bench lines [--n N[,N..]] [--bits B] [--passes R] [--json]
                                   the two layouts of a 512-bit line side by side
 scripts/bench hashes [--rounds R]  what the secret costs: batches under SipHash-1-3 beside XXH3, keys of many lengths
+scripts/bench guard [--rounds R]   what a guard adds to the lookup of an absent key
 scripts/bench server [options]    `bloomgate serve` beside redis-server, every promised figure judged; exit 1 if one
                                   is missed
     --binary PATH    the bloomgate to use (built for the run)
@@ -89,6 +91,7 @@ fn run(mut args: Args) -> Result<ExitCode, Fault> {
         Some("kinds") => kinds::run(&mut args),
         Some("floor") => floor::run(&mut args),
         Some("hashes") => hashes::run(&mut args),
+        Some("guard") => guard::run(&mut args),
         Some("--help" | "-h" | "help") => {
             println!("{HELP}");
             Ok(())

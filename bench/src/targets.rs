@@ -5,6 +5,7 @@
 
 use crate::args::{Args, Fault};
 use crate::clock;
+use crate::guard;
 use crate::keys;
 use crate::ours::{self, Form};
 use crate::peers::{self, Plan, Row};
@@ -226,6 +227,7 @@ pub fn run(args: &mut Args) -> Result<(), Fault> {
     for (kind, n, rate, most) in SIZES {
         size_of(kind, n, rate, most, &choice, &mut tally)?;
     }
+    beyond_the_filter(&choice, &mut tally)?;
     for (rate, limit) in bits_limits() {
         bits_at(rate, limit, &choice, &mut tally)?;
     }
@@ -381,6 +383,28 @@ fn beside_floor(megabytes: usize, choice: &Choice, tally: &mut Tally) -> Result<
             last[op].0,
             last[op].1,
             tally.judge(over <= FLOOR_LIMIT)
+        );
+    }
+    Ok(())
+}
+
+/// A guard's "no" beside its filter's own: nanoseconds beyond it.
+fn beyond_the_filter(choice: &Choice, tally: &mut Tally) -> Result<(), Fault> {
+    for (n, texts) in [(20_000, false), (1_000_000, true)] {
+        let what =
+            format!("blocked alone, blocked in a guard, {n} {}, miss, beyond", if texts { "str" } else { "u64" });
+        if let Some(why) = choice.skips(&what, n) {
+            tally.leave_out(&what, &why);
+            continue;
+        }
+        let cost = guard::cost(n, texts, 33 * choice.rounds)?;
+        let most = format!("<={}ns", guard::MOST);
+        println!(
+            "{what:<64} {most:>8} {:>7.2}ns {:>7.2}  {:<17.2} {}",
+            cost.beyond,
+            cost.filter,
+            cost.guard,
+            tally.judge(cost.beyond <= guard::MOST)
         );
     }
     Ok(())

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool as Seen, Ordering::SeqCst};
 use std::time::Duration;
 
 use bloomgate::bits::Version;
+use bloomgate::guard::{Guard, Verdict};
 use bloomgate::{Blocked, Classic, Counting, Digest, Partitioned, Rotating, Shared};
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use loom::thread;
@@ -327,4 +328,42 @@ fn a_turning_ring_never_says_no_to_a_key_that_is_there() {
         ring.advance(Duration::from_millis(2));
         assert!(reader.join().unwrap(), "a wrong no");
     });
+}
+
+/// A write beside a rebuild of a guard's filter: whether the rebuild's read of the source finds the key or the writer puts it
+/// into both filters, the new one has it. Without the wait there is an order in which neither happens.
+#[test]
+fn a_write_beside_a_rebuild_is_in_the_new_filter() {
+    static READ: Seen = Seen::new(false);
+    static ADDED: Seen = Seen::new(false);
+    let filter = || Partitioned::builder().keys::<u64>().bits(128).hashes(2).build_shared().unwrap();
+    let mut models = loom::model::Builder::new();
+    models.preemption_bound = Some(3);
+    models.check(move || {
+        let guard = Arc::new(Guard::loading());
+        let source = Arc::new(AtomicBool::new(false));
+        let writer = {
+            let (guard, source) = (guard.clone(), source.clone());
+            thread::spawn(move || {
+                let writing = guard.add(&7u64).unwrap();
+                source.store(true, Ordering::Release);
+                drop(writing);
+            })
+        };
+        let rebuild = guard.begin_rebuild(filter()).unwrap();
+        rebuild.wait_for_writes();
+        let read = source.load(Ordering::Acquire);
+        if read {
+            rebuild.add(&7u64).unwrap();
+        }
+        rebuild.finish().unwrap();
+        if read { &READ } else { &ADDED }.store(true, SeqCst);
+        // The writer may still be on its way; but who knows that it has written is never told no.
+        if source.load(Ordering::Acquire) {
+            assert!(guard.check(&7u64) != Verdict::Absent, "a wrong no");
+        }
+        writer.join().unwrap();
+        assert!(guard.check(&7u64) != Verdict::Absent, "a wrong no");
+    });
+    assert!(READ.load(SeqCst) && ADDED.load(SeqCst), "the models never met both");
 }

@@ -4,9 +4,13 @@
 mod object;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "upstream")]
+mod upstream;
 
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
+#[cfg(feature = "upstream")]
+pub use upstream::{KeyList, Upstream};
 
 use bytes::Bytes;
 

@@ -4,6 +4,8 @@
 mod caches;
 #[cfg(feature = "redis")]
 mod filter_server;
+#[cfg(feature = "upstream")]
+mod http_service;
 mod interleavings;
 mod keys;
 mod memory_source;
@@ -14,6 +16,10 @@ mod redis_cache;
 #[cfg(feature = "redis")]
 mod redis_server;
 #[cfg(feature = "redis")]
+mod remote;
+#[cfg(feature = "redis")]
 mod resp_filter;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "upstream")]
+mod upstream;

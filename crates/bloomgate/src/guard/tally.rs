@@ -1,9 +1,7 @@
 //! What a guard has counted: how many lookups it kept away from the source, and at what false-positive rate.
 
 use std::ops::{Add, AddAssign};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::bits::counter::{STRIPES, stripe};
 use crate::math::estimate::{Z, rate_interval};
 
 /// What became of lookups. All numbers are exact once the lookups they speak of have ended.
@@ -74,53 +72,5 @@ impl Add for Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
-    }
-}
-
-/// One line of counters, used by a sixteenth of the threads.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(super) struct Line {
-    pub(super) avoided: AtomicU64,
-    pub(super) reached: AtomicU64,
-    pub(super) bypassed: AtomicU64,
-    pub(super) found: AtomicU64,
-    pub(super) not_found: AtomicU64,
-    pub(super) false_positives: AtomicU64,
-    pub(super) errors: AtomicU64,
-}
-
-/// One more.
-#[inline]
-pub(super) fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Counters that many threads raise without meeting: 16 lines, 2 KB.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    lines: [Line; STRIPES],
-}
-
-impl Counters {
-    /// This thread's line.
-    #[inline]
-    pub(super) fn mine(&self) -> &Line {
-        &self.lines[stripe()]
-    }
-
-    /// The sums.
-    pub(super) fn tally(&self) -> Tally {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let of = |line: &Line| Tally {
-            avoided: read(&line.avoided),
-            found: read(&line.found),
-            not_found: read(&line.not_found),
-            false_positives: read(&line.false_positives),
-            errors: read(&line.errors),
-            reached: read(&line.reached),
-            bypassed: read(&line.bypassed),
-        };
-        self.lines.iter().map(of).fold(Tally::default(), Add::add)
     }
 }

@@ -380,7 +380,7 @@ proptest! {
 #[test]
 fn threads_that_add_look_and_rebuild_meet_no_wrong_no() {
     const WRITERS: u64 = 2;
-    const EACH: u64 = 6_000;
+    const EACH: u64 = 2_000;
     let guard = Guard::loading();
     // Of each writer: how many of its keys the source has, and how many it has told of.
     let source: [AtomicU64; WRITERS as usize] = Default::default();

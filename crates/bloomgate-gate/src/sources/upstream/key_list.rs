@@ -1,0 +1,281 @@
+//! The keys of an HTTP source, one a line: from a file, or from a URL. A list that was cut off is an error, never a short
+//! list: the keys missing from it would be told to be absent.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::header::{AGE, CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
+use hyper::{Response, StatusCode};
+
+use crate::Pending;
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::{KeyType, LONGEST};
+use crate::sources::{KeyBatch, Scan};
+
+/// Where the list of all keys is, one a line, spelled as clients spell them, every line with its newline, the last too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KeyList {
+    /// There is none: the gate can only watch.
+    #[default]
+    None,
+    /// A file, for sources that change only when it does. Nothing is written through the gate then: the file would not
+    /// have it. Write the file first, rebuild, and only then let the source have the new rows.
+    File(PathBuf),
+    /// A URL that answers all keys as of the request, with a length or in chunks.
+    Url(String),
+}
+
+/// The longest line: two digits for each byte of a key of bytes, and its prefix.
+const LONGEST_LINE: usize = 2 * LONGEST + 2;
+/// How much of a file is read at once.
+const PIECE: usize = 256 << 10;
+
+fn source(message: String) -> Error {
+    Error::new(ErrorKind::Source, message)
+}
+
+/// Lines that come in pieces.
+#[derive(Debug)]
+struct Lines {
+    /// Whose they are, for messages.
+    list: String,
+    key_type: KeyType,
+    /// The line that has begun.
+    begun: Vec<u8>,
+    /// Lines so far.
+    count: u64,
+}
+
+impl Lines {
+    fn new(list: String, key_type: KeyType) -> Self {
+        Self { list, key_type, begun: Vec::new(), count: 0 }
+    }
+
+    fn feed(&mut self, mut piece: &[u8], batch: &mut KeyBatch) -> Result<()> {
+        while let Some(end) = piece.iter().position(|&byte| byte == b'\n') {
+            let (rest_of_line, rest) = piece.split_at(end);
+            piece = &rest[1..];
+            if self.begun.is_empty() {
+                self.line(rest_of_line, batch)?;
+            } else {
+                let mut line = std::mem::take(&mut self.begun);
+                line.extend_from_slice(rest_of_line);
+                self.line(&line, batch)?;
+                line.clear();
+                self.begun = line;
+            }
+        }
+        self.begun.extend_from_slice(piece);
+        self.bounded(self.begun.len())
+    }
+
+    fn bounded(&self, length: usize) -> Result<()> {
+        if length <= LONGEST_LINE {
+            return Ok(());
+        }
+        Err(self.refused("is longer than any key", &format!("keys have at most {LONGEST} bytes")))
+    }
+
+    fn line(&mut self, line: &[u8], batch: &mut KeyBatch) -> Result<()> {
+        self.bounded(line.len())?;
+        if line.ends_with(b"\r") {
+            return Err(self.refused("ends with a carriage return", "end lines with a newline alone"));
+        }
+        let Ok(text) = std::str::from_utf8(line) else {
+            return Err(self.refused("is not UTF-8", "write bytes as \\x and hexadecimal digits"));
+        };
+        // No key of another type is empty; as a text it harms nobody to have it.
+        if !text.is_empty() || self.key_type == KeyType::Text {
+            let key = self.key_type.parse(text).map_err(|error| self.refused("is no key", &error.to_string()))?;
+            batch.push(key.canonical());
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn refused(&self, what: &str, advice: &str) -> Error {
+        source(format!("line {} of {} {what}: {advice}", self.count + 1, self.list))
+    }
+
+    /// The end of the list: not within a line.
+    fn end(&self) -> Result<()> {
+        if self.begun.is_empty() {
+            return Ok(());
+        }
+        Err(self
+            .refused("has no newline at its end, so the list may be cut off", "end every line with one, the last too"))
+    }
+}
+
+/// A file and what it was when it was opened.
+struct Opened {
+    file: File,
+    length: u64,
+    changed: Option<SystemTime>,
+    read: u64,
+}
+
+impl Opened {
+    fn open(path: &Path) -> std::io::Result<Self> {
+        let file = File::open(path)?;
+        let about = file.metadata()?;
+        Ok(Self { file, length: about.len(), changed: about.modified().ok(), read: 0 })
+    }
+
+    fn read(mut self) -> std::io::Result<(Self, Vec<u8>)> {
+        let mut piece = Vec::with_capacity(PIECE);
+        self.file.by_ref().take(PIECE as u64).read_to_end(&mut piece)?;
+        self.read += piece.len() as u64;
+        Ok((self, piece))
+    }
+
+    /// Whether the file is what it was when it was opened, and was read to its end.
+    fn unchanged(&self) -> std::io::Result<bool> {
+        let about = self.file.metadata()?;
+        Ok(about.len() == self.length && self.read == self.length && about.modified().ok() == self.changed)
+    }
+}
+
+/// Runs what may wait for a disk where it holds nobody up.
+async fn off_the_reactor<T: Send + 'static>(
+    list: &str,
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(source(format!("{list}: {error}"))),
+        Err(error) => Err(source(format!("{list}: the read was stopped: {error}"))),
+    }
+}
+
+/// A list in a file.
+struct FileScan {
+    opened: Option<Opened>,
+    lines: Lines,
+}
+
+/// Begins to read a list in a file.
+pub(super) async fn scan_file(path: PathBuf, key_type: KeyType) -> Result<Box<dyn Scan>> {
+    let list = format!("the list of keys {}", path.display());
+    let opened = off_the_reactor(&list, move || Opened::open(&path)).await?;
+    Ok(Box::new(FileScan { opened: Some(opened), lines: Lines::new(list, key_type) }))
+}
+
+impl FileScan {
+    async fn piece(&mut self) -> Result<Option<Vec<u8>>> {
+        // Taken while it is read: after an error there is no going on.
+        let Some(opened) = self.opened.take() else { return Ok(None) };
+        let (opened, piece) = off_the_reactor(&self.lines.list, move || opened.read()).await?;
+        if !piece.is_empty() {
+            self.opened = Some(opened);
+            return Ok(Some(piece));
+        }
+        self.lines.end()?;
+        if !off_the_reactor(&self.lines.list, move || opened.unchanged()).await? {
+            return Err(source(format!("{} was changed while it was read: exchange it by a rename", self.lines.list)));
+        }
+        Ok(None)
+    }
+}
+
+impl Scan for FileScan {
+    fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>> {
+        Box::pin(async move {
+            batch.clear();
+            while batch.is_empty() {
+                match self.piece().await? {
+                    Some(piece) => self.lines.feed(&piece, batch)?,
+                    None => return Ok(false),
+                }
+            }
+            Ok(true)
+        })
+    }
+}
+
+/// A list that a service answers.
+struct UrlScan {
+    body: Option<Incoming>,
+    deadline: Duration,
+    lines: Lines,
+}
+
+/// Begins to read a list that a service answers; refuses answers of which nobody could tell whether they are whole.
+pub(super) fn scan_answer(
+    answer: Response<Incoming>,
+    shown: &str,
+    key_type: KeyType,
+    deadline: Duration,
+) -> Result<Box<dyn Scan>> {
+    let list = format!("the list of keys {shown}");
+    if answer.status() != StatusCode::OK {
+        return Err(source(format!("{list} was answered with {}: 200 is needed", answer.status())));
+    }
+    let headers = answer.headers();
+    if !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING) {
+        return Err(source(format!(
+            "{list} was answered without a length and not in chunks, so a list that is cut off would look whole: send \
+             content-length, or transfer-encoding: chunked"
+        )));
+    }
+    if let Some(coding) = headers.get(CONTENT_ENCODING).filter(|coding| *coding != "identity") {
+        return Err(source(format!(
+            "{list} was answered in the coding {coding:?}, which was not asked for: send it plain"
+        )));
+    }
+    if let Some(age) = headers.get(AGE).filter(|age| *age != "0") {
+        return Err(source(format!(
+            "{list} came from a cache and is {age:?} seconds old: keys written since would be missing"
+        )));
+    }
+    Ok(Box::new(UrlScan { body: Some(answer.into_body()), deadline, lines: Lines::new(list, key_type) }))
+}
+
+impl UrlScan {
+    async fn piece(&mut self) -> Result<Option<Bytes>> {
+        let Some(mut body) = self.body.take() else { return Ok(None) };
+        loop {
+            let frame = match tokio::time::timeout(self.deadline, body.frame()).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(Some(Err(error))) => {
+                    return Err(source(format!("{} was cut off: {}", self.lines.list, super::causes(&error))));
+                }
+                Ok(None) => {
+                    self.lines.end()?;
+                    return Ok(None);
+                }
+                Err(_) => {
+                    let waited = self.deadline.as_millis();
+                    return Err(source(format!("{}: nothing more came for {waited} ms", self.lines.list)));
+                }
+            };
+            if let Ok(piece) = frame.into_data()
+                && !piece.is_empty()
+            {
+                self.body = Some(body);
+                return Ok(Some(piece));
+            }
+        }
+    }
+}
+
+impl Scan for UrlScan {
+    fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>> {
+        Box::pin(async move {
+            batch.clear();
+            while batch.is_empty() {
+                match self.piece().await? {
+                    Some(piece) => self.lines.feed(&piece, batch)?,
+                    None => return Ok(false),
+                }
+            }
+            Ok(true)
+        })
+    }
+}
