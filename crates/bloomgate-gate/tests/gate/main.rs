@@ -2,5 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod keys;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_server;
 #[cfg(feature = "sqlite")]
 mod sqlite;
