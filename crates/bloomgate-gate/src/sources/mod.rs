@@ -90,7 +90,9 @@ impl KeyBatch {
 
     /// The canonical bytes of each key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, &end)| &self.bytes[begin..end]).collect::<Vec<_>>().into_iter()
+        (0..self.ends.len()).map(|at| {
+            let begin = if at == 0 { 0 } else { self.ends[at - 1] };
+            &self.bytes[begin..self.ends[at]]
+        })
     }
 }

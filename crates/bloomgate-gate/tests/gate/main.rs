@@ -1,10 +1,23 @@
-//! The gate against real parts: one binary for all areas.
+//! The gate on real parts and under interleavings: one binary, a module for each area.
 #![forbid(unsafe_code)]
 
+mod caches;
+#[cfg(feature = "redis")]
+mod filter_server;
+mod interleavings;
 mod keys;
+mod memory_source;
+mod paths;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_server;
+mod rebuilds;
+#[cfg(feature = "redis")]
+mod redis_cache;
+#[cfg(feature = "redis")]
+mod redis_server;
+#[cfg(feature = "redis")]
+mod resp_filter;
 #[cfg(feature = "sqlite")]
 mod sqlite;
