@@ -263,7 +263,9 @@ impl Inner {
         let version = current.map_or(0, |current| current.version());
         let watching = !self.settings.may_block();
         let (watermark, verdict) = match (face.state, has) {
-            (State::Ready { watermark, .. }, Some(has)) if watching => (Some(watermark), Verdict::Watching { no: !has }),
+            (State::Ready { watermark, .. }, Some(has)) if watching => {
+                (Some(watermark), Verdict::Watching { no: !has })
+            }
             (State::Ready { watermark, .. }, Some(true)) => (Some(watermark), Verdict::Maybe),
             (State::Ready { watermark, .. }, Some(false)) => (Some(watermark), Verdict::No),
             _ if watching => (None, Verdict::Watching { no: false }),

@@ -2,11 +2,15 @@
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod object;
+#[cfg(feature = "postgres")]
+mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "upstream")]
 mod upstream;
 
+#[cfg(feature = "postgres")]
+pub use postgres::Postgres;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 #[cfg(feature = "upstream")]

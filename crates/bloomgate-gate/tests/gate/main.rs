@@ -10,6 +10,10 @@ mod interleavings;
 mod keys;
 mod memory_source;
 mod paths;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_server;
 mod rebuilds;
 #[cfg(feature = "redis")]
 mod redis_cache;

@@ -43,7 +43,7 @@ pub(super) fn canonical<'a>(value: ValueRef<'a>, key_type: KeyType, room: &'a mu
 pub(super) fn to_json(row: &Row<'_>) -> Result<Bytes> {
     let statement: &Statement<'_> = row.as_ref();
     let mut json = vec![b'{'];
-    for (at, name) in statement.column_names().into_iter().enumerate() {
+    for (at, name) in statement.column_names().enumerate() {
         if at > 0 {
             json.push(b',');
         }

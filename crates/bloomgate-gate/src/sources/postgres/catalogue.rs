@@ -1,0 +1,209 @@
+//! What the catalogue says of a table: where it is, what its key column is, and whether a filter can follow it.
+
+use tokio_postgres::types::Oid;
+use tokio_postgres::{Client, Error as Trouble};
+
+use super::failed;
+use super::wire::Wire;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sources::object::unknown_column;
+
+/// A table and its key column.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub oid: Oid,
+    /// `shop.products`, quoted where it has to be.
+    pub name: String,
+    /// The same, always quoted.
+    pub quoted: String,
+    pub key: String,
+    pub quoted_key: String,
+    pub wire: Wire,
+    kind: Kind,
+}
+
+/// A column that rows can have.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub name: String,
+    pub quoted: String,
+    /// Its type as SQL writes it, `character varying(20)`.
+    pub written: String,
+}
+
+/// What decides whether two values of a column are equal.
+#[derive(Debug, PartialEq, Eq)]
+struct Kind {
+    /// The type, of a domain the one it is based on.
+    base: Oid,
+    collation: Oid,
+}
+
+/// A column with its type: domains are followed down to what they are based on.
+const COLUMN: &str = "
+    WITH RECURSIVE chain AS (
+        SELECT a.attcollation, pg_catalog.format_type(a.atttypid, NULL) AS declared, t.oid, t.typname, t.typtype, t.typbasetype
+        FROM pg_catalog.pg_attribute AS a JOIN pg_catalog.pg_type AS t ON t.oid = a.atttypid
+        WHERE a.attrelid = $1 AND a.attname = $2 AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT chain.attcollation, chain.declared, t.oid, t.typname, t.typtype, t.typbasetype
+        FROM chain JOIN pg_catalog.pg_type AS t ON t.oid = chain.typbasetype WHERE chain.typtype = 'd'
+    )
+    SELECT chain.oid, chain.typname::text, chain.declared, chain.attcollation, c.collname::text, c.collisdeterministic
+    FROM chain LEFT JOIN pg_catalog.pg_collation AS c ON c.oid = chain.attcollation WHERE chain.typtype <> 'd'";
+
+impl Table {
+    /// Looks a table and its key column up and checks that they can be gated.
+    pub async fn find(client: &Client, table: &str, key_column: &str) -> Result<Self> {
+        let doing = |error: Trouble| failed("reading the catalogue", &error);
+        let (oid, schema, name, relation) = relation(client, table).await?;
+        if !matches!(relation.as_str(), "r" | "p" | "v" | "m" | "f") {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{table} is an index, a sequence or the like: give a table or a view"),
+            ));
+        }
+        let mut found = None;
+        // As it is written, or as SQL reads it without quotes.
+        for key in [key_column.to_string(), key_column.to_lowercase()] {
+            if let Some(column) = client.query_opt(COLUMN, &[&oid, &key]).await.map_err(doing)? {
+                found = Some((key, column));
+                break;
+            }
+        }
+        let shown = if schema == "public" { plain(&name) } else { format!("{}.{}", plain(&schema), plain(&name)) };
+        let quoted = format!("{}.{}", quote(&schema), quote(&name));
+        let Some((key, column)) = found else {
+            let columns = columns(client, oid).await.map_err(doing)?;
+            return Err(unknown_column(key_column, columns.iter().map(|column| column.name.as_str())));
+        };
+        let (wire, kind) = check(&format!("{shown}.{}", plain(&key)), &column)?;
+        Ok(Self { oid, name: shown, quoted, quoted_key: quote(&key), key, wire, kind })
+    }
+
+    /// Refuses to go on with a column that is not the one it was at the start.
+    pub async fn check_again(&self, client: &Client) -> Result<()> {
+        let again = client.query_opt(COLUMN, &[&self.oid, &self.key]).await;
+        let again = again.map_err(|error| failed("reading the catalogue", &error))?;
+        let same = match again {
+            Some(column) => check(&self.name, &column)?.1 == self.kind,
+            None => false,
+        };
+        if same {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{}.{} is not the column it was: it was dropped, or has another type or collation: start the gate anew",
+                self.name, self.key
+            ),
+        ))
+    }
+
+    /// The columns as they are now.
+    pub async fn columns(&self, client: &Client) -> std::result::Result<Vec<Column>, Trouble> {
+        columns(client, self.oid).await
+    }
+}
+
+/// The relation that a name means: as it is written, or as SQL reads it (`shop.products`, `"My Table"`).
+async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, String)> {
+    let doing = |error: Trouble| failed("reading the catalogue", &error);
+    for read in ["pg_catalog.quote_ident($1)", "$1"] {
+        let sql = format!(
+            "SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text
+             FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+             WHERE c.oid = pg_catalog.to_regclass({read}::text)"
+        );
+        match client.query_opt(&sql, &[&table]).await {
+            Ok(Some(row)) => {
+                return Ok((
+                    row.try_get(0).map_err(doing)?,
+                    row.try_get(1).map_err(doing)?,
+                    row.try_get(2).map_err(doing)?,
+                    row.try_get(3).map_err(doing)?,
+                ));
+            }
+            Ok(None) => {}
+            // What is no name at all is no table either.
+            Err(error) if super::was_refused(&error) => {}
+            Err(error) => return Err(doing(error)),
+        }
+    }
+    let near = "SELECT c.relname::text FROM pg_catalog.pg_class AS c WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
+                AND pg_catalog.pg_table_is_visible(c.oid) AND c.relnamespace <> 'pg_catalog'::regnamespace
+                ORDER BY c.relname LIMIT 20";
+    let near: Vec<String> = client.query(near, &[]).await.map_err(doing)?.iter().map(|row| row.get(0)).collect();
+    let near = if near.is_empty() { "there are none".into() } else { format!("there are {}", near.join(", ")) };
+    Err(Error::new(
+        ErrorKind::Invalid,
+        format!("the database has no table {table:?}: {near}; of another schema write schema.table"),
+    ))
+}
+
+/// What a column is on the wire, if the gate can follow its equality.
+fn check(name: &str, column: &tokio_postgres::Row) -> Result<(Wire, Kind)> {
+    let read = || -> std::result::Result<_, Trouble> {
+        Ok((
+            column.try_get(0)?,
+            column.try_get(1)?,
+            column.try_get(2)?,
+            column.try_get(3)?,
+            column.try_get(4)?,
+            column.try_get(5)?,
+        ))
+    };
+    let (base, type_name, declared, collation, collation_name, deterministic): (
+        Oid,
+        String,
+        String,
+        Oid,
+        Option<String>,
+        Option<bool>,
+    ) = read().map_err(|error| failed("reading the catalogue", &error))?;
+    let refuse = |why: &str| Err(Error::new(ErrorKind::Unsupported, format!("{name} is {declared}: {why}")));
+    let Some(wire) = Wire::of(base) else {
+        return refuse(match type_name.as_str() {
+            "citext" => {
+                "it takes texts that differ only in case for equal, by rules of the database that a filter does not have: \
+                 gate a text column that holds lower(…), and ask in lower case"
+            }
+            "float4" | "float8" => {
+                "floating-point numbers are equal in ways that their texts do not show: gate a numeric or an integer column"
+            }
+            _ => "gate a column of type smallint, integer, bigint, text, varchar, char, uuid, bytea or numeric",
+        });
+    };
+    if deterministic == Some(false) {
+        return refuse(&format!(
+            "its collation {} is not deterministic, it takes different texts for equal: gate a column with another \
+             collation, such as \"C\"",
+            collation_name.unwrap_or_default()
+        ));
+    }
+    Ok((wire, Kind { base, collation }))
+}
+
+async fn columns(client: &Client, table: Oid) -> std::result::Result<Vec<Column>, Trouble> {
+    let sql = "SELECT attname::text, pg_catalog.format_type(atttypid, atttypmod) FROM pg_catalog.pg_attribute
+               WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+    let rows = client.query(sql, &[&table]).await?;
+    rows.iter()
+        .map(|row| {
+            let name: String = row.try_get(0)?;
+            Ok(Column { quoted: quote(&name), name, written: row.try_get(1)? })
+        })
+        .collect()
+}
+
+/// A name as SQL takes it, whatever signs it has.
+fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A name for people: quoted only where SQL would read it otherwise.
+fn plain(name: &str) -> String {
+    let simple = name.bytes().all(|byte| byte == b'_' || byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if simple && !name.is_empty() { name.to_string() } else { quote(name) }
+}

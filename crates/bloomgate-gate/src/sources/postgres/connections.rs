@@ -1,0 +1,148 @@
+//! Connections to a server: made, set up, pooled, and given up when they fall silent.
+
+use std::time::Duration;
+
+use deadpool_postgres::{
+    Client, ClientWrapper, Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+};
+use tokio::task::JoinHandle;
+use tokio_postgres::{Config, NoTls};
+
+use super::address::Address;
+use super::{STATEMENT, failed, tell, was_refused};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How long a caller waits for a connection of the pool.
+const WAIT: Duration = Duration::from_secs(5);
+/// How much longer than the server's own limit we wait for its answer.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Makes connections to one server.
+#[derive(Clone, Debug)]
+pub(super) struct Connections {
+    address: Address,
+}
+
+impl Connections {
+    pub fn new(address: Address) -> Self {
+        Self { address }
+    }
+
+    /// A pool of at most so many of them.
+    pub fn pool(&self, connections: usize) -> Result<Pool> {
+        // A closed connection is known as such; asking each one before its use would double every lookup's wait.
+        let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let manager = Manager::from_connect(self.address.config.clone(), self.clone(), config);
+        Pool::builder(manager)
+            .max_size(connections)
+            .wait_timeout(Some(WAIT))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|error| Error::new(ErrorKind::Invalid, format!("a pool of {connections} connections: {error}")))
+    }
+
+    /// A connection of a pool.
+    pub async fn from(&self, pool: &Pool) -> Result<Client> {
+        pool.get().await.map_err(|error| match error {
+            PoolError::Backend(error) => self.refused(&error),
+            PoolError::Timeout(TimeoutType::Wait) => Error::new(
+                ErrorKind::Busy,
+                format!(
+                    "all {} connections to {} have been busy for {WAIT:?}: try again, or allow more",
+                    pool.status().max_size,
+                    self.address.name
+                ),
+            ),
+            other => Error::new(ErrorKind::Source, format!("{}: {other}", self.address.name)),
+        })
+    }
+
+    /// A connection of its own.
+    pub async fn alone(&self) -> Result<ClientWrapper> {
+        let (client, task) = open(&self.address.config).await.map_err(|error| self.refused(&error))?;
+        Ok(ClientWrapper::new(client, task))
+    }
+
+    fn refused(&self, error: &tokio_postgres::Error) -> Error {
+        let asks = error.to_string().contains("password") || tell(error).contains("password missing");
+        let hint = if asks && self.address.config.get_password().is_none() {
+            ": write it into the address or set the environment variable PGPASSWORD"
+        } else {
+            ""
+        };
+        let kind = failed("", error).kind();
+        let kind = if kind == ErrorKind::Invalid { ErrorKind::Source } else { kind };
+        Error::new(kind, format!("PostgreSQL, connecting to {}: {}{hint}", self.address.name, tell(error)))
+    }
+}
+
+type Opened = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;
+
+impl Connect for Connections {
+    fn connect(&self, config: &Config) -> std::pin::Pin<Box<dyn Future<Output = Opened> + Send + '_>> {
+        let config = config.clone();
+        Box::pin(async move { open(&config).await })
+    }
+}
+
+/// Connects and limits how long a statement may take, unless the address has its own limit.
+async fn open(config: &Config) -> Opened {
+    let (client, connection) = config.connect(NoTls).await?;
+    let task = tokio::spawn(async move {
+        // How it ended is told to whoever asks by it.
+        _ = connection.await;
+    });
+    if !config.get_options().is_some_and(|options| options.contains("statement_timeout")) {
+        client.batch_execute(&format!("SET statement_timeout = {}", STATEMENT.as_millis())).await?;
+    }
+    Ok((client, task))
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Lost {
+    Said(tokio_postgres::Error),
+    /// Neither an answer nor the end of the connection came in time.
+    Silent,
+}
+
+impl Lost {
+    /// Whether the connection is gone, so that another one may do better.
+    pub fn was_lost(&self) -> bool {
+        matches!(self, Self::Said(error) if !was_refused(error))
+    }
+
+    pub fn in_reading(&self) -> Error {
+        self.told("reading")
+    }
+
+    pub fn told(&self, doing: &str) -> Error {
+        match self {
+            Self::Said(error) => failed(doing, error),
+            Self::Silent => Error::new(
+                ErrorKind::Source,
+                format!(
+                    "PostgreSQL, {doing}: no answer within {:?}: look at the server and the network",
+                    STATEMENT + GRACE
+                ),
+            ),
+        }
+    }
+
+    /// Takes a connection that is gone or silent out of its pool: the next one to ask by it would fare no better.
+    pub fn leave(&self, client: Client) {
+        if matches!(self, Self::Silent) || self.was_lost() {
+            drop(Client::take(client));
+        }
+    }
+}
+
+/// Waits for an answer somewhat longer than the server may take.
+pub(super) async fn within<T>(
+    answer: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
+) -> std::result::Result<T, Lost> {
+    match tokio::time::timeout(STATEMENT + GRACE, answer).await {
+        Ok(answer) => answer.map_err(Lost::Said),
+        Err(_) => Err(Lost::Silent),
+    }
+}

@@ -1,0 +1,298 @@
+//! Writes rows to PostgreSQL, all or none, and knows what it does not know: a connection that breaks once `COMMIT` is sent
+//! leaves it open whether the rows are there.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use deadpool_postgres::{Client, Transaction};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+
+use super::catalogue::{Column, Table};
+use super::connections::{Lost, within};
+use super::wire::{Given, Stored};
+use super::{Postgres, was_refused};
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::Key;
+use crate::sources::Source;
+use crate::sources::object::{Object, unknown_column};
+
+/// Statements that a connection keeps prepared. Each set of columns needs one of its own, and clients choose the sets.
+const PREPARED: usize = 64;
+
+/// Rows in one statement.
+const ROWS: usize = 10_000;
+
+/// A row with the places of its columns besides the key.
+struct Row<'a> {
+    key: &'a Key,
+    object: &'a str,
+    columns: Vec<usize>,
+}
+
+pub(super) async fn put_many(source: &Postgres, rows: &[(Key, Bytes)]) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut columns = source.known_columns();
+    let mut read = resolve(source, rows, &columns);
+    if matches!(&read, Err(Wrong::Unknown(_))) {
+        // It may be new.
+        columns = source.read_columns().await?;
+        read = resolve(source, rows, &columns);
+    }
+    let read = read.map_err(|wrong| match wrong {
+        Wrong::Unknown(error) | Wrong::Otherwise(error) => error,
+    })?;
+    let mut again = true;
+    loop {
+        let mut client = source.client().await?;
+        let Err(refusal) = write(source, &mut client, &read, &columns).await else { return Ok(()) };
+        if !refusal.leave(client, &mut again) {
+            return Err(refusal.told("writing rows"));
+        }
+    }
+}
+
+pub(super) async fn delete(source: &Postgres, key: &Key) -> Result<bool> {
+    source.key_type().check(key)?;
+    if source.impossible(key) {
+        return Ok(false);
+    }
+    let mut again = true;
+    loop {
+        let client = source.client().await?;
+        match remove(source, &client, key).await {
+            Ok(removed) => return Ok(removed),
+            Err(refusal) => {
+                if !refusal.leave(client, &mut again) {
+                    return Err(refusal.told("deleting a row"));
+                }
+            }
+        }
+    }
+}
+
+async fn remove(source: &Postgres, client: &Client, key: &Key) -> std::result::Result<bool, Refusal> {
+    let table = &source.table;
+    let sql = format!(
+        "DELETE FROM {} WHERE {} OPERATOR(pg_catalog.=) {}",
+        table.quoted,
+        table.quoted_key,
+        table.wire.one("$1")
+    );
+    let types = [table.wire.parameter()];
+    let statement = within(client.prepare_typed_cached(&sql, &types)).await.map_err(Refusal::Unbegun)?;
+    let given = Given { wire: table.wire, key };
+    match within(client.execute(&statement, &[&given])).await {
+        Ok(rows) => Ok(rows > 0),
+        // The text cannot even be asked for: no row has it.
+        Err(Lost::Said(error)) if super::untranslatable(&error) => Ok(false),
+        Err(lost) => Err(unless_refused(lost)),
+    }
+}
+
+/// Why rows cannot be written as they are.
+enum Wrong {
+    Unknown(Error),
+    Otherwise(Error),
+}
+
+/// Why rows were not written, or not known to be.
+enum Refusal {
+    /// Nothing that writes was sent.
+    Unbegun(Lost),
+    /// Nothing was committed.
+    Lost(Lost),
+    /// The server was told to commit, and did not say that it has.
+    Open(Lost),
+    Otherwise(Error),
+}
+
+impl Refusal {
+    /// Gives the connection back, or up if it is gone. Whether to try once more, by another one: all are gone when a
+    /// server restarts.
+    fn leave(&self, client: Client, again: &mut bool) -> bool {
+        match self {
+            Self::Unbegun(lost) | Self::Lost(lost) | Self::Open(lost) => lost.leave(client),
+            Self::Otherwise(_) => {}
+        }
+        matches!(self, Self::Unbegun(lost) if lost.was_lost()) && std::mem::take(again)
+    }
+
+    fn told(self, doing: &str) -> Error {
+        match self {
+            Self::Unbegun(lost) | Self::Lost(lost) => lost.told(doing),
+            Self::Open(lost) => Error::new(
+                ErrorKind::Unknown,
+                format!("{}; whether it was done is not known: read it, or do it again", lost.told(doing)),
+            ),
+            Self::Otherwise(error) => error,
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Refusal {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Lost(Lost::Said(error))
+    }
+}
+
+/// A write was sent: unless the server says that it refuses it, it may have happened.
+fn unless_refused(lost: Lost) -> Refusal {
+    match &lost {
+        Lost::Said(error) if was_refused(error) => Refusal::Lost(lost),
+        _ => Refusal::Open(lost),
+    }
+}
+
+/// Reads the rows and finds their columns.
+fn resolve<'a>(
+    source: &Postgres,
+    rows: &'a [(Key, Bytes)],
+    columns: &[Column],
+) -> std::result::Result<Vec<Row<'a>>, Wrong> {
+    let key_type = source.key_type();
+    let each = |(key, row): &'a (Key, Bytes)| {
+        let read = || -> Result<(Object<'a>, &'a str)> {
+            key_type.check(key)?;
+            if source.impossible(key) {
+                return Err(Error::new(
+                    ErrorKind::BadKey,
+                    format!("{:?} has a NUL in it, which PostgreSQL cannot store: leave it out", key_type.show(key)),
+                ));
+            }
+            let object = Object::parse(row)?;
+            object.check_key(&source.table.key, key_type, key)?;
+            let text = std::str::from_utf8(row)
+                .map_err(|_| Error::new(ErrorKind::Invalid, "the row is not UTF-8: write JSON, which is"))?;
+            Ok((object, text))
+        };
+        let (object, text) = read().map_err(Wrong::Otherwise)?;
+        let mut resolved = Row { key, object: text, columns: Vec::with_capacity(object.members.len()) };
+        for (name, _) in &object.members {
+            let Some(place) = columns.iter().position(|column| column.name == *name) else {
+                return Err(Wrong::Unknown(unknown_column(name, columns.iter().map(|column| column.name.as_str()))));
+            };
+            if *name != source.table.key {
+                resolved.columns.push(place);
+            }
+        }
+        // One statement for one set, in whatever order it was written.
+        resolved.columns.sort_unstable();
+        Ok(resolved)
+    };
+    rows.iter().map(each).collect()
+}
+
+async fn write(
+    source: &Postgres,
+    client: &mut Client,
+    rows: &[Row<'_>],
+    columns: &[Column],
+) -> std::result::Result<(), Refusal> {
+    let writing = within(client.transaction()).await.map_err(Refusal::Unbegun)?;
+    let mut rest = rows;
+    while !rest.is_empty() {
+        let (run, later) = rest.split_at(run(rest));
+        upsert(source, &writing, run, columns).await?;
+        rest = later;
+    }
+    within(writing.commit()).await.map_err(unless_refused)
+}
+
+/// How many of the rows one statement can write: they have the same columns, and no key is there twice.
+fn run(rows: &[Row<'_>]) -> usize {
+    let mut keys = HashSet::new();
+    rows.iter().take(ROWS).take_while(|row| row.columns == rows[0].columns && keys.insert(row.key)).count()
+}
+
+async fn upsert(
+    source: &Postgres,
+    writing: &Transaction<'_>,
+    rows: &[Row<'_>],
+    columns: &[Column],
+) -> std::result::Result<(), Refusal> {
+    let table = &source.table;
+    let given: Vec<&Column> = rows[0].columns.iter().map(|&place| &columns[place]).collect();
+    let sql = statement(table, &given);
+    let types = [table.wire.parameters(), Type::TEXT_ARRAY];
+    let prepare = async {
+        // Once a connection has many, the set is a rare one.
+        if writing.statement_cache.size() < PREPARED {
+            writing.prepare_typed_cached(&sql, &types).await
+        } else {
+            writing.prepare_typed(&sql, &types).await
+        }
+    };
+    let statement = within(prepare).await.map_err(|lost| explained(table, lost))?;
+    let keys: Vec<Given<'_>> = rows.iter().map(|row| Given { wire: table.wire, key: row.key }).collect();
+    let objects: Vec<&str> = rows.iter().map(|row| row.object).collect();
+    let returned =
+        within(writing.query(&statement, &[&keys, &objects])).await.map_err(|lost| explained(table, lost))?;
+    // A length or a scale may have cut the key, a trigger may have changed it: then the filter would have another one.
+    let mut stored = HashSet::with_capacity(returned.len());
+    for row in &returned {
+        let mut canonical = Vec::new();
+        if table.wire.canonical(row.try_get::<_, Stored<'_>>(0)?.0, &mut canonical) {
+            stored.insert(canonical);
+        }
+    }
+    match rows.iter().find(|row| !stored.contains(row.key.canonical())) {
+        None => Ok(()),
+        Some(row) => Err(Refusal::Otherwise(Error::new(
+            ErrorKind::Invalid,
+            format!(
+                "{} does not store the key {:?} as it is: it is longer than the column's length or scale allows, or a \
+                 trigger changes or drops the row: nothing was written",
+                table.name,
+                table.wire.key_type().show(row.key)
+            ),
+        ))),
+    }
+}
+
+/// Inserts the key and these columns, or updates them where the key is there already.
+fn statement(table: &Table, columns: &[&Column]) -> String {
+    let key = &table.quoted_key;
+    let join = |each: &dyn Fn(&Column) -> String| -> String { columns.iter().map(|column| each(column)).collect() };
+    let names = join(&|column| format!(", {}", column.quoted));
+    let values = join(&|column| format!(", filled.{}", column.quoted));
+    let types: Vec<String> = columns.iter().map(|column| format!("{} {}", column.quoted, column.written)).collect();
+    let filled = match types.as_slice() {
+        [] => String::new(),
+        types => format!(
+            " CROSS JOIN LATERAL pg_catalog.json_to_record(given.object::pg_catalog.json) AS filled({})",
+            types.join(", ")
+        ),
+    };
+    // With nothing to update the row still has to be found, so that RETURNING tells of it.
+    let updates: Vec<String> = match columns {
+        [] => vec![format!("{key} = EXCLUDED.{key}")],
+        columns => columns.iter().map(|column| format!("{0} = EXCLUDED.{0}", column.quoted)).collect(),
+    };
+    format!(
+        "INSERT INTO {} ({key}{names}) SELECT given.key{values} \
+         FROM ROWS FROM (pg_catalog.unnest({}), pg_catalog.unnest($2)) WITH ORDINALITY AS given(key, object, place){filled} ORDER BY given.place \
+         ON CONFLICT ({key}) DO UPDATE SET {} RETURNING {key}",
+        table.quoted,
+        table.wire.many("$1"),
+        updates.join(", ")
+    )
+}
+
+/// Says what to do where there is no unique index.
+fn explained(table: &Table, lost: Lost) -> Refusal {
+    match &lost {
+        Lost::Said(error) if error.code() == Some(&SqlState::INVALID_COLUMN_REFERENCE) => {
+            Refusal::Otherwise(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{0} cannot be written by its key: no unique index covers {1} alone: run CREATE UNIQUE INDEX ON {0} ({1})",
+                    table.name, table.quoted_key
+                ),
+            ))
+        }
+        _ => Refusal::Lost(lost),
+    }
+}

@@ -1,0 +1,106 @@
+//! What breaks: connections cut in the middle, slow statements, full pools, letters that an encoding lacks.
+
+use std::sync::Arc;
+
+use super::*;
+
+/// Cuts every connection of the gate to a database, as a restart would.
+async fn cut(other: &tokio_postgres::Client) {
+    let sql = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+               WHERE datname = current_database() AND application_name = 'bloomgate'";
+    let cut = other.query(sql, &[]).await.unwrap();
+    assert!(!cut.is_empty() && cut.iter().all(|row| row.get(0)));
+}
+
+#[tokio::test]
+async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
+    let server = Server::shared();
+    let (database, other) = server
+        .database(
+            "CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t SELECT i, i FROM generate_series(1, 300000) AS i;
+             CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$;
+             CREATE CONSTRAINT TRIGGER late AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.v = 'late')
+                EXECUTE FUNCTION cut();
+             CREATE TRIGGER early BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.v = 'early') EXECUTE FUNCTION cut();
+             CREATE TRIGGER gone BEFORE DELETE ON t FOR EACH ROW WHEN (OLD.v = '7') EXECUTE FUNCTION cut();
+             CREATE VIEW slow AS SELECT k, pg_sleep(0.3)::text AS s FROM t WHERE k = 1",
+        )
+        .await;
+    let source = Arc::new(open(&server, &database, "t", "k").await);
+    assert_eq!(row(&source, 1).await.unwrap(), r#"{"k":1,"v":"1"}"#);
+
+    // Idle ones: nobody notices.
+    cut(&other).await;
+    assert_eq!(row(&source, 2).await.unwrap(), r#"{"k":2,"v":"2"}"#);
+    cut(&other).await;
+    put(&source, 400_000, "{}").await.unwrap();
+
+    // In the middle of a write, before its commit: nothing was changed, and that is known.
+    refused(put(&source, 400_001, r#"{"v": "early"}"#).await, ErrorKind::Source, &["terminating connection"]);
+    assert_eq!(row(&source, 400_001).await, None);
+    // While it commits: only the server knows.
+    refused(put(&source, 400_002, r#"{"v": "late"}"#).await, ErrorKind::Unknown, &["not known"]);
+    refused(source.delete(&7.into()).await, ErrorKind::Unknown, &["not known"]);
+    // And it goes on.
+    put(&source, 400_003, r#"{"v": "x"}"#).await.unwrap();
+    assert!(source.delete(&400_003.into()).await.unwrap());
+
+    // In the middle of a scan: what was read is not taken for all there is.
+    let mut scan = source.scan().await.unwrap();
+    let mut batch = KeyBatch::default();
+    assert!(scan.next(&mut batch).await.unwrap());
+    cut(&other).await;
+    let failed = loop {
+        match scan.next(&mut batch).await {
+            Ok(more) => assert!(more, "the scan pretends to be complete"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(failed.kind(), ErrorKind::Source);
+    drop(scan);
+    // A scan that is given up ends at the server, too.
+    let mut scan = source.scan().await.unwrap();
+    assert!(scan.next(&mut batch).await.unwrap());
+    drop(scan);
+    let copies = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'COPY%' AND state = 'active'";
+    while other.query_one(copies, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    assert_eq!(scanned(&source).await.unwrap().len(), 300_001);
+
+    // In the middle of a read: it is asked again.
+    let slow = Arc::new(open(&server, &database, "slow", "k").await);
+    let asked = tokio::spawn({
+        let slow = slow.clone();
+        async move { slow.get(&1.into()).await }
+    });
+    let sleeping =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    while other.query_one(sleeping, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    cut(&other).await;
+    assert_eq!(asked.await.unwrap().unwrap().unwrap(), r#"{"k":1,"s":""}"#);
+
+    // Limits of statements are for lookups, not for counts and scans.
+    let url = format!("{}?options=-c%20statement_timeout%3D50", server.url(&database));
+    let limited = Postgres::connect(&url, "slow", "k", 1).await.unwrap();
+    refused(limited.get(&1.into()).await, ErrorKind::Source, &["statement timeout"]);
+    assert_eq!((limited.count().await.unwrap(), scanned(&limited).await.unwrap().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn letters_that_the_encoding_lacks_are_in_no_row() {
+    let server = Server::shared();
+    let options = "TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'";
+    let (database, _other) =
+        server.database_with(options, "CREATE TABLE t (k text PRIMARY KEY); INSERT INTO t VALUES ('ä'), ('a')").await;
+    let source = open(&server, &database, "t", "k").await;
+    assert_eq!((row(&source, "ä").await, row(&source, "€").await), (Some(r#"{"k":"ä"}"#.into()), None));
+    let rows = source.get_many(&["a", "€", "ä", "nul\0"].map(Key::from)).await.unwrap();
+    assert_eq!(rows.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, true, false]);
+    assert!(!source.delete(&"€".into()).await.unwrap() && source.delete(&"ä".into()).await.unwrap());
+    refused(put(&source, "€", "{}").await, ErrorKind::Invalid, &["LATIN1"]);
+    assert_eq!(scanned(&source).await.unwrap(), [b"a"]);
+}
