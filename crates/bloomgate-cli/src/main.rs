@@ -18,6 +18,8 @@ mod digest;
 mod failure;
 mod file;
 mod fold;
+#[cfg(feature = "gate")]
+mod gate;
 mod help;
 mod hyperloglog;
 #[cfg(feature = "redis")]
@@ -44,6 +46,8 @@ mod shell;
 mod spill;
 mod standing;
 mod svg;
+#[cfg(any(feature = "gate", feature = "serve"))]
+mod told;
 mod verify;
 mod version;
 
@@ -112,6 +116,8 @@ enum Verb {
     Secret(secret::Verb),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
+    #[cfg(feature = "gate")]
+    Gate(Box<gate::Args>),
     Bench(bench::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -153,6 +159,8 @@ fn main() -> ExitCode {
         Verb::Secret(verb) => secret::run(&verb),
         #[cfg(feature = "serve")]
         Verb::Serve(args) => serve::run(&args),
+        #[cfg(feature = "gate")]
+        Verb::Gate(args) => gate::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Completions(args) => manual::completions::<Command>(&args),
         Verb::Man(args) => manual::man::<Command>(&args),
