@@ -33,12 +33,14 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Request, Response};
+use axum::response::IntoResponse;
 use tokio::net::TcpListener;
 
 pub use bloomgate_http as http;
 pub use metrics::TABLE as METRICS;
 
 use crate::gate::Gate;
+use crate::key::Key;
 use answers::Template;
 use bloomgate_http::Served;
 use bloomgate_http::access::{Hosts, Role, Tokens};
@@ -127,17 +129,40 @@ struct Desk {
     rebuilding: AtomicBool,
 }
 
+/// What can be said of a request before anything is waited for.
+enum First {
+    /// The filter alone gave the answer.
+    Answered(Response<Body>),
+    /// It is a lookup that goes on, of a client that may.
+    Lookup(Key),
+    /// Something else, or something wrong: the routes say what.
+    Other,
+}
+
 impl Desk {
-    /// The answer, if the filter alone gives it.
-    fn at_once(&self, request: &Request<Body>) -> Option<Response<Body>> {
-        let rest = request.uri().path().strip_prefix(&self.prefix)?;
-        if request.method() != Method::GET {
-            return None;
+    fn first(&self, request: &Request<Body>) -> First {
+        let Some(rest) = request.uri().path().strip_prefix(&self.prefix) else { return First::Other };
+        if request.method() != Method::GET || self.may(request, Role::Read).is_err() {
+            return First::Other;
         }
-        self.may(request, Role::Read).ok()?;
-        let key = self.gate.parse_key(&path::key(rest).ok()?).ok()?;
-        let answer = self.gate.look(&key)?;
-        Some(self.template.absent(&answer))
+        let key = path::key(rest).ok().and_then(|text| self.gate.parse_key(&text).ok());
+        let Some(key) = key else { return First::Other };
+        match self.gate.look(&key) {
+            Some(answer) => First::Answered(self.template.absent(&answer)),
+            None => First::Lookup(key),
+        }
+    }
+
+    /// A lookup that goes on behind the filter.
+    async fn look_up(self: Arc<Self>, key: Key) -> Response<Body> {
+        match self.gate.get(&key).await {
+            Ok(answer) => answers::looked_up(answer),
+            Err(error) => {
+                let mut response = answers::problem(&error).into_response();
+                answers::name_by_state(&mut response, self.gate.state());
+                response
+            }
+        }
     }
 
     /// Whether a request may do what needs a role.
@@ -164,11 +189,12 @@ impl bloomgate_http::Service<Request<Body>> for GateService {
     }
 
     fn call(&mut self, request: Request<Body>) -> Answering {
-        if let Some(response) = self.desk.at_once(&request) {
-            return Answering(Step::Now(Some(response)));
-        }
-        let desk = self.desk.clone();
-        Answering(Step::Later(Box::pin(async move { desk.answer(request).await })))
+        // A future of its own for lookups: that of all routes together is several times as large.
+        Answering(match self.desk.first(&request) {
+            First::Answered(response) => Step::Now(Some(response)),
+            First::Lookup(key) => Step::Later(Box::pin(self.desk.clone().look_up(key))),
+            First::Other => Step::Later(Box::pin(self.desk.clone().answer(request))),
+        })
     }
 }
 
