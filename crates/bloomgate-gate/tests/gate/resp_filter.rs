@@ -285,6 +285,20 @@ async fn a_server_that_does_not_answer_costs_a_deadline_and_then_nothing() {
 }
 
 #[tokio::test]
+async fn a_connection_that_leads_nowhere_is_given_up_for_a_new_one() {
+    let server = FilterServer::start();
+    let relay = Relay::start(server.address).await;
+    let filters = RespFilters::connect(&relay.url(), "users", SHORT).await.unwrap();
+    let filter = filters.create(1, 1_000, 0.001).await.unwrap();
+    filter.add(&[b"key1"]).await.unwrap();
+    relay.strand();
+    assert!(filter.ask(&[b"key1"]).await.unwrap_err().to_string().contains("did not answer within"));
+    until("a new connection is made", async || filter.ask(&[b"key1"]).await.is_ok()).await;
+    assert_eq!(filter.ask(&[b"key1"]).await.unwrap(), [true]);
+    assert!(filters.breaker().opened >= 1 && !filter.is_lost());
+}
+
+#[tokio::test]
 async fn a_renaming_that_happens_after_it_was_given_up_is_no_answer_of_the_filter_before() {
     let server = FilterServer::start();
     let relay = Relay::start(server.address).await;
