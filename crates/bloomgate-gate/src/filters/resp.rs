@@ -86,6 +86,8 @@ struct One {
     is_published: AtomicBool,
     /// It does not stand in for the one before it.
     is_withdrawn: AtomicBool,
+    /// An add failed or was given up: keys that the one before it has may be missing.
+    is_incomplete: AtomicBool,
     lost: OnceLock<String>,
 }
 
@@ -200,6 +202,7 @@ impl RespFilters {
                 run: made.run,
                 is_published: AtomicBool::new(false),
                 is_withdrawn: AtomicBool::new(false),
+                is_incomplete: AtomicBool::new(false),
                 lost: OnceLock::new(),
             }),
         })
@@ -247,8 +250,10 @@ impl Remote {
         Ok(answers)
     }
 
-    /// Adds keys. After an error some of them may be there, or come later: add all of them again.
+    /// Adds keys. After an error, or when its caller goes away, some of them may be missing for ever: the filter is then
+    /// never published, and no longer answers for the ones before it.
     pub async fn add(&self, keys: &[&[u8]]) -> Result<()> {
+        let adding = Adding { one: &self.one, is_done: false };
         check(keys)?;
         for group in groups(keys) {
             let size = if keys.len() > FEW { Size::Many } else { Size::Few };
@@ -267,6 +272,7 @@ impl Remote {
             };
             self.one.clone().wherever_it_is(size, ends, build, read).await?;
         }
+        adding.done();
         Ok(())
     }
 
@@ -276,6 +282,12 @@ impl Remote {
         let one = &self.one;
         if one.is_published.load(Ordering::Acquire) {
             return Ok(());
+        }
+        if one.is_incomplete.load(Ordering::Acquire) {
+            let (name, version) = (&one.hall.base, one.version);
+            let message =
+                format!("version {version} of the filter {name} may lack keys, since an add failed: build another");
+            return Err(Error::new(ErrorKind::Filter, message));
         }
         let publishing = Publishing::of(one);
         let mut rename = redis::pipe();
@@ -410,7 +422,8 @@ impl One {
     /// The filter that was published after this one, or is being published now.
     fn successor(&self) -> Option<Arc<Self>> {
         let newest = self.hall.newest.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
-        (newest.place > self.place && !newest.is_withdrawn.load(Ordering::Acquire)).then_some(newest)
+        let stands_in = !newest.is_withdrawn.load(Ordering::Acquire) && !newest.is_incomplete.load(Ordering::Acquire);
+        (newest.place > self.place && stands_in).then_some(newest)
     }
 
     /// The replies, if they are of the run of the server that the filter was made in.
@@ -439,6 +452,27 @@ impl One {
             return Err(Said::missing());
         }
         Ok(others)
+    }
+}
+
+/// An add under way. If it fails the filter is incomplete before its caller learns of it, so before the row of the key is
+/// written anywhere: nobody who looks for the row then is answered by a filter that does not have it.
+struct Adding<'a> {
+    one: &'a One,
+    is_done: bool,
+}
+
+impl Adding<'_> {
+    fn done(mut self) {
+        self.is_done = true;
+    }
+}
+
+impl Drop for Adding<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            self.one.is_incomplete.store(true, Ordering::Release);
+        }
     }
 }
 
