@@ -13,17 +13,36 @@
 //! (a start, a lost filter, a writer nobody knows) makes the answer "maybe", and the [`Policy`] says what follows.
 #![forbid(unsafe_code)]
 
+mod audit;
+mod background;
+pub mod breaker;
 pub mod caches;
+pub mod clock;
+mod counters;
 mod error;
+mod filters;
+mod gate;
+mod keeping;
 mod key;
+#[cfg(feature = "redis")]
+mod link;
 mod outcome;
 mod policy;
+mod puts;
+mod rebuild;
+mod shards;
 pub mod sources;
+mod stats;
 
 pub use error::{Error, ErrorKind, Result};
+pub use gate::{Builder, Gate, MOST_KEYS};
 pub use key::{Key, KeyType};
 pub use outcome::{Answer, Outcome};
 pub use policy::{Policy, State, Writers};
+pub use rebuild::{Progress, Reason, Rebuilt};
+pub use stats::{
+    AuditStats, Explanation, FilterStats, Lookups, Measured, RebuildStats, ShadowStats, SourceStats, Stats, WriteStats,
+};
 
 /// What an asynchronous call of a source, a cache or a filter gives: a boxed future. The allocation is paid only where the
 /// call leaves the process anyway; a "no" never gets here.

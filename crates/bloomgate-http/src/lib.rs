@@ -1,2 +1,31 @@
 //! The one HTTP stack of Bloomgate: what the gate's service and the server's HTTP side have in common.
+//!
+//! | module | what it answers |
+//! |---|---|
+//! | [`listen`] | how is a service put on a socket, with limits, and taken off it again? |
+//! | [`tls`] | which certificate? |
+//! | [`access`] | may this client do that? |
+//! | [`body`] | what did the client send, if it is not too much or too slow? |
+//! | [`problem`] | what went wrong? (RFC 9457) |
+//! | [`health`] | is it alive, is it ready? |
+//! | [`metrics`] | how much of everything? |
+//!
+//! Nothing here knows of filters. There is no stack of layers: what a request does not need, it does not pass.
 #![forbid(unsafe_code)]
+
+pub mod access;
+pub mod body;
+mod connections;
+mod error;
+pub mod health;
+pub mod listen;
+pub mod metrics;
+pub mod problem;
+pub mod tls;
+
+pub use error::Error;
+pub use listen::{Limits, Options, Served, serve};
+pub use problem::Problem;
+pub use tls::Tls;
+/// What a service is for [`serve`]: for those that are no `Router`.
+pub use tower::Service;

@@ -36,6 +36,7 @@
 //! | a stream without end, and no need for proof | [`Stable`]: its "no" means "not seen lately" | 25.9 |
 //! | many threads | all but stable, by `build_shared()` ([`Shared`]); fuse and ribbon as they are | the same |
 //! | more bits than memory | [`Blocked`], [`Classic`], [`Partitioned`], by `create_mapped(path)` ([`MappedMut`]) | the same |
+//! | a lookup function to keep absent keys away from | any of these whose "no" is a proof, behind a [`Guard`](guard) | the same |
 //! | a filter of Guava, RedisBloom, Parquet | [`foreign`], [`AnyFilter::from_foreign`] | |
 //! | fewer than 10,000 keys | a `HashSet` | |
 //! | dense integers | a bitmap | |
@@ -97,6 +98,7 @@ pub mod error;
 pub mod foreign;
 pub mod format;
 pub mod fuse;
+pub mod guard;
 pub mod hash;
 pub mod key;
 pub mod kind;
@@ -118,6 +120,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use format::delta::Delta;
 pub use format::{Address, OpenOptions, SaveOptions};
 pub use fuse::Fuse;
+pub use guard::Guard;
 pub use hash::{Algorithm, Contract, Digest, Secret, SecretId};
 pub use key::{Encoding, Key, Uuid};
 pub use kind::{Guarantee, Kind};

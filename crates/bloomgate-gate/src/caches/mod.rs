@@ -1,12 +1,20 @@
 //! Caches: rows that were read before, in this process or in a Redis.
 
+pub mod local;
+#[cfg(feature = "redis")]
+pub mod redis;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::Pending;
 use crate::error::Result;
 use crate::key::Key;
-use crate::Pending;
+
+pub use local::LocalCache;
+#[cfg(feature = "redis")]
+pub use redis::RedisCache;
 
 /// A cache of rows. It may forget anything at any time; an error counts as "not there".
 ///

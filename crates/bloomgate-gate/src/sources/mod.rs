@@ -1,10 +1,18 @@
 //! Sources: where the truth is. A table of SQLite or PostgreSQL, an HTTP service, or anything that has these few calls.
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod object;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
+
 use bytes::Bytes;
 
+use crate::Pending;
 use crate::error::Result;
 use crate::key::{Key, KeyType};
-use crate::Pending;
 
 /// The source of truth behind a gate.
 ///
@@ -78,7 +86,9 @@ impl KeyBatch {
 
     /// The canonical bytes of each key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        let begins = std::iter::once(0).chain(self.ends.iter().copied());
-        begins.zip(&self.ends).map(|(begin, &end)| &self.bytes[begin..end]).collect::<Vec<_>>().into_iter()
+        (0..self.ends.len()).map(|at| {
+            let begin = if at == 0 { 0 } else { self.ends[at - 1] };
+            &self.bytes[begin..self.ends[at]]
+        })
     }
 }

@@ -30,10 +30,11 @@ impl Count for u64 {
     }
 }
 
+/// Lines that threads share out among themselves.
 #[cfg(not(loom))]
-const STRIPES: usize = 16;
+pub(crate) const STRIPES: usize = 16;
 #[cfg(loom)]
-const STRIPES: usize = 1;
+pub(crate) const STRIPES: usize = 1;
 
 #[derive(Debug)]
 #[repr(align(128))]
@@ -94,9 +95,10 @@ impl Count for Counter {
     }
 }
 
+/// The line of this thread.
 #[cfg(not(loom))]
 #[inline]
-pub(super) fn stripe() -> usize {
+pub(crate) fn stripe() -> usize {
     use std::cell::Cell;
     static NEXT: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
     thread_local! {
@@ -113,7 +115,7 @@ pub(super) fn stripe() -> usize {
 }
 
 #[cfg(loom)]
-fn stripe() -> usize {
+pub(crate) fn stripe() -> usize {
     0
 }
 

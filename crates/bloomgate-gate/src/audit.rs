@@ -1,0 +1,133 @@
+//! Audits: a share of the "no" answers is checked at the source, afterwards and in the background. None should ever be
+//! wrong; one that is turns the filter to "maybe" until it is rebuilt.
+
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bloomgate::Digest;
+use tokio::sync::mpsc;
+
+use crate::counters::{Count, Counters};
+use crate::gate::Inner;
+use crate::key::Key;
+use crate::policy::State;
+use crate::rebuild::Reason;
+
+/// Samples that may wait; beyond, they are counted as skipped. A source that is slow is not asked for more.
+const WAITING: usize = 1024;
+/// Samples asked of the source in one question.
+const AT_ONCE: usize = 64;
+
+/// A "no" to be checked.
+#[derive(Debug)]
+pub(crate) struct Sample {
+    pub key: Key,
+    pub digest: Digest,
+    /// The write epoch of the key's shard from before the filter was asked.
+    pub epoch: u64,
+}
+
+/// What is to be checked.
+#[derive(Debug)]
+pub(crate) struct Audits {
+    /// A draw below this is taken: the share, of 2^32.
+    below: u64,
+    offered: mpsc::Sender<Sample>,
+    taken: Mutex<Option<mpsc::Receiver<Sample>>>,
+}
+
+thread_local! {
+    static RANDOM: Cell<u64> = const { Cell::new(0) };
+}
+
+/// 32 random bits, not for secrets: an attacker who guessed which lookups are audited would gain nothing.
+#[inline]
+fn draw() -> u64 {
+    RANDOM.with(|state| {
+        let mut value = state.get();
+        if value == 0 {
+            // The address of a thread's own variable differs between threads.
+            value = (std::ptr::from_ref(state) as u64) | 1;
+        }
+        // xorshift64 (Marsaglia, 2003).
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
+        state.set(value);
+        value >> 32
+    })
+}
+
+impl Audits {
+    pub fn new(share: f64) -> Self {
+        let (offered, taken) = mpsc::channel(WAITING);
+        Self { below: (share * (1u64 << 32) as f64) as u64, offered, taken: Mutex::new(Some(taken)) }
+    }
+
+    /// Whether this lookup is audited, should it end in a "no".
+    #[inline]
+    pub fn draw(&self) -> bool {
+        self.below > 0 && draw() < self.below
+    }
+
+    /// Hands a "no" in for an audit.
+    #[cold]
+    pub fn offer(&self, counters: &Counters, sample: Sample) {
+        if self.offered.try_send(sample).is_err() {
+            counters.one(Count::AuditSkipped);
+        }
+    }
+
+    /// The samples, for the one task that checks them.
+    pub fn take(&self) -> Option<mpsc::Receiver<Sample>> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Checks samples for as long as there are any to come.
+pub(crate) async fn run(inner: Arc<Inner>, mut samples: mpsc::Receiver<Sample>) {
+    let mut batch = Vec::new();
+    while samples.recv_many(&mut batch, AT_ONCE).await > 0 {
+        check(&inner, &batch).await;
+        batch.clear();
+    }
+}
+
+async fn check(inner: &Arc<Inner>, samples: &[Sample]) {
+    let keys: Vec<Key> = samples.iter().map(|sample| sample.key.clone()).collect();
+    let rows = match inner.admission.enter(true).await {
+        Ok(_leave) => inner.source.get_many(&keys).await,
+        Err(busy) => Err(busy),
+    };
+    let Ok(rows) = rows else {
+        inner.counters.add(Count::AuditSkipped, samples.len() as u64);
+        return;
+    };
+    for (sample, row) in samples.iter().zip(rows) {
+        inner.counters.one(Count::Audited);
+        // Written since: that the source has it now says nothing of then.
+        if row.is_none() || inner.shards.epoch(sample.digest) != sample.epoch {
+            continue;
+        }
+        inner.counters.one(Count::WrongNo);
+        inner.filters.add(std::slice::from_ref(&sample.key), &[sample.digest]).await;
+        inner.filters.lose(State::Broken);
+        inner.rebuilds.ask(Reason::WrongNo);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_share_that_is_drawn_is_the_share_asked_for() {
+        for share in [0.0, 0.01, 0.5, 1.0] {
+            let audits = Audits::new(share);
+            let (drawn, all) = ((0..100_000).filter(|_| audits.draw()).count() as f64, 100_000.0);
+            // 4.5 standard deviations to either side.
+            let spread = 4.5 * (share * (1.0 - share) * all).sqrt();
+            assert!((drawn - share * all).abs() <= spread, "{share}: {drawn}");
+        }
+    }
+}

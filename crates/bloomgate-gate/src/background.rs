@@ -1,0 +1,40 @@
+//! What a gate does besides answering: rebuilds and audits, in tasks that end with it.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::gate::Gate;
+use crate::{audit, rebuild};
+
+/// The tasks of a gate.
+#[derive(Debug, Default)]
+pub(crate) struct Background {
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl Background {
+    /// Ends them. A rebuild under way ends with its task, at a point where nothing is half-done.
+    pub fn stop(&self) {
+        for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            task.abort();
+        }
+    }
+}
+
+impl Gate {
+    /// Begins to build the first filter, to rebuild it when due or needed, and to audit. Once; within a tokio runtime.
+    pub fn start(&self) {
+        let inner = &self.inner;
+        if inner.rebuilds.started.swap(true, SeqCst) {
+            return;
+        }
+        let mut tasks = vec![tokio::spawn(rebuild::run(inner.clone(), Instant::now())).abort_handle()];
+        if let Some(samples) = inner.audits.take() {
+            tasks.push(tokio::spawn(audit::run(inner.clone(), samples)).abort_handle());
+        }
+        inner.background.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+    }
+}

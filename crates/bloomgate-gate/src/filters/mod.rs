@@ -1,0 +1,182 @@
+//! The filters of a gate: the one that answers, the next one while it is built, and what they are good for.
+//!
+//! State, current and next filter are behind **one** pointer. A write that looked up the current filter before a swap and
+//! the next one after it would put its key into neither of those that count.
+
+mod generation;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use bloomgate::key::Encoding;
+use bloomgate::{Contract, Digest, Secret};
+
+pub(crate) use generation::{Bits, Generation};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::{Key, KeyType};
+use crate::policy::State;
+use crate::sources::KeyBatch;
+
+/// Writes of unknown outcome that are kept for the next filters. More of them than this and no filter is trusted until a
+/// rebuild that begins after all of them have settled.
+const DOUBTFUL: usize = 100_000;
+
+/// What is in force at one moment.
+#[derive(Debug)]
+pub(crate) struct Face {
+    pub state: State,
+    pub current: Option<Arc<Generation>>,
+    pub next: Option<Arc<Generation>>,
+}
+
+/// The filters of a gate.
+#[derive(Debug)]
+pub(crate) struct Filters {
+    face: ArcSwap<Face>,
+    /// Held while the face is changed: a change begins from the face before it.
+    changing: Mutex<()>,
+    contract: Contract,
+    /// Keys that belong in every filter to come: their write may still happen.
+    doubtful: Mutex<Vec<Key>>,
+}
+
+impl Filters {
+    pub fn new(secret: &Secret, key_type: KeyType, saved: Option<Generation>) -> Self {
+        let state = if saved.is_some() { State::Stale } else { State::Loading };
+        Self {
+            face: ArcSwap::from_pointee(Face { state, current: saved.map(Arc::new), next: None }),
+            changing: Mutex::default(),
+            contract: contract(secret, key_type),
+            doubtful: Mutex::default(),
+        }
+    }
+
+    /// The face of this moment.
+    #[inline]
+    pub fn face(&self) -> arc_swap::Guard<Arc<Face>> {
+        self.face.load()
+    }
+
+    /// The digest of a key.
+    #[inline]
+    pub fn digest(&self, key: &Key) -> Digest {
+        self.contract.digest_bytes(key.canonical())
+    }
+
+    /// The digests of many keys.
+    pub fn digests(&self, keys: &[Key]) -> Vec<Digest> {
+        keys.iter().map(|key| self.digest(key)).collect()
+    }
+
+    /// The contract that keys are hashed under.
+    pub fn contract(&self) -> &Contract {
+        &self.contract
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&Face) -> Result<(Face, T)>) -> Result<T> {
+        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let (face, result) = change(&self.face.load())?;
+        self.face.store(Arc::new(face));
+        Ok(result)
+    }
+
+    /// Puts keys into every filter that counts. A filter that cannot take them is not trusted from then on.
+    pub async fn add(&self, keys: &[Key], digests: &[Digest]) {
+        let face = self.face.load_full();
+        for generation in [&face.current, &face.next].into_iter().flatten() {
+            if let Err(why) = generation.add(keys, digests).await {
+                self.mistrust(generation, &why);
+            }
+        }
+    }
+
+    /// A key that the source may get at any time, though its write failed: it goes into these filters and all to come.
+    pub async fn doubt(&self, keys: &[Key], digests: &[Digest]) {
+        let too_many = {
+            let mut doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = DOUBTFUL.saturating_sub(doubtful.len());
+            doubtful.extend(keys.iter().take(room).cloned());
+            keys.len() > room
+        };
+        // After the list: a next filter that is installed meanwhile has them from there.
+        self.add(keys, digests).await;
+        if too_many {
+            self.lose(State::Broken);
+        }
+    }
+
+    /// How many keys are doubtful.
+    pub fn doubtful(&self) -> usize {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// A filter that failed to take a key: the current one is no longer ready, a next one must not become current.
+    fn mistrust(&self, generation: &Arc<Generation>, _why: &Error) {
+        generation.taint();
+        let _ = self.change(|face| {
+            let is_current = face.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, generation));
+            let state = if is_current && matches!(face.state, State::Ready { .. }) { State::Stale } else { face.state };
+            Ok((Face { state, current: face.current.clone(), next: face.next.clone() }, ()))
+        });
+    }
+
+    /// The current filter may not say no from now on, until the next swap.
+    pub fn lose(&self, state: State) {
+        let _ = self.change(|face| {
+            // Broken says more than stale.
+            let state = if face.state == State::Broken { State::Broken } else { state };
+            Ok((Face { state, current: face.current.clone(), next: face.next.clone() }, ()))
+        });
+    }
+
+    /// Installs the next filter: from now on every write goes into it too.
+    pub async fn install(&self, next: &Arc<Generation>) -> Result<()> {
+        self.change(|face| {
+            if face.next.is_some() {
+                return Err(Error::new(ErrorKind::Filter, "a filter is being built already: wait for it"));
+            }
+            Ok((Face { state: face.state, current: face.current.clone(), next: Some(next.clone()) }, ()))
+        })?;
+        let doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        next.add(&doubtful, &self.digests(&doubtful)).await
+    }
+
+    /// Puts a batch of a scan into the next filter.
+    pub async fn fill(&self, next: &Generation, batch: &KeyBatch) -> Result<()> {
+        next.fill(&self.contract, batch).await
+    }
+
+    /// Makes the next filter the current one, ready as of the watermark. One pointer; lookups see the one or the other.
+    pub fn swap(&self, next: &Arc<Generation>, watermark: u64) -> Result<()> {
+        self.change(|face| {
+            if !face.next.as_ref().is_some_and(|installed| Arc::ptr_eq(installed, next)) {
+                return Err(Error::new(ErrorKind::Filter, "the filter was taken away while it was built"));
+            }
+            if next.is_tainted() {
+                return Err(Error::new(ErrorKind::Filter, "a write was lost to the filter while it was built"));
+            }
+            let state = State::Ready { version: next.version(), watermark };
+            Ok((Face { state, current: Some(next.clone()), next: None }, ()))
+        })
+    }
+
+    /// Takes the next filter away: it failed.
+    pub fn abandon(&self, next: &Arc<Generation>) {
+        let _ = self.change(|face| {
+            let kept = face.next.clone().filter(|installed| !Arc::ptr_eq(installed, next));
+            Ok((Face { state: face.state, current: face.current.clone(), next: kept }, ()))
+        });
+    }
+}
+
+/// How a gate hashes: keyed, over the canonical bytes of the column's type.
+pub(crate) fn contract(secret: &Secret, key_type: KeyType) -> Contract {
+    let encoding = match key_type {
+        KeyType::Integer { .. } => Encoding::Signed,
+        KeyType::Uuid => Encoding::Uuid,
+        // Text is asked as its bytes: a scan need not prove again that they are UTF-8.
+        _ => Encoding::Bytes,
+    };
+    Contract::keyed(secret).with_encoding(encoding)
+}

@@ -1,0 +1,154 @@
+//! A gate's settings: each has a default that is safe, and `build` alone says what does not fit.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bloomgate::Secret;
+
+use super::{Gate, Settings};
+use crate::caches::Cache;
+use crate::error::{Error, ErrorKind, Result};
+use crate::policy::{Policy, Writers};
+use crate::sources::Source;
+
+/// The settings of a gate to be: see [`Gate::builder`].
+#[must_use]
+#[derive(Clone)]
+pub struct Builder {
+    pub(super) source: Arc<dyn Source>,
+    pub(super) cache: Option<Arc<dyn Cache>>,
+    pub(super) secret: Option<Secret>,
+    pub(super) settings: Settings,
+}
+
+impl Builder {
+    pub(super) fn new(source: Arc<dyn Source>) -> Self {
+        Self { source, cache: None, secret: None, settings: Settings::default() }
+    }
+
+    /// Where rows are kept that were read before. Without one every lookup of a row that exists reaches the source.
+    pub fn cache(mut self, cache: Arc<dyn Cache>) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
+    /// How long a row stays in the cache (60 s).
+    pub fn rows_for(mut self, keep: Duration) -> Self {
+        self.settings.rows_for = keep;
+        self
+    }
+
+    /// The share of absent keys that may pass the filter: 0.001 unless told otherwise.
+    pub fn rate(mut self, rate: f64) -> Self {
+        self.settings.rate = rate;
+        self
+    }
+
+    /// The filter is sized for the source's count times this (1.5), so that it holds until the next rebuild.
+    pub fn headroom(mut self, headroom: f64) -> Self {
+        self.settings.headroom = headroom;
+        self
+    }
+
+    /// The most memory a filter may take, in bytes (4 GB).
+    pub fn filter_bytes(mut self, most: u64) -> Self {
+        self.settings.filter_bytes = most;
+        self
+    }
+
+    /// What a lookup gets while the filter cannot say no.
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.settings.policy = policy;
+        self
+    }
+
+    /// Who changes the source. Only a gate that sees every write may say no.
+    pub fn writers(mut self, writers: Writers) -> Self {
+        self.settings.writers = writers;
+        self
+    }
+
+    /// The secret that keys are hashed under; without one (and without a folder) one is made for this run.
+    pub fn secret(mut self, secret: Secret) -> Self {
+        self.secret = Some(secret);
+        self
+    }
+
+    /// The folder in which the filter and its secret are kept over a restart.
+    pub fn data(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.settings.data = Some(folder.into());
+        self
+    }
+
+    /// How many absent keys are remembered (a million, 100 bytes each), and for how long (60 s). Zero of either: none.
+    pub fn negatives(mut self, entries: usize, ttl: Duration) -> Self {
+        self.settings.negatives = (entries, ttl);
+        self
+    }
+
+    /// How many reads may be at the source at once (64), and how many may wait for their turn (4,096): beyond, lookups
+    /// are refused as busy.
+    pub fn source_limit(mut self, at_once: usize, waiting: usize) -> Self {
+        self.settings.source_limit = (at_once, waiting);
+        self
+    }
+
+    /// The share of "no" answers that are checked at the source in the background (0.001).
+    pub fn audit_share(mut self, share: f64) -> Self {
+        self.settings.audit_share = share;
+        self
+    }
+
+    /// How often the filter is rebuilt, give or take a tenth (24 h); `None`: only when asked or needed.
+    pub fn rebuild_every(mut self, every: Option<Duration>) -> Self {
+        self.settings.rebuild_every = every;
+        self
+    }
+
+    /// How long a rebuild may wait for writes under way before it gives up (60 s).
+    pub fn write_patience(mut self, patience: Duration) -> Self {
+        self.settings.write_patience = patience;
+        self
+    }
+
+    /// The gate, or why there is none. It has no filter yet, or one from its folder that may not say no:
+    /// [`Gate::start`] or [`Gate::rebuild`] goes on from there.
+    pub fn build(self) -> Result<Gate> {
+        self.settings.check()?;
+        Gate::open(self)
+    }
+}
+
+impl Settings {
+    fn check(&self) -> Result<()> {
+        let within = |name: &str, value: f64, least: f64, most: f64, what: &str| {
+            if value >= least && value <= most {
+                return Ok(());
+            }
+            let message = format!("{name} is {value}: {what}, from {least} to {most}");
+            Err(Error::new(ErrorKind::Invalid, message))
+        };
+        within("the rate", self.rate, 1e-9, 0.5, "a share of absent keys")?;
+        within("the headroom", self.headroom, 1.0, 100.0, "a factor")?;
+        within("the share of audits", self.audit_share, 0.0, 1.0, "a share of answers")?;
+        within("the reads at the source at once", self.source_limit.0 as f64, 1.0, 100_000.0, "a number")?;
+        within("the negative entries", self.negatives.0 as f64, 0.0, 1e9, "a number")?;
+        let year = Duration::from_secs(366 * 86_400);
+        for (name, time) in [
+            ("the time rows are kept", self.rows_for),
+            ("the time absent keys are remembered", self.negatives.1),
+            ("the time between rebuilds", self.rebuild_every.unwrap_or(year)),
+        ] {
+            if time > year {
+                let message = format!("{name} is {time:?}: at most a year is allowed");
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+        }
+        if self.rebuild_every.is_some_and(|every| every < Duration::from_secs(1)) {
+            let message = "the time between rebuilds is less than a second: give at least one, or none for no schedule";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        Ok(())
+    }
+}

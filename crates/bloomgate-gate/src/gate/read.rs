@@ -1,0 +1,412 @@
+//! The read path: filter, negative cache, cache, source. Each answer names where it ended.
+
+use std::sync::Arc;
+
+use bloomgate::Digest;
+use bytes::Bytes;
+use tokio::sync::watch;
+
+use super::{Gate, Inner};
+use crate::audit::Sample;
+use crate::counters::Count;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filters::{Bits, Face, Generation};
+use crate::key::{Key, KeyType};
+use crate::outcome::{Answer, Outcome};
+use crate::policy::{Policy, State};
+use crate::shards::{self, Lead, Turn};
+
+/// Keys one call may ask for.
+pub const MOST_KEYS: usize = 10_000;
+
+/// What the filter said, and what that is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is ready and does not have the key: absent.
+    No,
+    /// It is ready and may have it.
+    Maybe,
+    /// It is not ready. `unlikely`: one from before is there and does not have the key.
+    NotReady { unlikely: bool },
+    /// The gate only watches. `no`: a ready filter would have said no.
+    Watching { no: bool },
+}
+
+/// The verdict with what answers name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Basis {
+    pub verdict: Verdict,
+    pub version: u64,
+    pub watermark: Option<u64>,
+}
+
+impl Basis {
+    fn answer(self, outcome: Outcome, row: Option<Bytes>) -> Answer {
+        Answer { outcome, row, version: self.version, watermark: self.watermark }
+    }
+}
+
+impl Gate {
+    /// The answer, if the filter alone gives it: the key is absent. Needs no runtime and waits for nothing; `None` means
+    /// "ask [`get`](Self::get)". A filter behind a network is not asked here.
+    #[inline]
+    pub fn look(&self, key: &Key) -> Option<Answer> {
+        let inner = &*self.inner;
+        if !fits(inner.source.key_type(), key) {
+            return None;
+        }
+        let digest = inner.filters.digest(key);
+        // Before the filter is asked: a write after this moment moves the epoch, and the audit knows.
+        let audited = inner.audits.draw().then(|| inner.shards.epoch(digest));
+        let face = inner.filters.face();
+        let State::Ready { version, watermark } = face.state else { return None };
+        let generation = face.current.as_deref()?;
+        let Bits::Local(filter) = generation.bits();
+        if filter.contains_digest(digest) || !self.may_block() {
+            return None;
+        }
+        inner.counters.one(Count::AbsentByFilter);
+        if let Some(epoch) = audited {
+            inner.audits.offer(&inner.counters, Sample { key: key.clone(), digest, epoch });
+        }
+        Some(Answer { outcome: Outcome::AbsentByFilter, row: None, version, watermark: Some(watermark) })
+    }
+
+    /// Looks a key up.
+    pub async fn get(&self, key: &Key) -> Result<Answer> {
+        if let Some(answer) = self.look(key) {
+            return Ok(answer);
+        }
+        // Boxed: the future of a "no", by far the most frequent, stays small.
+        let result = Box::pin(self.pass(key)).await;
+        self.inner.count_failure(result.as_ref().err());
+        result
+    }
+
+    /// Looks many keys up: one question to each of filter, cache and source. The answers are in the order of the keys.
+    pub async fn get_many(&self, keys: &[Key]) -> Result<Vec<Answer>> {
+        if keys.len() > MOST_KEYS {
+            let message = format!("{} keys in one call: at most {MOST_KEYS} are allowed, ask in parts", keys.len());
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        let result = Box::pin(self.pass_many(keys)).await;
+        self.inner.count_failure(result.as_ref().err());
+        result
+    }
+
+    async fn pass(&self, key: &Key) -> Result<Answer> {
+        let inner = &self.inner;
+        inner.check(key)?;
+        let digest = inner.filters.digest(key);
+        let audited = inner.audits.draw().then(|| inner.shards.epoch(digest));
+        let basis = inner.ask(key, digest).await;
+        if basis.verdict == Verdict::No {
+            // The filter became ready just now, or is behind a network.
+            return Ok(inner.refuse(basis, key, digest, audited));
+        }
+        inner.ensure_open(basis)?;
+        if inner.shards.is_absent(digest) {
+            return Ok(inner.settle(basis, Some(Outcome::NegativeCached), None));
+        }
+        if let Some(row) = inner.cached(key).await {
+            return Ok(inner.settle(basis, Some(Outcome::Cache), Some(row)));
+        }
+        match inner.shards.read(digest) {
+            Turn::Absent => Ok(inner.settle(basis, Some(Outcome::NegativeCached), None)),
+            Turn::Join(result) => {
+                inner.counters.one(Count::Joined);
+                let row = outcome_of(result).await?;
+                Ok(inner.settle(basis, None, row))
+            }
+            Turn::Lead(lead, result) => {
+                let unlikely = matches!(basis.verdict, Verdict::NotReady { unlikely: true });
+                inner.read_one(key.clone(), lead, unlikely);
+                let row = outcome_of(result).await?;
+                inner.count_false_positive_read(basis, row.is_none());
+                Ok(inner.settle(basis, None, row))
+            }
+        }
+    }
+
+    async fn pass_many(&self, keys: &[Key]) -> Result<Vec<Answer>> {
+        let inner = &self.inner;
+        keys.iter().try_for_each(|key| inner.check(key))?;
+        let digests = inner.filters.digests(keys);
+        let audited: Vec<_> =
+            digests.iter().map(|&digest| inner.audits.draw().then(|| inner.shards.epoch(digest))).collect();
+        let bases = inner.ask_many(keys, &digests).await;
+        let mut answers: Vec<Option<Answer>> = vec![None; keys.len()];
+        let mut left = Vec::new();
+        for (at, &basis) in bases.iter().enumerate() {
+            if basis.verdict == Verdict::No {
+                answers[at] = Some(inner.refuse(basis, &keys[at], digests[at], audited[at]));
+                continue;
+            }
+            inner.ensure_open(basis)?;
+            match inner.shards.is_absent(digests[at]) {
+                true => answers[at] = Some(inner.settle(basis, Some(Outcome::NegativeCached), None)),
+                false => left.push(at),
+            }
+        }
+        let wanted: Vec<Key> = left.iter().map(|&at| keys[at].clone()).collect();
+        let mut reads = Vec::new();
+        let (mut led, mut leads) = (Vec::new(), Vec::new());
+        for (&at, row) in left.iter().zip(inner.cached_many(&wanted).await) {
+            if let Some(row) = row {
+                answers[at] = Some(inner.settle(bases[at], Some(Outcome::Cache), Some(row)));
+                continue;
+            }
+            match inner.shards.read(digests[at]) {
+                Turn::Absent => answers[at] = Some(inner.settle(bases[at], Some(Outcome::NegativeCached), None)),
+                Turn::Join(result) => {
+                    inner.counters.one(Count::Joined);
+                    reads.push((at, result, false));
+                }
+                Turn::Lead(lead, result) => {
+                    led.push(keys[at].clone());
+                    leads.push(lead);
+                    reads.push((at, result, true));
+                }
+            }
+        }
+        if !led.is_empty() {
+            inner.read_many(led, leads);
+        }
+        for (at, result, is_lead) in reads {
+            let row = outcome_of(result).await?;
+            if is_lead {
+                inner.count_false_positive_read(bases[at], row.is_none());
+            }
+            answers[at] = Some(inner.settle(bases[at], None, row));
+        }
+        let lost = || Error::new(ErrorKind::Source, "an answer was lost: this is a fault of the gate");
+        answers.into_iter().map(|answer| answer.ok_or_else(lost)).collect()
+    }
+}
+
+/// Waits for what a read gives.
+async fn outcome_of(mut result: watch::Receiver<shards::Outcome>) -> Result<Option<Bytes>> {
+    let ended = || Error::new(ErrorKind::Source, "the read at the source ended without an answer: try again");
+    match result.wait_for(Option::is_some).await {
+        Ok(done) => done.clone().unwrap_or_else(|| Err(ended())),
+        Err(_) => Err(ended()),
+    }
+}
+
+/// Whether a key can be one of this type: a key of another one was not parsed by this gate, and its digest says nothing.
+#[inline]
+pub(crate) fn fits(key_type: KeyType, key: &Key) -> bool {
+    match key_type {
+        KeyType::Integer { .. } => key.canonical().len() == 8,
+        KeyType::Uuid => key.canonical().len() == 16,
+        _ => true,
+    }
+}
+
+impl Inner {
+    pub(crate) fn check(&self, key: &Key) -> Result<()> {
+        if fits(self.source.key_type(), key) {
+            return Ok(());
+        }
+        let message = format!(
+            "a key of {} bytes is none of the column's type, {:?}: make it by parse_key",
+            key.canonical().len(),
+            self.source.key_type()
+        );
+        Err(Error::new(ErrorKind::BadKey, message))
+    }
+
+    /// What the filter says of a key.
+    pub(crate) async fn ask(&self, key: &Key, digest: Digest) -> Basis {
+        // Whole, not a guard: it is held while a filter behind a network is asked.
+        let face = arc_swap::Guard::into_inner(self.filters.face());
+        match &face.current {
+            None => self.basis(&face, None, true),
+            Some(current) => {
+                let has = self.has(current, std::slice::from_ref(key), &[digest]).await;
+                self.basis(&face, Some(current), has[0])
+            }
+        }
+    }
+
+    /// What the filter says of many keys.
+    async fn ask_many(&self, keys: &[Key], digests: &[Digest]) -> Vec<Basis> {
+        // Whole, not a guard: it is held while a filter behind a network is asked.
+        let face = arc_swap::Guard::into_inner(self.filters.face());
+        match &face.current {
+            None => vec![self.basis(&face, None, true); keys.len()],
+            Some(current) => {
+                let has = self.has(current, keys, digests).await;
+                has.iter().map(|&has| self.basis(&face, Some(current), has)).collect()
+            }
+        }
+    }
+
+    /// Whether the filter may have each key. One that cannot be asked may have all.
+    async fn has(&self, generation: &Arc<Generation>, _keys: &[Key], digests: &[Digest]) -> Vec<bool> {
+        let mut answers = vec![true; digests.len()];
+        match generation.bits() {
+            Bits::Local(filter) => {
+                if filter.contains_digests(digests, &mut answers).is_err() {
+                    answers.fill(true);
+                }
+            }
+        }
+        answers
+    }
+
+    /// What an answer of the filter is worth under this face.
+    fn basis(&self, face: &Face, current: Option<&Arc<Generation>>, has: bool) -> Basis {
+        let version = current.map_or(0, |current| current.version());
+        let watching = !self.settings.may_block();
+        let (watermark, verdict) = match face.state {
+            State::Ready { watermark, .. } if watching => (Some(watermark), Verdict::Watching { no: !has }),
+            State::Ready { watermark, .. } if has => (Some(watermark), Verdict::Maybe),
+            State::Ready { watermark, .. } => (Some(watermark), Verdict::No),
+            _ if watching => (None, Verdict::Watching { no: false }),
+            _ => (None, Verdict::NotReady { unlikely: !has }),
+        };
+        Basis { verdict, version, watermark }
+    }
+
+    fn refuse(&self, basis: Basis, key: &Key, digest: Digest, audited: Option<u64>) -> Answer {
+        self.counters.one(Outcome::AbsentByFilter);
+        if let Some(epoch) = audited {
+            self.audits.offer(&self.counters, Sample { key: key.clone(), digest, epoch });
+        }
+        basis.answer(Outcome::AbsentByFilter, None)
+    }
+
+    fn ensure_open(&self, basis: Basis) -> Result<()> {
+        if self.settings.policy != Policy::Closed || !matches!(basis.verdict, Verdict::NotReady { .. }) {
+            return Ok(());
+        }
+        self.counters.one(Count::Closed);
+        let message = format!(
+            "the filter is {} and the policy is closed: nothing is looked up until it is ready",
+            self.filters.face().state.name()
+        );
+        Err(Error::new(ErrorKind::NotReady, message))
+    }
+
+    /// Counts an answer and gives it. `ended`: where, unless it ended at the source.
+    fn settle(&self, basis: Basis, ended: Option<Outcome>, row: Option<Bytes>) -> Answer {
+        let outcome = ended.unwrap_or(match (basis.verdict, &row) {
+            (Verdict::Maybe | Verdict::No, Some(_)) => Outcome::Source,
+            (Verdict::Maybe | Verdict::No, None) => Outcome::NotFound,
+            _ => Outcome::Bypass,
+        });
+        self.counters.one(outcome);
+        match basis.verdict {
+            Verdict::Maybe if row.is_none() => self.counters.one(Count::FalsePositives),
+            Verdict::Watching { no: true } => {
+                self.counters.one(Count::WouldBlock);
+                if row.is_some() {
+                    self.counters.one(Count::WouldBlockWrongly);
+                }
+            }
+            Verdict::Watching { no: false } if row.is_none() && basis.watermark.is_some() => {
+                self.counters.one(Count::FalsePositives);
+            }
+            _ => {}
+        }
+        if outcome == Outcome::Bypass && row.is_none() {
+            self.counters.one(Count::BypassAbsent);
+        }
+        basis.answer(outcome, row)
+    }
+
+    fn count_false_positive_read(&self, basis: Basis, is_absent: bool) {
+        if is_absent && basis.verdict == Verdict::Maybe {
+            self.counters.one(Count::FalsePositiveReads);
+        }
+    }
+
+    pub(super) fn count_failure(&self, error: Option<&Error>) {
+        match error.map(Error::kind) {
+            None => return,
+            Some(ErrorKind::Busy) => self.counters.one(Count::Busy),
+            Some(_) => {}
+        }
+        self.counters.one(Count::Failed);
+    }
+
+    /// The row in the cache; a cache that fails has none.
+    async fn cached(&self, key: &Key) -> Option<Bytes> {
+        let found = self.cache.as_ref()?.get(key).await;
+        found.unwrap_or_else(|_| {
+            self.counters.one(Count::CacheErrors);
+            None
+        })
+    }
+
+    async fn cached_many(&self, keys: &[Key]) -> Vec<Option<Bytes>> {
+        let none = || vec![None; keys.len()];
+        let Some(cache) = self.cache.as_ref().filter(|_| !keys.is_empty()) else { return none() };
+        match cache.get_many(keys).await {
+            Ok(rows) if rows.len() == keys.len() => rows,
+            _ => {
+                self.counters.one(Count::CacheErrors);
+                none()
+            }
+        }
+    }
+
+    /// Reads a key for all who want it, in a task of its own: it goes on when the one who led goes away.
+    fn read_one(self: &Arc<Self>, key: Key, lead: Lead, unlikely: bool) {
+        let inner = self.clone();
+        tokio::spawn(async move {
+            let result = match inner.admission.enter(unlikely).await {
+                Err(busy) => Err(busy),
+                Ok(_leave) => {
+                    inner.counters.one(Count::SourceReads);
+                    inner.source.get(&key).await.inspect_err(|_| inner.counters.one(Count::SourceErrors))
+                }
+            };
+            inner.finish(&key, &lead, result).await;
+        });
+    }
+
+    /// Reads many keys in one question.
+    fn read_many(self: &Arc<Self>, keys: Vec<Key>, leads: Vec<Lead>) {
+        let inner = self.clone();
+        tokio::spawn(async move {
+            let result = match inner.admission.enter(false).await {
+                Err(busy) => Err(busy),
+                Ok(_leave) => {
+                    inner.counters.add(Count::SourceReads, keys.len() as u64);
+                    match inner.source.get_many(&keys).await {
+                        Ok(rows) if rows.len() == keys.len() => Ok(rows),
+                        Ok(rows) => {
+                            let message = format!("the source gave {} rows for {} keys", rows.len(), keys.len());
+                            Err(Error::new(ErrorKind::Source, message))
+                        }
+                        Err(error) => Err(error),
+                    }
+                    .inspect_err(|_| inner.counters.one(Count::SourceErrors))
+                }
+            };
+            let mut rows = result.as_ref().ok().cloned().unwrap_or_default().into_iter();
+            for (key, lead) in keys.iter().zip(&leads) {
+                let one = match &result {
+                    Ok(_) => Ok(rows.next().flatten()),
+                    Err(error) => Err(error.clone()),
+                };
+                inner.finish(key, lead, one).await;
+            }
+        });
+    }
+
+    /// Puts what was read into the cache, unless somebody wrote meanwhile, and hands it out.
+    async fn finish(&self, key: &Key, lead: &Lead, result: Result<Option<Bytes>>) {
+        if let (Ok(Some(row)), Some(cache)) = (&result, &self.cache) {
+            let _alone = self.shards.fill(lead.digest()).await;
+            if self.shards.epoch(lead.digest()) == lead.epoch()
+                && cache.store(key, row.clone(), self.settings.rows_for).await.is_err()
+            {
+                self.counters.one(Count::CacheErrors);
+            }
+        }
+        self.shards.done(lead, result);
+    }
+}

@@ -1,0 +1,79 @@
+//! The filter over a restart: saved after each rebuild and at the end, loaded as one that may not say no.
+//!
+//! Two files in the gate's folder: `master.key`, the secret, and `filter.bloom`, the filter in Bloomgate's own format
+//! (checksums, contract) beside `filter.json`, what else there is to know. A file that cannot be read, is of another
+//! secret or another column is left where it is and not used: the gate starts without.
+
+use std::path::Path;
+
+use bloomgate::{AnyFilter, OpenOptions, Secret};
+use serde::{Deserialize, Serialize};
+
+use crate::counters::Count;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filters::{self, Bits, Generation};
+use crate::gate::{Gate, Inner};
+use crate::key::KeyType;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Beside {
+    version: u64,
+    scanned: u64,
+    removed: u64,
+}
+
+/// The secret of a folder; made at first.
+pub(crate) fn secret(folder: &Path) -> Result<Secret> {
+    let said = |error: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Invalid, format!("the folder {} cannot be used: {error}", folder.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(|error| said(&error))?;
+    let path = folder.join("master.key");
+    if path.exists() {
+        return Secret::read_file(&path).map_err(|error| said(&error));
+    }
+    let secret = Secret::generate()?;
+    secret.write_file(&path).map_err(|error| said(&error))?;
+    Ok(secret)
+}
+
+/// The filter of a folder, if there is one that fits.
+pub(crate) fn load(folder: &Path, secret: &Secret, key_type: KeyType) -> Option<Generation> {
+    let beside: Beside = serde_json::from_slice(&std::fs::read(folder.join("filter.json")).ok()?).ok()?;
+    let filter = AnyFilter::open_with(folder.join("filter.bloom"), &OpenOptions::new().secret(secret)).ok()?;
+    let AnyFilter::Blocked(filter) = filter else { return None };
+    filter.contract().ensure_same(&filters::contract(secret, key_type)).ok()?;
+    Some(Generation::saved(beside.version, filter.into_shared().ok()?, beside.scanned, beside.removed))
+}
+
+impl Inner {
+    /// Saves the current filter, if there is a folder for it. A failure is counted and hurts nobody but the next start.
+    pub(crate) async fn save(&self) {
+        let (Some(folder), Some(current)) = (self.settings.data.clone(), self.filters.face().current.clone()) else {
+            return;
+        };
+        let saved = tokio::task::spawn_blocking(move || save(&folder, &current)).await;
+        if !matches!(saved, Ok(Ok(()))) {
+            self.counters.one(Count::SaveErrors);
+        }
+    }
+}
+
+fn save(folder: &Path, current: &Generation) -> Result<()> {
+    let Bits::Local(filter) = current.bits();
+    filter.save(folder.join("filter.bloom"))?;
+    let beside = Beside { version: current.version(), scanned: current.scanned(), removed: current.removed() };
+    let text = serde_json::to_vec(&beside).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+    bloomgate::format::write_atomically(&folder.join("filter.json"), |out| {
+        out.write_all(&text).map_err(|error| bloomgate::Error::io("writing what belongs to the filter", error))
+    })?;
+    Ok(())
+}
+
+impl Gate {
+    /// Saves the filter for the next start and ends what runs in the background. Lookups still work afterwards.
+    pub async fn stop(&self) {
+        self.inner.background.stop();
+        self.inner.save().await;
+    }
+}

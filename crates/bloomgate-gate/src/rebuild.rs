@@ -1,0 +1,427 @@
+//! Rebuilds: a new filter from the source, while writes go on and none of them is lost.
+//!
+//! The order is the proof (it is that of docs/design.md):
+//!
+//! 1. install the next filter: every write that begins from now on goes into it as well;
+//! 2. wait for the writes under way, their commits included: the source has them now, or never will;
+//! 3. begin the scan, as of one moment: it sees everything of step 2;
+//! 4. check what came out: its size, that it knows keys of the scan, that the source knows them too;
+//! 5. swap one pointer.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::counters::Count;
+use crate::error::{Error, ErrorKind, Result};
+use crate::filters::{Bits, Generation};
+use crate::gate::{Gate, Inner, now_ms};
+use crate::key::Key;
+use crate::sources::KeyBatch;
+
+/// A rebuild that has less than this share of the keys there were, deletes counted, is not believed.
+const LEAST_SHARE: f64 = 0.9;
+/// Deletes after which the filter is worth rebuilding, as a share of its keys.
+const MOST_REMOVED: f64 = 0.2;
+/// How far the rate may rise above the one asked for.
+const MOST_RATE: f64 = 2.0;
+/// Keys of the scan that are asked of the source again before the swap.
+const SAMPLE: usize = 64;
+/// The smallest filter: a table that begins empty has room to grow before it is rebuilt.
+const LEAST_CAPACITY: u64 = 10_000;
+/// After a failure: first one second, then twice as long each time, at most five minutes.
+const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// Rebuilds that are remembered for reports.
+const HISTORY: usize = 20;
+
+/// Why a rebuild was begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// There is none that may say no: the gate just started, or lost sight of a write.
+    NotReady,
+    /// Somebody asked.
+    Asked,
+    /// It was due.
+    Schedule,
+    /// Too many rows were deleted.
+    Removals,
+    /// The rate is twice the one asked for.
+    Rate,
+    /// It holds more keys than it was sized for.
+    Capacity,
+    /// It was caught in a wrong "no".
+    WrongNo,
+}
+
+/// A rebuild that ended.
+#[derive(Clone, Debug, Serialize)]
+pub struct Rebuilt {
+    /// Why it was begun.
+    pub reason: Reason,
+    /// The version of the new filter; of a failed one, the version it would have had.
+    pub version: u64,
+    /// Keys that were scanned.
+    pub keys: u64,
+    /// How long it took, in seconds.
+    pub seconds: f64,
+    /// When it ended, in milliseconds since 1970.
+    pub ended_ms: u64,
+    /// Why it failed, if it did: the filter of before is still in force.
+    pub failure: Option<String>,
+}
+
+/// A rebuild under way.
+#[derive(Clone, Debug, Serialize)]
+pub struct Progress {
+    /// Why it was begun.
+    pub reason: Reason,
+    /// Keys scanned so far.
+    pub scanned: u64,
+    /// About how many there are.
+    pub expected: u64,
+}
+
+/// What a gate knows of its rebuilds.
+#[derive(Debug, Default)]
+pub(crate) struct Rebuilds {
+    one_at_a_time: tokio::sync::Mutex<()>,
+    asked: Notify,
+    reason: Mutex<Option<Reason>>,
+    running: Mutex<Option<Reason>>,
+    scanned: AtomicU64,
+    expected: AtomicU64,
+    history: Mutex<VecDeque<Rebuilt>>,
+    /// Failures since the last success.
+    pub failures: AtomicU64,
+    pub started: AtomicBool,
+    /// Milliseconds from the start of the gate to its first ready filter; 0 until then.
+    pub ready_after_ms: AtomicU64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Rebuilds {
+    /// Has the background task begin one soon.
+    pub fn ask(&self, reason: Reason) {
+        lock(&self.reason).get_or_insert(reason);
+        self.asked.notify_one();
+    }
+
+    /// The rebuilds that ended, the last one last.
+    pub fn history(&self) -> Vec<Rebuilt> {
+        lock(&self.history).iter().cloned().collect()
+    }
+
+    /// The one under way.
+    pub fn progress(&self) -> Option<Progress> {
+        let reason = (*lock(&self.running))?;
+        Some(Progress { reason, scanned: self.scanned.load(Relaxed), expected: self.expected.load(Relaxed) })
+    }
+}
+
+impl Gate {
+    /// Builds a new filter from the source now, and swaps it in. Waits for one that is under way.
+    pub async fn rebuild(&self) -> Result<Rebuilt> {
+        let inner = self.inner.clone();
+        // In a task of its own: a caller that goes away does not leave a half-built filter installed.
+        tokio::spawn(async move { inner.rebuild(Reason::Asked).await }).await.map_err(crate::gate::died)?
+    }
+}
+
+impl Inner {
+    pub(crate) async fn rebuild(self: &Arc<Self>, reason: Reason) -> Result<Rebuilt> {
+        let _alone = self.rebuilds.one_at_a_time.lock().await;
+        let begun = Instant::now();
+        let version = self.next_version.fetch_add(1, Relaxed);
+        let running = Running::begin(&self.rebuilds, reason);
+        let result = self.build(version).await;
+        drop(running);
+        let rebuilt = Rebuilt {
+            reason,
+            version,
+            keys: self.rebuilds.scanned.load(Relaxed),
+            seconds: begun.elapsed().as_secs_f64(),
+            ended_ms: now_ms(),
+            failure: result.as_ref().err().map(ToString::to_string),
+        };
+        {
+            let mut history = lock(&self.rebuilds.history);
+            if history.len() == HISTORY {
+                history.pop_front();
+            }
+            history.push_back(rebuilt.clone());
+        }
+        match result {
+            Ok(()) => {
+                self.counters.one(Count::Rebuilds);
+                self.rebuilds.failures.store(0, Relaxed);
+                self.save().await;
+                Ok(rebuilt)
+            }
+            Err(error) => {
+                self.counters.one(Count::RebuildsFailed);
+                self.rebuilds.failures.fetch_add(1, Relaxed);
+                Err(error)
+            }
+        }
+    }
+
+    async fn build(&self, version: u64) -> Result<()> {
+        self.rebuilds.scanned.store(0, Relaxed);
+        let mut count = self.source.count().await?;
+        for _ in 0..2 {
+            self.rebuilds.expected.store(count, Relaxed);
+            let capacity = ((count as f64 * self.settings.headroom) as u64).max(LEAST_CAPACITY);
+            let next = self.make(version, capacity).await?;
+            let next = Arc::new(next);
+            let installed = Installed { inner: self, next: &next };
+            self.filters.install(&next).await?;
+            let result = self.fill_and_swap(&next).await;
+            drop(installed);
+            match result {
+                Ok(true) => return Ok(()),
+                // The count was an estimate and far too low: once more, now that it is known.
+                Ok(false) => count = next.scanned(),
+                Err(error) => {
+                    next.discard().await;
+                    return Err(error);
+                }
+            }
+            next.discard().await;
+        }
+        Err(Error::new(
+            ErrorKind::Source,
+            "the source grows faster than it can be counted: try again when it is quieter",
+        ))
+    }
+
+    /// An empty filter where the filters of this gate are.
+    async fn make(&self, version: u64, capacity: u64) -> Result<Generation> {
+        Generation::local(version, self.filters.contract(), capacity, self.settings.rate, self.settings.filter_bytes)
+    }
+
+    /// Steps 2 to 5; false if the filter turned out far too small.
+    async fn fill_and_swap(&self, next: &Arc<Generation>) -> Result<bool> {
+        let patience = self.settings.write_patience;
+        if tokio::time::timeout(patience, self.puts.wait()).await.is_err() {
+            let message = format!(
+                "{} writes were under way, and one of them for longer than {patience:?}: a filter built now could miss it. \
+                 Look at what the source does with it",
+                self.puts.len()
+            );
+            return Err(Error::new(ErrorKind::Source, message));
+        }
+        // Every write answered before this moment is in the scan, every later one is put into the filter.
+        let watermark = now_ms();
+        let mut scan = self.source.scan().await?;
+        let (mut batch, mut sample) = (KeyBatch::default(), Sampler::default());
+        while scan.next(&mut batch).await? {
+            self.filters.fill(next, &batch).await?;
+            batch.iter().for_each(|key| sample.offer(key));
+            self.rebuilds.scanned.store(next.scanned(), Relaxed);
+        }
+        drop(scan);
+        if next.scanned() > next.capacity() {
+            // Without headroom it would be over its capacity from the first day.
+            return Ok(false);
+        }
+        self.check_size(next)?;
+        self.check_sample(next, &sample.keys).await?;
+        next.publish().await?;
+        self.filters.swap(next, watermark)?;
+        Ok(true)
+    }
+
+    /// Refuses a filter that is suspiciously small: a source that lost its rows, or was asked in the wrong place, must not
+    /// turn into a gate that blocks everything (T82).
+    fn check_size(&self, next: &Generation) -> Result<()> {
+        let face = self.filters.face();
+        let Some(current) = &face.current else { return Ok(()) };
+        let before = current.scanned().saturating_sub(current.removed());
+        if next.scanned() as f64 >= before as f64 * LEAST_SHARE {
+            return Ok(());
+        }
+        let message = format!(
+            "the source has {} keys, there were {before} ({} at the last rebuild, {} deleted since): less than {:.0} % is \
+             not believed. If it is right, delete the saved filter and start again",
+            next.scanned(),
+            current.scanned(),
+            current.removed(),
+            LEAST_SHARE * 100.0
+        );
+        Err(Error::new(ErrorKind::Source, message))
+    }
+
+    /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
+    /// make every "no" wrong; here it is found out.
+    async fn check_sample(&self, next: &Generation, sample: &[Key]) -> Result<()> {
+        if sample.is_empty() {
+            return Ok(());
+        }
+        let digests = self.filters.digests(sample);
+        if next.has_all(sample, &digests).await? {
+            let known = self.source.get_many(sample).await?.iter().flatten().count();
+            // Some may have been deleted since; not most of them.
+            if known * 2 >= sample.len() {
+                return Ok(());
+            }
+            let message = format!(
+                "of {} keys that the scan gave, the source knows {known} when asked for them: keys are spelled in two \
+                 ways. This column cannot be gated as it is",
+                sample.len()
+            );
+            return Err(Error::new(ErrorKind::Source, message));
+        }
+        Err(Error::new(ErrorKind::Filter, "the new filter does not know keys that were put into it: it is not used"))
+    }
+
+    /// Why the filter should be rebuilt, if it should.
+    pub(crate) fn worn_out(&self) -> Option<Reason> {
+        let face = self.filters.face();
+        let current = match (&face.current, face.state) {
+            (Some(current), crate::State::Ready { .. }) => current,
+            _ => return Some(Reason::NotReady),
+        };
+        if current.removed() as f64 > current.scanned().max(1) as f64 * MOST_REMOVED {
+            Some(Reason::Removals)
+        } else if current.items() > current.capacity() {
+            Some(Reason::Capacity)
+        } else if current.expected_rate() > current.rate() * MOST_RATE {
+            Some(Reason::Rate)
+        } else {
+            None
+        }
+    }
+}
+
+/// Says that a rebuild runs for as long as it does.
+struct Running<'a>(&'a Rebuilds);
+
+impl<'a> Running<'a> {
+    fn begin(rebuilds: &'a Rebuilds, reason: Reason) -> Self {
+        *lock(&rebuilds.running) = Some(reason);
+        Self(rebuilds)
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.running) = None;
+    }
+}
+
+/// The next filter while it is installed. Taken away however the rebuild ends, unless it was swapped in.
+struct Installed<'a> {
+    inner: &'a Inner,
+    next: &'a Arc<Generation>,
+}
+
+impl Drop for Installed<'_> {
+    fn drop(&mut self) {
+        self.inner.filters.abandon(self.next);
+    }
+}
+
+/// A fixed number of keys out of any number, each as likely as the others (Vitter's algorithm R, 1985).
+#[derive(Debug, Default)]
+struct Sampler {
+    keys: Vec<Key>,
+    seen: u64,
+    random: u64,
+}
+
+impl Sampler {
+    fn offer(&mut self, canonical: &[u8]) {
+        self.seen += 1;
+        if self.keys.len() < SAMPLE {
+            self.keys.push(Key::from_canonical(canonical));
+            return;
+        }
+        // SplitMix64 (Steele, Lea and Flood, 2014).
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let at = ((u128::from(mixed ^ (mixed >> 31)) * u128::from(self.seen)) >> 64) as usize;
+        if let Some(slot) = self.keys.get_mut(at) {
+            *slot = Key::from_canonical(canonical);
+        }
+    }
+}
+
+/// Rebuilds when it is due, asked for or needed, for as long as the gate runs.
+pub(crate) async fn run(inner: Arc<Inner>, begun: Instant) {
+    let mut pause = BACK_OFF.0;
+    loop {
+        let reason = next_reason(&inner).await;
+        match inner.rebuild(reason).await {
+            Ok(_) => {
+                pause = BACK_OFF.0;
+                let after = begun.elapsed().as_millis() as u64;
+                let _ = inner.rebuilds.ready_after_ms.compare_exchange(0, after.max(1), Relaxed, Relaxed);
+            }
+            Err(_) => {
+                tokio::time::sleep(jitter(pause, 0.5)).await;
+                pause = (pause * 2).min(BACK_OFF.1);
+            }
+        }
+    }
+}
+
+/// Waits until there is a reason to rebuild.
+async fn next_reason(inner: &Inner) -> Reason {
+    // Many gates that started together do not scan together.
+    let due = inner.settings.rebuild_every.map(|every| Instant::now() + jitter(every, 0.1));
+    loop {
+        if let Some(reason) = lock(&inner.rebuilds.reason).take() {
+            return reason;
+        }
+        if let Some(reason) = inner.worn_out() {
+            return reason;
+        }
+        if due.is_some_and(|due| Instant::now() >= due) {
+            return Reason::Schedule;
+        }
+        let second = tokio::time::sleep(Duration::from_secs(1));
+        tokio::select! {
+            () = inner.rebuilds.asked.notified() => {}
+            () = second => {}
+        }
+    }
+}
+
+/// A time that is off by at most this share to either side.
+fn jitter(time: Duration, share: f64) -> Duration {
+    let mut bytes = [0; 8];
+    // Without randomness of the system there is no secret either, and no gate.
+    let random = bloomgate::Secret::generate().map_or(0.5, |secret| {
+        bytes.copy_from_slice(&secret.check());
+        (u64::from_le_bytes(bytes) >> 11) as f64 / (1u64 << 53) as f64
+    });
+    time.mul_f64(1.0 + share * (2.0 * random - 1.0))
+}
+
+impl Generation {
+    /// Whether it may have every one of these keys.
+    async fn has_all(&self, _keys: &[Key], digests: &[bloomgate::Digest]) -> Result<bool> {
+        match self.bits() {
+            Bits::Local(filter) => Ok(digests.iter().all(|&digest| filter.contains_digest(digest))),
+        }
+    }
+
+    /// Last step before the swap, where the filter has a name that others see.
+    async fn publish(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Clears away a filter that failed.
+    async fn discard(&self) {}
+}

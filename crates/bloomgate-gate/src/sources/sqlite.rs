@@ -1,0 +1,294 @@
+//! A table of a SQLite file as the source: reads on a few threads, writes on one, none of them a thread of the runtime.
+//!
+//! The file is kept in WAL mode, so that a scan of minutes holds up no write. A column is taken only if its equality is
+//! that of bytes: `COLLATE NOCASE` and such are refused when the table is opened. SQLite puts any value into any column; a
+//! scan that meets one of another type than the column's fails rather than leave it out.
+
+mod rows;
+mod scanning;
+mod table;
+mod threads;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
+
+use super::object::Object;
+use super::{Scan, Source};
+use crate::Pending;
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::{Key, KeyType};
+use rows::{Asked, canonical};
+use table::Table;
+use threads::Threads;
+
+/// Threads that read. SQLite reads from the page cache: more than the usual number of cores gives nothing.
+const READERS: usize = 4;
+/// How long a statement waits for a lock that another process holds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A table of a SQLite file.
+///
+/// A row is read as a JSON object of all its columns: blobs as `\x` and hexadecimal digits, infinities as the texts
+/// `Infinity` and `-Infinity`. A row is written from such an object: the columns that are not in it keep their values, or
+/// get their defaults if the row is new.
+#[derive(Debug)]
+pub struct Sqlite {
+    path: PathBuf,
+    table: Arc<Table>,
+    readers: Threads,
+    writer: Threads,
+}
+
+impl Sqlite {
+    /// Opens a table of an existing file, by a column that a unique index (or the primary key) covers alone. Reads the
+    /// disk: call it before the runtime is busy.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`] for a column that cannot be gated, [`ErrorKind::Invalid`] for a table or a column that
+    /// is not there, [`ErrorKind::Source`] for a file that cannot be read or written.
+    pub fn open(path: impl AsRef<Path>, table: &str, key_column: &str) -> Result<Self> {
+        let path = path.as_ref();
+        let writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        let mode: String = writer
+            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+            .map_err(|error| failed("switching to WAL mode", &error))?;
+        if mode != "wal" {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{} stays in journal mode {mode}, in which a scan would hold up every write: put it on a local disk \
+                     as a file that can be written, so that it can be in WAL mode",
+                    path.display()
+                ),
+            ));
+        }
+        let table = Arc::new(Table::find(&writer, table, key_column)?);
+        let readers = (0..READERS).map(|_| reader(path)).collect::<Result<Vec<_>>>()?;
+        let begin = |name, connections| {
+            Threads::start(name, connections).map_err(|error| {
+                Error::new(ErrorKind::Source, format!("no thread for SQLite could be started: {error}"))
+            })
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            table,
+            readers: begin("sqlite-read", readers)?,
+            writer: begin("sqlite-write", vec![writer])?,
+        })
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection, &Table) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let table = Arc::clone(&self.table);
+        let done = self.readers.run(true, move |connection| job(connection, &table)).await;
+        done.unwrap_or_else(|| Err(Error::new(ErrorKind::Source, "the threads that read SQLite have ended")))
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Connection, &Table) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let table = Arc::clone(&self.table);
+        let done = self.writer.run(false, move |connection| job(connection, &table)).await;
+        done.unwrap_or_else(|| {
+            Err(Error::new(ErrorKind::Unknown, "the thread that writes SQLite ended during a write"))
+        })
+    }
+}
+
+impl Source for Sqlite {
+    fn describe(&self) -> String {
+        format!("sqlite table {} of {}", self.table.name, self.path.display())
+    }
+
+    fn key_type(&self) -> KeyType {
+        self.table.key_type
+    }
+
+    fn get<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<Option<Bytes>>> {
+        Box::pin(async move {
+            self.table.key_type.check(key)?;
+            let key = key.clone();
+            self.read(move |connection, table| find(connection, table, &key)).await
+        })
+    }
+
+    fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>> {
+        Box::pin(async move {
+            keys.iter().try_for_each(|key| self.table.key_type.check(key))?;
+            let keys = keys.to_vec();
+            self.read(move |connection, table| {
+                // One transaction: one lock for all of them, and rows of one moment.
+                let reading = connection.transaction().map_err(|error| failed("beginning to read", &error))?;
+                keys.iter().map(|key| find(&reading, table, key)).collect()
+            })
+            .await
+        })
+    }
+
+    fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
+        Box::pin(async move {
+            for (key, row) in rows {
+                self.table.key_type.check(key)?;
+                Object::parse(row)?;
+            }
+            let rows = rows.to_vec();
+            self.write(move |connection, table| {
+                let columns = table.columns(connection)?;
+                let writing = connection
+                    .transaction_with_behavior(TransactionBehavior::Immediate)
+                    .map_err(|error| failed("beginning to write", &error))?;
+                for (key, row) in &rows {
+                    put(&writing, table, &columns, key, row)?;
+                }
+                commit(writing)
+            })
+            .await
+        })
+    }
+
+    fn delete<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<bool>> {
+        Box::pin(async move {
+            self.table.key_type.check(key)?;
+            let key = key.clone();
+            self.write(move |connection, table| {
+                let writing = connection
+                    .transaction_with_behavior(TransactionBehavior::Immediate)
+                    .map_err(|error| failed("beginning to write", &error))?;
+                let removed = {
+                    let mut statement = writing
+                        .prepare_cached(&format!("DELETE FROM {} WHERE {} = ?1", table.quoted, table.quoted_key))
+                        .map_err(|error| failed("deleting a row", &error))?;
+                    statement
+                        .execute([Asked { key_type: table.key_type, key: &key }])
+                        .map_err(|error| failed("deleting a row", &error))?
+                };
+                commit(writing)?;
+                Ok(removed > 0)
+            })
+            .await
+        })
+    }
+
+    fn count(&self) -> Pending<'_, Result<u64>> {
+        Box::pin(self.read(|connection, table| {
+            let sql = format!("SELECT count(row.{}) FROM {} AS row", table.quoted_key, table.quoted);
+            let count: i64 =
+                connection.query_row(&sql, [], |row| row.get(0)).map_err(|error| failed("counting keys", &error))?;
+            Ok(u64::try_from(count).unwrap_or_default())
+        }))
+    }
+
+    fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>> {
+        Box::pin(scanning::begin(self.path.clone(), Arc::clone(&self.table)))
+    }
+}
+
+fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
+    // Before SQLite does: it takes `:memory:` and an empty name for databases of their own.
+    if !path.is_file() {
+        return Err(Error::new(
+            ErrorKind::Source,
+            format!("{} is no file: give the path of an existing SQLite database", path.display()),
+        ));
+    }
+    let open = || {
+        let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(PATIENCE)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        Ok(connection)
+    };
+    open().map_err(|error| failed(&format!("opening {}", path.display()), &error))
+}
+
+/// A connection that reads. Not a read-only one: the first reader of a file in WAL mode has to make its index.
+fn reader(path: &Path) -> Result<Connection> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.pragma_update(None, "query_only", true).map_err(|error| failed("opening the file to read", &error))?;
+    Ok(connection)
+}
+
+fn find(connection: &Connection, table: &Table, key: &Key) -> Result<Option<Bytes>> {
+    let doing = |error: rusqlite::Error| failed("reading a row", &error);
+    let sql = format!("SELECT row.* FROM {} AS row WHERE row.{} = ?1", table.quoted, table.quoted_key);
+    let mut statement = connection.prepare_cached(&sql).map_err(doing)?;
+    let asked = Asked { key_type: table.key_type, key };
+    statement.query_row([asked], |row| Ok(rows::to_json(row))).optional().map_err(doing)?.transpose()
+}
+
+/// Inserts or updates one row within a transaction.
+fn put(connection: &Connection, table: &Table, columns: &[table::Column], key: &Key, row: &Bytes) -> Result<()> {
+    let doing = |error: rusqlite::Error| failed("writing a row", &error);
+    let object = Object::parse(row)?;
+    let given = rows::to_values(&object, table, columns, key)?;
+    let stored = {
+        let names: Vec<&str> = given.iter().map(|(column, _)| column.quoted.as_str()).collect();
+        let mut statement = connection.prepare_cached(&upsert(table, &names)).map_err(doing)?;
+        let asked = Asked { key_type: table.key_type, key };
+        statement.raw_bind_parameter(1, asked).map_err(doing)?;
+        for (at, (_, value)) in given.iter().enumerate() {
+            statement.raw_bind_parameter(at + 2, value).map_err(doing)?;
+        }
+        let mut returned = statement.raw_query();
+        match returned.next().map_err(doing)? {
+            Some(row) => {
+                let value = row.get_ref(0).map_err(doing)?;
+                canonical(value, table.key_type, &mut [0; 8]).is_some_and(|stored| stored == key.canonical())
+            }
+            None => false,
+        }
+    };
+    if stored {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Invalid,
+        format!(
+            "{} did not store the row under its key {:?}: look for a trigger that drops or changes it",
+            table.name,
+            table.key_type.show(key)
+        ),
+    ))
+}
+
+/// Inserts the key and these columns, or updates them where the key is there already.
+fn upsert(table: &Table, names: &[&str]) -> String {
+    let key = &table.quoted_key;
+    let columns: String = names.iter().map(|name| format!(", {name}")).collect();
+    let places: String = (0..names.len()).map(|at| format!(", ?{}", at + 2)).collect();
+    // With nothing to update the row still has to be found, so that RETURNING tells of it.
+    let updates: Vec<String> = match names {
+        [] => vec![format!("{key} = excluded.{key}")],
+        names => names.iter().map(|name| format!("{name} = excluded.{name}")).collect(),
+    };
+    format!(
+        "INSERT INTO {} ({key}{columns}) VALUES (?1{places}) ON CONFLICT ({key}) DO UPDATE SET {} RETURNING {key}",
+        table.quoted,
+        updates.join(", ")
+    )
+}
+
+/// Commits. Once the disk has failed in the middle of it, nobody knows what a restart will find.
+fn commit(writing: rusqlite::Transaction<'_>) -> Result<()> {
+    writing.commit().map_err(|error| match failed("committing", &error) {
+        lost if lost.kind() == ErrorKind::Source => Error::new(ErrorKind::Unknown, lost.to_string()),
+        refused => refused,
+    })
+}
+
+/// What SQLite said, as an error of the gate.
+fn failed(doing: &str, error: &rusqlite::Error) -> Error {
+    let kind = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => ErrorKind::Busy,
+        Some(ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch | ErrorCode::TooBig) => ErrorKind::Invalid,
+        _ => ErrorKind::Source,
+    };
+    Error::new(kind, format!("SQLite, {doing}: {error}"))
+}

@@ -1,0 +1,245 @@
+//! What a table of SQLite is: its key column, and whether the gate can keep to that column's idea of equality.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::failed;
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::KeyType;
+use crate::sources::object::unknown_column;
+
+/// A table and its key column, by their names as the schema has them.
+#[derive(Debug)]
+pub(super) struct Table {
+    pub name: String,
+    pub quoted: String,
+    pub key: String,
+    pub quoted_key: String,
+    pub key_type: KeyType,
+}
+
+/// A column that rows can have.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub name: String,
+    pub quoted: String,
+    pub affinity: Affinity,
+    /// Whether it is computed and cannot be written.
+    pub generated: bool,
+    declared: String,
+    /// The place in the primary key, from 1; 0 if it is not part of it.
+    primary: i64,
+}
+
+/// What SQLite prefers to store in a column, by the name of its type (<https://sqlite.org/datatype3.html>, 3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Affinity {
+    Integer,
+    Text,
+    Blob,
+    Real,
+    Numeric,
+}
+
+impl Affinity {
+    fn of(declared: &str) -> Self {
+        let declared = declared.to_ascii_uppercase();
+        let has = |parts: &[&str]| parts.iter().any(|part| declared.contains(part));
+        if has(&["INT"]) {
+            Self::Integer
+        } else if has(&["CHAR", "CLOB", "TEXT"]) {
+            Self::Text
+        } else if declared.is_empty() || has(&["BLOB"]) {
+            Self::Blob
+        } else if has(&["REAL", "FLOA", "DOUB"]) {
+            Self::Real
+        } else {
+            Self::Numeric
+        }
+    }
+}
+
+impl Table {
+    /// Looks a table and its key column up and checks that they can be gated.
+    pub fn find(connection: &Connection, table: &str, key_column: &str) -> Result<Self> {
+        let doing = |error: rusqlite::Error| failed("reading the schema", &error);
+        let found: Option<(String, String)> = connection
+            .query_row(
+                "SELECT name, type FROM main.sqlite_schema WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE",
+                [table],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()
+            .map_err(doing)?;
+        let Some((name, kind)) = found else {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("the file has no table {table:?}: {}", tables(connection).map_err(doing)?),
+            ));
+        };
+        if kind == "view" {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{name} is a view, which no unique index can cover: give the table behind it"),
+            ));
+        }
+        let columns = columns(connection, &name)?;
+        let Some(column) = columns.iter().find(|column| column.name.eq_ignore_ascii_case(key_column)) else {
+            return Err(unknown_column(key_column, columns.iter().map(|column| column.name.as_str())));
+        };
+        let key_type = key_type(&name, column)?;
+        let refuse = |why: String| Err(Error::new(ErrorKind::Unsupported, format!("{name}.{}: {why}", column.name)));
+        let (_, collation, ..) =
+            connection.column_metadata(Some(c"main"), &name_of(&name)?, &name_of(&column.name)?).map_err(doing)?;
+        let collation = collation.map_or_else(|| "BINARY".into(), |collation| collation.to_string_lossy());
+        if !collation.eq_ignore_ascii_case("BINARY") {
+            return refuse(format!(
+                "it is compared by COLLATE {collation}, which takes different texts for equal; a filter cannot: gate a \
+                 column without it, for instance one that holds lower(…)"
+            ));
+        }
+        match unique_index(connection, &name, column, &columns).map_err(doing)? {
+            Unique::Plainly => {}
+            Unique::By(collation) => {
+                return refuse(format!(
+                    "its unique index is ordered by COLLATE {collation}, which takes different texts for equal: make one \
+                     without it"
+                ));
+            }
+            Unique::Not => {
+                return refuse(format!(
+                    "no unique index covers it alone: run CREATE UNIQUE INDEX … ON {} ({})",
+                    quote(&name),
+                    column.quoted
+                ));
+            }
+        }
+        Ok(Self { quoted: quote(&name), name, key: column.name.clone(), quoted_key: column.quoted.clone(), key_type })
+    }
+
+    /// The columns as they are now: others may have added some.
+    pub fn columns(&self, connection: &Connection) -> Result<Vec<Column>> {
+        columns(connection, &self.name)
+    }
+}
+
+fn name_of(name: &str) -> Result<std::ffi::CString> {
+    std::ffi::CString::new(name).map_err(|_| {
+        Error::new(ErrorKind::Invalid, format!("{name:?} has a NUL in it: no table or column is named so"))
+    })
+}
+
+/// The type of the keys, by the column's declared type.
+fn key_type(table: &str, column: &Column) -> Result<KeyType> {
+    let (name, declared) = (&column.name, &column.declared);
+    match column.affinity {
+        Affinity::Integer => Ok(KeyType::Integer { bits: 64 }),
+        Affinity::Text => Ok(KeyType::Text),
+        Affinity::Blob => Ok(KeyType::Bytes),
+        Affinity::Real | Affinity::Numeric => Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{table}.{name} is declared {declared}: its values are integers, fractions and texts side by side, equal \
+                 in ways that a filter does not know: gate a column declared INTEGER, TEXT or BLOB"
+            ),
+        )),
+    }
+}
+
+/// Whether an index sees to it that a key is there once.
+enum Unique {
+    Plainly,
+    /// Only one with another order than that of bytes.
+    By(String),
+    Not,
+}
+
+fn unique_index(connection: &Connection, table: &str, key: &Column, columns: &[Column]) -> rusqlite::Result<Unique> {
+    let mut indexes =
+        connection.prepare("SELECT name, origin, partial FROM pragma_index_list(?1, 'main') WHERE \"unique\"")?;
+    let indexes = indexes
+        .query_map([table], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<rusqlite::Result<Vec<(String, String, bool)>>>()?;
+    let mut unique = Unique::Not;
+    for (index, _, partial) in &indexes {
+        let mut covered = connection.prepare("SELECT name, coll FROM pragma_index_xinfo(?1, 'main') WHERE key")?;
+        let covered = covered
+            .query_map([index], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<Vec<(Option<String>, String)>>>()?;
+        match &covered[..] {
+            [(Some(column), collation)] if *column == key.name && !partial => {
+                if collation.eq_ignore_ascii_case("BINARY") {
+                    return Ok(Unique::Plainly);
+                }
+                unique = Unique::By(collation.clone());
+            }
+            _ => {}
+        }
+    }
+    // INTEGER PRIMARY KEY is the row's number itself, and has no index.
+    let alone = key.primary == 1 && columns.iter().filter(|column| column.primary > 0).count() == 1;
+    let has_index = indexes.iter().any(|(_, origin, _)| origin == "pk");
+    if alone && !has_index && key.declared.eq_ignore_ascii_case("INTEGER") {
+        return Ok(Unique::Plainly);
+    }
+    Ok(unique)
+}
+
+fn columns(connection: &Connection, table: &str) -> Result<Vec<Column>> {
+    let read = || {
+        let mut statement =
+            connection.prepare_cached("SELECT name, type, hidden, pk FROM pragma_table_xinfo(?1, 'main')")?;
+        let columns = statement.query_map([table], |row| {
+            let (name, declared): (String, String) = (row.get(0)?, row.get(1)?);
+            let hidden: i64 = row.get(2)?;
+            Ok(Column {
+                quoted: quote(&name),
+                name,
+                affinity: Affinity::of(&declared),
+                generated: hidden != 0,
+                declared,
+                primary: row.get(3)?,
+            })
+        })?;
+        columns.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    read().map_err(|error| failed("reading the schema", &error))
+}
+
+/// Which tables there are, for who asked for another.
+fn tables(connection: &Connection) -> rusqlite::Result<String> {
+    let mut statement = connection.prepare(
+        "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name LIMIT 20",
+    )?;
+    let names = statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()?;
+    Ok(if names.is_empty() { "it has none".into() } else { format!("it has {}", names.join(", ")) })
+}
+
+/// A name as SQL takes it, whatever signs it has.
+fn quote(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_known_by_parts_of_their_names() {
+        for (declared, affinity) in [
+            ("INTEGER", Affinity::Integer),
+            ("unsigned big int", Affinity::Integer),
+            ("CHARINT", Affinity::Integer),
+            ("VARCHAR(255)", Affinity::Text),
+            ("nclob", Affinity::Text),
+            ("", Affinity::Blob),
+            ("blob", Affinity::Blob),
+            ("DOUBLE PRECISION", Affinity::Real),
+            ("DECIMAL(10,5)", Affinity::Numeric),
+            ("UUID", Affinity::Numeric),
+            ("ANY", Affinity::Numeric),
+        ] {
+            assert_eq!(Affinity::of(declared), affinity, "{declared}");
+        }
+        assert_eq!(quote(r#"a"b"#), r#""a""b""#);
+    }
+}

@@ -1,0 +1,367 @@
+//! What a gate has done and is doing, as numbers that can be checked.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use bloomgate::math::estimate::rate_interval;
+use serde::Serialize;
+
+use crate::counters::Count;
+use crate::error::Result;
+use crate::filters::{Bits, Generation};
+use crate::gate::{Gate, Verdict};
+use crate::key::Key;
+use crate::policy::State;
+use crate::rebuild::{Progress, Rebuilt};
+
+/// Everything a gate tells of itself. Counts are since it was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stats {
+    /// The source, without its password.
+    pub source: String,
+    /// The cache, if there is one.
+    pub cache: Option<String>,
+    /// `open`, `closed` or `shadow`.
+    pub policy: &'static str,
+    /// `sole` or `unknown`.
+    pub writers: &'static str,
+    /// `loading`, `ready`, `stale` or `broken`.
+    pub state: &'static str,
+    /// Whether a "no" can be given at this moment.
+    pub blocking: bool,
+    /// The filter in force.
+    pub filter: Option<FilterStats>,
+    /// Lookups by outcome.
+    pub lookups: Lookups,
+    /// How good the filter is, measured.
+    pub measured: Measured,
+    /// What was checked of the "no" answers.
+    pub audit: AuditStats,
+    /// What a watching gate would have done.
+    pub shadow: ShadowStats,
+    /// Work at the source.
+    pub at_source: SourceStats,
+    /// Writes that passed.
+    pub writes: WriteStats,
+    /// Rebuilds.
+    pub rebuild: RebuildStats,
+}
+
+/// The filter in force.
+#[derive(Clone, Debug, Serialize)]
+pub struct FilterStats {
+    /// Rises by one with each rebuild.
+    pub version: u64,
+    /// As of when it knows every key, in milliseconds since 1970; none while it may not say no.
+    pub watermark_ms: Option<u64>,
+    /// Where its bits are.
+    pub place: &'static str,
+    /// Different keys in it.
+    pub items: u64,
+    /// Keys it was sized for.
+    pub capacity: u64,
+    /// Keys of the scan it was built from.
+    pub scanned: u64,
+    /// Rows deleted since; their bits stay until the next rebuild.
+    pub removed: u64,
+    /// Its size.
+    pub bytes: u64,
+    /// The share of its bits that are set.
+    pub bit_density: f64,
+    /// The rate asked for.
+    pub asked_rate: f64,
+    /// The rate to expect of the keys in it.
+    pub expected_rate: f64,
+    /// The rate its bits have, counted.
+    pub estimated_rate: f64,
+}
+
+/// Lookups by outcome; each is in exactly one of the first six, or failed.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Lookups {
+    /// Stopped by the filter.
+    pub absent_by_filter: u64,
+    /// Absent a short while ago.
+    pub negative_cached: u64,
+    /// From the cache.
+    pub cache: u64,
+    /// From the source.
+    pub source: u64,
+    /// Let through, and absent.
+    pub not_found: u64,
+    /// Not filtered: the filter was not ready, or only watches.
+    pub bypass: u64,
+    /// Of the bypassed, those that were absent.
+    pub bypass_absent: u64,
+    /// Ended in an error.
+    pub failed: u64,
+    /// Of the failed: the policy is closed and the filter was not ready.
+    pub refused_closed: u64,
+    /// Of the failed: too many waited for the source.
+    pub refused_busy: u64,
+    /// Took the answer of a read that was under way.
+    pub joined: u64,
+}
+
+/// How good the filter is: over the lookups of absent keys alone, since only those can be false positives.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Measured {
+    /// Lookups of absent keys that a ready filter judged.
+    pub absent_lookups: u64,
+    /// Of those, the ones it let through.
+    pub false_positives: u64,
+    /// Their share; none before there was any.
+    pub false_positive_rate: Option<f64>,
+    /// The 99 % interval of that share (Wilson, 1927). Repeated lookups of one key are counted each time.
+    pub interval: Option<(f64, f64)>,
+    /// The share of lookups of absent keys that reached the source: remembered ones do not.
+    pub reached_source_rate: Option<f64>,
+}
+
+/// What was checked of the "no" answers.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct AuditStats {
+    /// Checked at the source.
+    pub checked: u64,
+    /// Drawn but not checked: too many waited, or the source failed.
+    pub skipped: u64,
+    /// Proven wrong: must be 0.
+    pub wrong: u64,
+}
+
+/// What a watching gate would have done.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ShadowStats {
+    /// Lookups it would have blocked.
+    pub would_block: u64,
+    /// Of those, the ones that the source had: with `writers = sole` there is none.
+    pub would_block_wrongly: u64,
+}
+
+/// Work at the source.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SourceStats {
+    /// Keys that lookups asked it for.
+    pub reads: u64,
+    /// Calls that failed.
+    pub errors: u64,
+    /// Reads under way.
+    pub at_once: usize,
+    /// Lookups that wait for their turn.
+    pub waiting: usize,
+    /// Calls of the cache that failed.
+    pub cache_errors: u64,
+    /// Calls of a filter behind a network that failed.
+    pub filter_errors: u64,
+    /// Absent keys that are remembered.
+    pub negative_entries: usize,
+}
+
+/// Writes that passed.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct WriteStats {
+    /// Rows written.
+    pub puts: u64,
+    /// Rows deleted.
+    pub deletes: u64,
+    /// Writes under way.
+    pub under_way: usize,
+    /// Writes of which the source did not say whether they were done.
+    pub unknown: u64,
+    /// Keys kept in every filter because of that.
+    pub doubtful: usize,
+}
+
+/// Rebuilds.
+#[derive(Clone, Debug, Serialize)]
+pub struct RebuildStats {
+    /// That ended well.
+    pub done: u64,
+    /// That failed.
+    pub failed: u64,
+    /// That failed since the last one that ended well: above 0 is an alert.
+    pub failures_in_a_row: u64,
+    /// The one under way.
+    pub running: Option<Progress>,
+    /// The last ones, the newest last.
+    pub history: Vec<Rebuilt>,
+    /// Milliseconds from the start to the first ready filter.
+    pub ready_after_ms: Option<u64>,
+    /// Times that saving the filter failed.
+    pub save_errors: u64,
+}
+
+/// The whole decision about one key, step by step, without changing anything.
+#[derive(Clone, Debug, Serialize)]
+pub struct Explanation {
+    /// The key in its normal spelling.
+    pub key: String,
+    /// What the filter is good for.
+    pub state: &'static str,
+    /// `no`, `maybe`, or why it does not count.
+    pub filter: &'static str,
+    /// The version of the filter.
+    pub version: u64,
+    /// As of when it knows every key.
+    pub watermark_ms: Option<u64>,
+    /// Whether the key is remembered as absent.
+    pub negative_cached: bool,
+    /// Whether the cache has the row; none without a cache or when it failed.
+    pub cached: Option<bool>,
+    /// Whether the source has the row; the error if it failed.
+    pub source: std::result::Result<bool, String>,
+    /// What a lookup would be told.
+    pub decision: String,
+}
+
+impl Gate {
+    /// Everything the gate tells of itself. Counting the bits of a large filter takes a while (10 ms for 100 MB).
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let inner = &*self.inner;
+        let count = |what| inner.counters.get(what);
+        let face = inner.filters.face();
+        let watermark = match face.state {
+            State::Ready { watermark, .. } => Some(watermark),
+            _ => None,
+        };
+        let (blocked, false_positives) = (count(Count::AbsentByFilter), count(Count::FalsePositives));
+        // A watching filter's would-be "no" counts as one, unless it was wrong.
+        let blocked = blocked + count(Count::WouldBlock) - count(Count::WouldBlockWrongly);
+        let absent = blocked + false_positives;
+        let share = |of: u64| (absent > 0).then(|| of as f64 / absent as f64);
+        Stats {
+            source: inner.source.describe(),
+            cache: inner.cache.as_ref().map(|cache| cache.describe()),
+            policy: inner.settings.policy.name(),
+            writers: inner.settings.writers.name(),
+            state: face.state.name(),
+            blocking: watermark.is_some() && self.may_block(),
+            filter: face.current.as_deref().map(|current| filter_stats(current, watermark)),
+            lookups: Lookups {
+                absent_by_filter: count(Count::AbsentByFilter),
+                negative_cached: count(Count::NegativeCached),
+                cache: count(Count::Cache),
+                source: count(Count::Source),
+                not_found: count(Count::NotFound),
+                bypass: count(Count::Bypass),
+                bypass_absent: count(Count::BypassAbsent),
+                failed: count(Count::Failed),
+                refused_closed: count(Count::Closed),
+                refused_busy: count(Count::Busy),
+                joined: count(Count::Joined),
+            },
+            measured: Measured {
+                absent_lookups: absent,
+                false_positives,
+                false_positive_rate: share(false_positives),
+                interval: (absent > 0).then(|| rate_interval(false_positives, absent, 2.576)),
+                reached_source_rate: share(count(Count::FalsePositiveReads)),
+            },
+            audit: AuditStats {
+                checked: count(Count::Audited),
+                skipped: count(Count::AuditSkipped),
+                wrong: count(Count::WrongNo),
+            },
+            shadow: ShadowStats {
+                would_block: count(Count::WouldBlock),
+                would_block_wrongly: count(Count::WouldBlockWrongly),
+            },
+            at_source: SourceStats {
+                reads: count(Count::SourceReads),
+                errors: count(Count::SourceErrors),
+                at_once: inner.admission.at_source(),
+                waiting: inner.admission.waiting(),
+                cache_errors: count(Count::CacheErrors),
+                filter_errors: count(Count::FilterErrors),
+                negative_entries: inner.shards.negatives(),
+            },
+            writes: WriteStats {
+                puts: count(Count::Puts),
+                deletes: count(Count::Deletes),
+                under_way: inner.puts.len(),
+                unknown: count(Count::UnknownWrites),
+                doubtful: inner.filters.doubtful(),
+            },
+            rebuild: RebuildStats {
+                done: count(Count::Rebuilds),
+                failed: count(Count::RebuildsFailed),
+                failures_in_a_row: inner.rebuilds.failures.load(Relaxed),
+                running: inner.rebuilds.progress(),
+                history: inner.rebuilds.history(),
+                ready_after_ms: Some(inner.rebuilds.ready_after_ms.load(Relaxed)).filter(|&after| after > 0),
+                save_errors: count(Count::SaveErrors),
+            },
+        }
+    }
+
+    /// The whole decision about a key, step by step. Nothing is counted, stored or remembered.
+    pub async fn explain(&self, key: &Key) -> Result<Explanation> {
+        let inner = &*self.inner;
+        inner.check(key)?;
+        let digest = inner.filters.digest(key);
+        let state = inner.filters.face().state;
+        let basis = inner.ask(key, digest).await;
+        let negative_cached = inner.shards.is_absent(digest);
+        let cached = match &inner.cache {
+            Some(cache) => cache.get(key).await.ok().map(|row| row.is_some()),
+            None => None,
+        };
+        let source = inner.source.get(key).await.map(|row| row.is_some()).map_err(|error| error.to_string());
+        let (filter, decision) = match basis.verdict {
+            Verdict::No => ("no", "absent-by-filter: 404, nothing behind the filter is asked".to_string()),
+            Verdict::Maybe if negative_cached => ("maybe", "negative-cached: 404".to_string()),
+            Verdict::Maybe => ("maybe", found_at(cached, &source, "not-found: 404, a false positive")),
+            Verdict::NotReady { .. } if inner.settings.policy == crate::Policy::Closed => {
+                ("not ready", "refused: 503, the policy is closed".to_string())
+            }
+            Verdict::NotReady { .. } => ("not ready", found_at(cached, &source, "bypass: 404")),
+            Verdict::Watching { no: true } => {
+                ("no, but the gate only watches", found_at(cached, &source, "bypass: 404"))
+            }
+            Verdict::Watching { no: false } => {
+                ("maybe, and the gate only watches", found_at(cached, &source, "bypass: 404"))
+            }
+        };
+        Ok(Explanation {
+            key: inner.source.key_type().show(key),
+            state: state.name(),
+            filter,
+            version: basis.version,
+            watermark_ms: basis.watermark,
+            negative_cached,
+            cached,
+            source,
+            decision,
+        })
+    }
+}
+
+fn found_at(cached: Option<bool>, source: &std::result::Result<bool, String>, absent: &str) -> String {
+    match (cached, source) {
+        (Some(true), _) => "cache: 200".to_string(),
+        (_, Ok(true)) => "source: 200".to_string(),
+        (_, Ok(false)) => absent.to_string(),
+        (_, Err(error)) => format!("an error: the source failed ({error})"),
+    }
+}
+
+fn filter_stats(current: &Generation, watermark_ms: Option<u64>) -> FilterStats {
+    let (place, bytes, bit_density, estimated_rate) = match current.bits() {
+        Bits::Local(filter) => ("in-process", filter.size_in_bytes(), filter.fill_ratio(), filter.estimated_rate()),
+    };
+    FilterStats {
+        version: current.version(),
+        watermark_ms,
+        place,
+        items: current.items(),
+        capacity: current.capacity(),
+        scanned: current.scanned(),
+        removed: current.removed(),
+        bytes,
+        bit_density,
+        asked_rate: current.rate(),
+        expected_rate: current.expected_rate(),
+        estimated_rate,
+    }
+}

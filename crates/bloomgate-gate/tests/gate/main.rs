@@ -1,0 +1,15 @@
+//! The gate on real parts and under interleavings: one binary, a module for each area.
+#![forbid(unsafe_code)]
+
+mod caches;
+mod interleavings;
+mod keys;
+mod memory_source;
+mod paths;
+mod rebuilds;
+#[cfg(feature = "redis")]
+mod redis_cache;
+#[cfg(feature = "redis")]
+mod redis_server;
+#[cfg(feature = "sqlite")]
+mod sqlite;

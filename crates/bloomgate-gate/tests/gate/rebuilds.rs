@@ -1,0 +1,227 @@
+//! Rebuilds: what they refuse, what they keep, when they begin, and the filter over a restart.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use bloomgate_gate::{Builder, Gate, Key, Outcome, State, Writers};
+
+use crate::memory_source::{MemorySource, row_of};
+
+fn names(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|number| format!("key-{number}"))
+}
+
+fn builder(source: &Arc<MemorySource>) -> Builder {
+    Gate::builder(source.clone()).writers(Writers::Sole).rate(0.01)
+}
+
+async fn until(gate: &Gate, what: impl Fn(&Gate) -> bool) {
+    for _ in 0..2000 {
+        if what(gate) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("it did not happen: {:?}", gate.stats());
+}
+
+#[tokio::test]
+async fn a_rebuild_that_lost_keys_is_refused_and_the_old_filter_stays() {
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).build().unwrap();
+    gate.rebuild().await.unwrap();
+    for share in [1, 500, 899] {
+        source.scan_share.store(share, SeqCst);
+        let refused = gate.rebuild().await.unwrap_err().to_string();
+        assert!(refused.contains("there were 1000") && refused.contains("90 %"), "{refused}");
+        assert!(matches!(gate.state(), State::Ready { version: 1, .. }));
+        assert!(gate.get(&Key::from("key-999")).await.unwrap().row.is_some());
+    }
+    source.rows.lock().unwrap().clear();
+    assert!(gate.rebuild().await.is_err(), "an empty source is not believed");
+    assert_eq!((gate.stats().rebuild.failed, gate.stats().rebuild.failures_in_a_row), (4, 4));
+    assert_eq!(gate.stats().rebuild.history.len(), 5);
+}
+
+#[tokio::test]
+async fn deletes_that_passed_the_gate_are_believed() {
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).build().unwrap();
+    gate.rebuild().await.unwrap();
+    for number in 0..500 {
+        assert!(gate.delete(&Key::from(format!("key-{number}").as_str())).await.unwrap());
+    }
+    assert_eq!(gate.rebuild().await.unwrap().keys, 500);
+    assert_eq!(gate.get(&Key::from("key-1")).await.unwrap().outcome, Outcome::AbsentByFilter);
+}
+
+#[tokio::test]
+async fn a_count_that_was_far_too_low_is_made_good() {
+    let source = MemorySource::with(names(30_000));
+    *source.count_says.lock().unwrap() = Some(10);
+    let gate = builder(&source).build().unwrap();
+    assert_eq!(gate.rebuild().await.unwrap().keys, 30_000);
+    let filter = gate.stats().filter.unwrap();
+    assert_eq!(filter.capacity, 45_000);
+    assert!(filter.expected_rate <= 0.0105, "{filter:?}");
+    let small = builder(&source).filter_bytes(1000).build().unwrap();
+    assert!(small.rebuild().await.unwrap_err().to_string().contains("allow more memory"));
+}
+
+#[tokio::test]
+async fn removals_and_growth_ask_for_a_rebuild() {
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).build().unwrap();
+    gate.start();
+    until(&gate, |gate| matches!(gate.state(), State::Ready { .. })).await;
+    assert!(gate.stats().rebuild.ready_after_ms.is_some());
+    for number in 0..201 {
+        gate.delete(&Key::from(format!("key-{number}").as_str())).await.unwrap();
+    }
+    until(&gate, |gate| matches!(gate.state(), State::Ready { version: 2, .. })).await;
+    let rows: Vec<_> =
+        (0..10_000).map(|number| (Key::from(format!("more-{number}").as_str()), row_of("more"))).collect();
+    gate.put_many(rows).await.unwrap();
+    until(&gate, |gate| matches!(gate.state(), State::Ready { version: 3, .. })).await;
+    let reasons: Vec<_> = gate.stats().rebuild.history.iter().map(|past| format!("{:?}", past.reason)).collect();
+    assert_eq!(reasons, ["NotReady", "Removals", "Capacity"]);
+    gate.stop().await;
+}
+
+#[tokio::test]
+async fn a_source_that_comes_back_is_scanned_without_help() {
+    let source = MemorySource::with(names(100));
+    source.is_down.store(true, SeqCst);
+    let gate = builder(&source).build().unwrap();
+    gate.start();
+    until(&gate, |gate| gate.stats().rebuild.failures_in_a_row > 0).await;
+    assert_eq!(gate.state(), State::Loading);
+    source.is_down.store(false, SeqCst);
+    until(&gate, |gate| matches!(gate.state(), State::Ready { .. })).await;
+}
+
+#[tokio::test]
+async fn a_schedule_rebuilds_again_and_again() {
+    let source = MemorySource::with(names(100));
+    let gate = builder(&source).rebuild_every(Some(Duration::from_secs(1))).build().unwrap();
+    gate.start();
+    until(&gate, |gate| matches!(gate.state(), State::Ready { version: 2.., .. })).await;
+    assert!(gate.stats().rebuild.history.iter().any(|past| past.reason == bloomgate_gate::Reason::Schedule));
+}
+
+#[tokio::test]
+async fn a_saved_filter_starts_warm_and_says_no_only_after_a_scan() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    gate.rebuild().await.unwrap();
+    gate.put(Key::from("later"), row_of("later")).await.unwrap();
+    gate.stop().await;
+    drop(gate);
+    // Somebody writes while the gate is away.
+    source.rows.lock().unwrap().insert(b"unseen".to_vec(), row_of("unseen"));
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    assert_eq!(gate.state(), State::Stale);
+    assert!(gate.get(&Key::from("unseen")).await.unwrap().row.is_some(), "a stale filter says no to nobody");
+    assert_eq!(gate.get(&Key::from("absent")).await.unwrap().outcome, Outcome::Bypass);
+    assert_eq!(gate.stats().filter.unwrap().items, 1001);
+    // What it remembers of before guards the first scan.
+    source.scan_share.store(100, SeqCst);
+    assert!(gate.rebuild().await.is_err());
+    source.scan_share.store(0, SeqCst);
+    assert_eq!(gate.rebuild().await.unwrap().version, 3);
+    assert_eq!(gate.get(&Key::from("absent")).await.unwrap().outcome, Outcome::AbsentByFilter);
+    assert!(gate.get(&Key::from("unseen")).await.unwrap().row.is_some());
+}
+
+#[tokio::test]
+async fn a_saved_filter_that_was_damaged_is_not_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    gate.rebuild().await.unwrap();
+    gate.stop().await;
+    let path = folder.path().join("filter.bloom");
+    let whole = std::fs::read(&path).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for damaged in [&whole[..whole.len() / 2], &flipped[..], b""] {
+        std::fs::write(&path, damaged).unwrap();
+        let gate = builder(&source).data(folder.path()).build().unwrap();
+        assert_eq!(gate.state(), State::Loading);
+    }
+    std::fs::write(&path, &whole).unwrap();
+    std::fs::remove_file(folder.path().join("master.key")).unwrap();
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    assert_eq!(gate.state(), State::Loading, "another secret: the filter would not know its own keys");
+    gate.rebuild().await.unwrap();
+    assert!(gate.get(&Key::from("key-1")).await.unwrap().row.is_some());
+}
+
+#[tokio::test]
+async fn a_rebuild_that_is_given_up_leaves_nothing_behind() {
+    let source = MemorySource::with(names(1000));
+    *source.yields.lock().unwrap() = Some(5);
+    let gate = builder(&source).build().unwrap();
+    gate.start();
+    while gate.stats().rebuild.running.is_none_or(|running| running.scanned < 100) {
+        tokio::task::yield_now().await;
+    }
+    gate.stop().await;
+    tokio::task::yield_now().await;
+    assert!(gate.stats().rebuild.running.is_none() && gate.state() == State::Loading);
+    *source.yields.lock().unwrap() = None;
+    assert_eq!(gate.rebuild().await.unwrap().keys, 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_never_ends_makes_a_rebuild_give_up_and_not_guess() {
+    struct Stuck(Arc<MemorySource>);
+    impl bloomgate_gate::sources::Source for Stuck {
+        fn describe(&self) -> String {
+            "stuck".into()
+        }
+        fn key_type(&self) -> bloomgate_gate::KeyType {
+            self.0.key_type()
+        }
+        fn get<'a>(
+            &'a self,
+            key: &'a Key,
+        ) -> bloomgate_gate::Pending<'a, bloomgate_gate::Result<Option<bytes::Bytes>>> {
+            self.0.get(key)
+        }
+        fn get_many<'a>(
+            &'a self,
+            keys: &'a [Key],
+        ) -> bloomgate_gate::Pending<'a, bloomgate_gate::Result<Vec<Option<bytes::Bytes>>>> {
+            self.0.get_many(keys)
+        }
+        fn put_many<'a>(
+            &'a self,
+            _rows: &'a [(Key, bytes::Bytes)],
+        ) -> bloomgate_gate::Pending<'a, bloomgate_gate::Result<()>> {
+            Box::pin(std::future::pending())
+        }
+        fn delete<'a>(&'a self, key: &'a Key) -> bloomgate_gate::Pending<'a, bloomgate_gate::Result<bool>> {
+            self.0.delete(key)
+        }
+        fn count(&self) -> bloomgate_gate::Pending<'_, bloomgate_gate::Result<u64>> {
+            self.0.count()
+        }
+        fn scan(&self) -> bloomgate_gate::Pending<'_, bloomgate_gate::Result<Box<dyn bloomgate_gate::sources::Scan>>> {
+            self.0.scan()
+        }
+    }
+    let source = MemorySource::with(names(10));
+    let gate = Gate::builder(Arc::new(Stuck(source))).writers(Writers::Sole).build().unwrap();
+    let write = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.put(Key::from("stuck"), row_of("stuck")).await }
+    });
+    tokio::task::yield_now().await;
+    let refused = gate.rebuild().await.unwrap_err().to_string();
+    assert!(refused.contains("1 writes were under way"), "{refused}");
+    assert_eq!(gate.state(), State::Loading);
+    write.abort();
+}
