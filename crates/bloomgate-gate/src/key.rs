@@ -73,20 +73,6 @@ impl From<Uuid> for Key {
 }
 
 impl KeyType {
-    /// The key that a text writes.
-    pub fn parse(self, text: &str) -> Result<Key> {
-        if text.len() > LONGEST {
-            return Err(Error::new(ErrorKind::BadKey, "too long"));
-        }
-        Ok(Key::from(text))
-    }
-
-    /// The normal spelling of a key.
-    #[must_use]
-    pub fn show(self, key: &Key) -> String {
-        String::from_utf8_lossy(key.canonical()).into_owned()
-    }
-
     /// The encoding that a filter of such keys has in its contract.
     #[must_use]
     pub fn encoding(self) -> Encoding {

@@ -155,7 +155,7 @@ fn change(known: &Mutex<HashMap<u64, Known>>, number: u64, change: impl FnOnce(&
 #[test]
 fn no_interleaving_of_get_put_delete_expiry_and_rebuild_gives_a_wrong_answer() {
     // BLOOMGATE_SCHEDULES: more of them, as the soak asks for.
-    let schedules = std::env::var("BLOOMGATE_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
+    let schedules = std::env::var("BLOOMGATE_SCHEDULES").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let mut all = Seen::default();
     for seed in 1..=schedules {
         // Time moves only when all tasks wait: a seed is a schedule, whatever the machine does.
