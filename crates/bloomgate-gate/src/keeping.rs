@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filters::{self, Bits, Generation};
+use crate::filters::{self, Generation};
 use crate::gate::{Gate, Inner};
 use crate::key::KeyType;
 
@@ -60,7 +60,8 @@ impl Inner {
 }
 
 fn save(folder: &Path, current: &Generation) -> Result<()> {
-    let Bits::Local(filter) = current.bits();
+    // One behind a network is kept there, and not trusted after a restart.
+    let Some(filter) = current.local_bits() else { return Ok(()) };
     filter.save(folder.join("filter.bloom"))?;
     let beside = Beside { version: current.version(), scanned: current.scanned(), removed: current.removed() };
     let text = serde_json::to_vec(&beside).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;

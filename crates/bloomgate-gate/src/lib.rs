@@ -20,12 +20,14 @@ pub mod caches;
 pub mod clock;
 mod counters;
 mod error;
-mod filters;
+pub mod filters;
 mod gate;
 mod keeping;
 mod key;
 #[cfg(feature = "redis")]
 mod link;
+#[cfg(test)]
+mod models;
 mod outcome;
 mod policy;
 mod puts;

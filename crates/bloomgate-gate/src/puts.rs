@@ -54,13 +54,13 @@ impl Puts {
     }
 
     /// Whether nobody counts on a side.
-    fn is_empty(&self, side: usize) -> bool {
+    pub fn is_empty(&self, side: usize) -> bool {
         self.under_way[side].load(SeqCst) == 0
     }
 
-    /// Passes the turn on: tickets from now on count on the other side. The side of before, for [`is_over`](Self::is_over).
+    /// Passes the turn on: tickets from now on count on the other side. The side of before, for [`is_empty`](Self::is_empty).
     /// Only once the other side is empty: see [`wait`](Self::wait).
-    fn pass_turn(&self) -> usize {
+    pub fn pass_turn(&self) -> usize {
         self.turn.fetch_add(1, SeqCst) & 1
     }
 

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filters::{Bits, Generation};
+use crate::filters::Generation;
 use crate::gate::{Gate, Inner, now_ms};
 use crate::key::Key;
 use crate::sources::KeyBatch;
@@ -57,6 +57,8 @@ pub enum Reason {
     Capacity,
     /// It was caught in a wrong "no".
     WrongNo,
+    /// It is gone from where it was kept, or another one has its name.
+    Lost,
 }
 
 /// A rebuild that ended.
@@ -205,6 +207,11 @@ impl Inner {
 
     /// An empty filter where the filters of this gate are.
     async fn make(&self, version: u64, capacity: u64) -> Result<Generation> {
+        #[cfg(feature = "redis")]
+        if let Some(remote) = &self.remote {
+            let filter = remote.create(version, capacity, self.settings.rate).await?;
+            return Ok(Generation::remote(version, filter, capacity, self.settings.rate));
+        }
         Generation::local(version, self.filters.contract(), capacity, self.settings.rate, self.settings.filter_bytes)
     }
 
@@ -267,7 +274,7 @@ impl Inner {
             return Ok(());
         }
         let digests = self.filters.digests(sample);
-        if next.has_all(sample, &digests).await? {
+        if next.ask(sample, &digests).await?.iter().all(|&has| has) {
             let known = self.source.get_many(sample).await?.iter().flatten().count();
             // Some may have been deleted since; not most of them.
             if known * 2 >= sample.len() {
@@ -407,21 +414,4 @@ fn jitter(time: Duration, share: f64) -> Duration {
         (u64::from_le_bytes(bytes) >> 11) as f64 / (1u64 << 53) as f64
     });
     time.mul_f64(1.0 + share * (2.0 * random - 1.0))
-}
-
-impl Generation {
-    /// Whether it may have every one of these keys.
-    async fn has_all(&self, _keys: &[Key], digests: &[bloomgate::Digest]) -> Result<bool> {
-        match self.bits() {
-            Bits::Local(filter) => Ok(digests.iter().all(|&digest| filter.contains_digest(digest))),
-        }
-    }
-
-    /// Last step before the swap, where the filter has a name that others see.
-    async fn publish(&self) -> Result<()> {
-        Ok(())
-    }
-
-    /// Clears away a filter that failed.
-    async fn discard(&self) {}
 }

@@ -181,6 +181,7 @@ impl Shards {
     }
 
     /// Reads under way.
+    #[cfg(test)]
     pub fn reads(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).reads.len()).sum()
     }

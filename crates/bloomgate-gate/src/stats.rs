@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::counters::Count;
 use crate::error::Result;
-use crate::filters::{Bits, Generation};
+use crate::filters::Generation;
 use crate::gate::{Gate, Verdict};
 use crate::key::Key;
 use crate::policy::State;
@@ -63,16 +63,16 @@ pub struct FilterStats {
     pub scanned: u64,
     /// Rows deleted since; their bits stay until the next rebuild.
     pub removed: u64,
-    /// Its size.
-    pub bytes: u64,
-    /// The share of its bits that are set.
-    pub bit_density: f64,
+    /// Its size, if it is in this process.
+    pub bytes: Option<u64>,
+    /// The share of its bits that are set, if it is in this process.
+    pub bit_density: Option<f64>,
     /// The rate asked for.
     pub asked_rate: f64,
     /// The rate to expect of the keys in it.
     pub expected_rate: f64,
-    /// The rate its bits have, counted.
-    pub estimated_rate: f64,
+    /// The rate its bits have, counted, if it is in this process.
+    pub estimated_rate: Option<f64>,
 }
 
 /// Lookups by outcome; each is in exactly one of the first six, or failed.
@@ -347,9 +347,8 @@ fn found_at(cached: Option<bool>, source: &std::result::Result<bool, String>, ab
 }
 
 fn filter_stats(current: &Generation, watermark_ms: Option<u64>) -> FilterStats {
-    let (place, bytes, bit_density, estimated_rate) = match current.bits() {
-        Bits::Local(filter) => ("in-process", filter.size_in_bytes(), filter.fill_ratio(), filter.estimated_rate()),
-    };
+    let local = current.local_bits();
+    let place = if local.is_some() { "in-process" } else { "remote" };
     FilterStats {
         version: current.version(),
         watermark_ms,
@@ -358,10 +357,10 @@ fn filter_stats(current: &Generation, watermark_ms: Option<u64>) -> FilterStats 
         capacity: current.capacity(),
         scanned: current.scanned(),
         removed: current.removed(),
-        bytes,
-        bit_density,
+        bytes: local.map(|filter| filter.size_in_bytes()),
+        bit_density: local.map(|filter| filter.fill_ratio()),
         asked_rate: current.rate(),
         expected_rate: current.expected_rate(),
-        estimated_rate,
+        estimated_rate: local.map(|filter| filter.estimated_rate()),
     }
 }

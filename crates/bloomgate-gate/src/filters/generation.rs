@@ -9,10 +9,22 @@ use crate::key::Key;
 use crate::sources::KeyBatch;
 
 /// Where the bits are.
-#[derive(Debug)]
-pub(crate) enum Bits {
+enum Bits {
     /// In this process.
     Local(Blocked<Shared>),
+    /// Behind the Redis protocol.
+    #[cfg(feature = "redis")]
+    Remote(super::resp::Remote),
+}
+
+impl std::fmt::Debug for Bits {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Local(_) => to.write_str("Local"),
+            #[cfg(feature = "redis")]
+            Self::Remote(_) => to.write_str("Remote"),
+        }
+    }
 }
 
 /// One filter of a gate.
@@ -24,6 +36,8 @@ pub(crate) struct Generation {
     rate: f64,
     /// Keys of the scan it was built from.
     scanned: AtomicU64,
+    /// Keys that were put in since.
+    added: AtomicU64,
     /// Rows that were deleted since; their bits stay.
     removed: AtomicU64,
     /// A write was lost to it: it must never be trusted.
@@ -48,6 +62,12 @@ impl Generation {
         Ok(Self::of(version, Bits::Local(filter), capacity, rate))
     }
 
+    /// A filter behind the Redis protocol.
+    #[cfg(feature = "redis")]
+    pub fn remote(version: u64, remote: super::resp::Remote, capacity: u64, rate: f64) -> Self {
+        Self::of(version, Bits::Remote(remote), capacity, rate)
+    }
+
     /// A filter as it was saved.
     pub fn saved(version: u64, filter: Blocked<Shared>, scanned: u64, removed: u64) -> Self {
         let (capacity, rate) = (filter.capacity(), filter.promised_rate());
@@ -64,6 +84,7 @@ impl Generation {
             capacity,
             rate,
             scanned: AtomicU64::new(0),
+            added: AtomicU64::new(0),
             removed: AtomicU64::new(0),
             tainted: AtomicBool::new(false),
         }
@@ -74,9 +95,14 @@ impl Generation {
         self.version
     }
 
-    /// Where the bits are.
-    pub fn bits(&self) -> &Bits {
-        &self.bits
+    /// The bits, if they are in this process.
+    #[inline]
+    pub fn local_bits(&self) -> Option<&Blocked<Shared>> {
+        match &self.bits {
+            Bits::Local(filter) => Some(filter),
+            #[cfg(feature = "redis")]
+            Bits::Remote(_) => None,
+        }
     }
 
     /// Keys it was sized for.
@@ -115,9 +141,55 @@ impl Generation {
     }
 
     /// Puts keys in; `digests` are theirs.
-    pub async fn add(&self, _keys: &[Key], digests: &[Digest]) -> Result<()> {
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub async fn add(&self, keys: &[Key], digests: &[Digest]) -> Result<()> {
         match &self.bits {
-            Bits::Local(filter) => filter.insert_digests(digests).map(drop).map_err(Error::from),
+            Bits::Local(filter) => filter.insert_digests(digests).map(drop)?,
+            #[cfg(feature = "redis")]
+            Bits::Remote(remote) => remote.add(&canonical(keys)).await?,
+        }
+        self.added.fetch_add(digests.len() as u64, Relaxed);
+        Ok(())
+    }
+
+    /// Which keys it may have; an error if it cannot be asked.
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
+    pub async fn ask(&self, keys: &[Key], digests: &[Digest]) -> Result<Vec<bool>> {
+        match &self.bits {
+            Bits::Local(filter) => {
+                let mut answers = vec![true; digests.len()];
+                filter.contains_digests(digests, &mut answers)?;
+                Ok(answers)
+            }
+            #[cfg(feature = "redis")]
+            Bits::Remote(remote) => remote.ask(&canonical(keys)).await,
+        }
+    }
+
+    /// Whether it is gone for good, or another one has its name.
+    pub fn is_lost(&self) -> bool {
+        match &self.bits {
+            Bits::Local(_) => false,
+            #[cfg(feature = "redis")]
+            Bits::Remote(remote) => remote.is_lost(),
+        }
+    }
+
+    /// Last step before the swap, where the filter has a name that others see.
+    pub async fn publish(&self) -> Result<()> {
+        match &self.bits {
+            Bits::Local(_) => Ok(()),
+            #[cfg(feature = "redis")]
+            Bits::Remote(remote) => remote.publish().await,
+        }
+    }
+
+    /// Clears away a filter that failed.
+    pub async fn discard(&self) {
+        match &self.bits {
+            Bits::Local(_) => {}
+            #[cfg(feature = "redis")]
+            Bits::Remote(remote) => remote.discard().await,
         }
     }
 
@@ -128,6 +200,8 @@ impl Generation {
                 let digests: Vec<_> = batch.iter().map(|canonical| contract.digest_bytes(canonical)).collect();
                 filter.insert_digests(&digests)?;
             }
+            #[cfg(feature = "redis")]
+            Bits::Remote(remote) => remote.add(&batch.iter().collect::<Vec<_>>()).await?,
         }
         self.scanned.fetch_add(batch.len() as u64, Relaxed);
         Ok(())
@@ -137,6 +211,8 @@ impl Generation {
     pub fn items(&self) -> u64 {
         match &self.bits {
             Bits::Local(filter) => filter.len(),
+            #[cfg(feature = "redis")]
+            Bits::Remote(_) => self.scanned() + self.added.load(Relaxed),
         }
     }
 
@@ -144,6 +220,14 @@ impl Generation {
     pub fn expected_rate(&self) -> f64 {
         match &self.bits {
             Bits::Local(filter) => filter.expected_rate(),
+            // It grows in stages that keep the rate; what it measures is in the stats.
+            #[cfg(feature = "redis")]
+            Bits::Remote(_) => self.rate,
         }
     }
+}
+
+#[cfg(feature = "redis")]
+fn canonical(keys: &[Key]) -> Vec<&[u8]> {
+    keys.iter().map(Key::canonical).collect()
 }

@@ -4,6 +4,10 @@
 //! the next one after it would put its key into neither of those that count.
 
 mod generation;
+#[cfg(feature = "redis")]
+mod replies;
+#[cfg(feature = "redis")]
+pub mod resp;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,7 +15,7 @@ use arc_swap::ArcSwap;
 use bloomgate::key::Encoding;
 use bloomgate::{Contract, Digest, Secret};
 
-pub(crate) use generation::{Bits, Generation};
+pub(crate) use generation::Generation;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
@@ -85,8 +89,8 @@ impl Filters {
     pub async fn add(&self, keys: &[Key], digests: &[Digest]) {
         let face = self.face.load_full();
         for generation in [&face.current, &face.next].into_iter().flatten() {
-            if let Err(why) = generation.add(keys, digests).await {
-                self.mistrust(generation, &why);
+            if generation.add(keys, digests).await.is_err() {
+                self.mistrust(generation);
             }
         }
     }
@@ -112,11 +116,22 @@ impl Filters {
     }
 
     /// A filter that failed to take a key: the current one is no longer ready, a next one must not become current.
-    fn mistrust(&self, generation: &Arc<Generation>, _why: &Error) {
+    fn mistrust(&self, generation: &Arc<Generation>) {
         generation.taint();
         let _ = self.change(|face| {
             let is_current = face.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, generation));
             let state = if is_current && matches!(face.state, State::Ready { .. }) { State::Stale } else { face.state };
+            Ok((Face { state, current: face.current.clone(), next: face.next.clone() }, ()))
+        });
+    }
+
+    /// This filter is gone, or is not the one that was built: it may not say no, if it is the current one, and must not
+    /// become it.
+    pub fn lost(&self, generation: &Arc<Generation>) {
+        generation.taint();
+        let _ = self.change(|face| {
+            let is_current = face.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, generation));
+            let state = if is_current { State::Broken } else { face.state };
             Ok((Face { state, current: face.current.clone(), next: face.next.clone() }, ()))
         });
     }

@@ -20,11 +20,20 @@ pub struct Builder {
     pub(super) cache: Option<Arc<dyn Cache>>,
     pub(super) secret: Option<Secret>,
     pub(super) settings: Settings,
+    #[cfg(feature = "redis")]
+    pub(super) remote: Option<Arc<crate::filters::resp::RespFilters>>,
 }
 
 impl Builder {
     pub(super) fn new(source: Arc<dyn Source>) -> Self {
-        Self { source, cache: None, secret: None, settings: Settings::default() }
+        Self {
+            source,
+            cache: None,
+            secret: None,
+            settings: Settings::default(),
+            #[cfg(feature = "redis")]
+            remote: None,
+        }
     }
 
     /// Where rows are kept that were read before. Without one every lookup of a row that exists reaches the source.
@@ -54,6 +63,14 @@ impl Builder {
     /// The most memory a filter may take, in bytes (4 GB).
     pub fn filter_bytes(mut self, most: u64) -> Self {
         self.settings.filter_bytes = most;
+        self
+    }
+
+    /// Keeps the filter behind the Redis protocol instead of in this process. A filter there that is slow or gone is not
+    /// waited for: the answer is "maybe" then.
+    #[cfg(feature = "redis")]
+    pub fn remote_filter(mut self, filters: crate::filters::resp::RespFilters) -> Self {
+        self.remote = Some(Arc::new(filters));
         self
     }
 

@@ -97,6 +97,9 @@ pub(crate) struct Inner {
     pub source: Arc<dyn Source>,
     pub cache: Option<Arc<dyn Cache>>,
     pub filters: Filters,
+    /// Where the filters are made, if not in this process.
+    #[cfg(feature = "redis")]
+    pub remote: Option<Arc<crate::filters::resp::RespFilters>>,
     pub shards: Shards,
     pub puts: Arc<Puts>,
     pub counters: Counters,
@@ -115,7 +118,9 @@ impl Gate {
     }
 
     fn open(builder: Builder) -> Result<Self> {
-        let Builder { source, cache, secret, settings } = builder;
+        #[cfg(feature = "redis")]
+        let remote = builder.remote;
+        let Builder { source, cache, secret, settings, .. } = builder;
         let secret = match (secret, &settings.data) {
             (Some(secret), _) => secret,
             (None, Some(folder)) => keeping::secret(folder)?,
@@ -137,6 +142,8 @@ impl Gate {
             rebuilds: Rebuilds::default(),
             background: Background::default(),
             next_version: AtomicU64::new(next_version),
+            #[cfg(feature = "redis")]
+            remote,
             settings,
             source,
             cache,

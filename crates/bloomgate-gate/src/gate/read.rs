@@ -10,10 +10,11 @@ use super::{Gate, Inner};
 use crate::audit::Sample;
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
-use crate::filters::{Bits, Face, Generation};
+use crate::filters::{Face, Generation};
 use crate::key::{Key, KeyType};
 use crate::outcome::{Answer, Outcome};
 use crate::policy::{Policy, State};
+use crate::rebuild::Reason;
 use crate::shards::{self, Lead, Turn};
 
 /// Keys one call may ask for.
@@ -61,7 +62,7 @@ impl Gate {
         let face = inner.filters.face();
         let State::Ready { version, watermark } = face.state else { return None };
         let generation = face.current.as_deref()?;
-        let Bits::Local(filter) = generation.bits();
+        let Some(filter) = generation.local_bits() else { return None };
         if filter.contains_digest(digest) || !self.may_block() {
             return None;
         }
@@ -221,10 +222,10 @@ impl Inner {
         // Whole, not a guard: it is held while a filter behind a network is asked.
         let face = arc_swap::Guard::into_inner(self.filters.face());
         match &face.current {
-            None => self.basis(&face, None, true),
+            None => self.basis(&face, None, None),
             Some(current) => {
                 let has = self.has(current, std::slice::from_ref(key), &[digest]).await;
-                self.basis(&face, Some(current), has[0])
+                self.basis(&face, Some(current), has.map(|has| has[0]))
             }
         }
     }
@@ -234,37 +235,39 @@ impl Inner {
         // Whole, not a guard: it is held while a filter behind a network is asked.
         let face = arc_swap::Guard::into_inner(self.filters.face());
         match &face.current {
-            None => vec![self.basis(&face, None, true); keys.len()],
-            Some(current) => {
-                let has = self.has(current, keys, digests).await;
-                has.iter().map(|&has| self.basis(&face, Some(current), has)).collect()
-            }
+            None => vec![self.basis(&face, None, None); keys.len()],
+            Some(current) => match self.has(current, keys, digests).await {
+                None => vec![self.basis(&face, Some(current), None); keys.len()],
+                Some(has) => has.iter().map(|&has| self.basis(&face, Some(current), Some(has))).collect(),
+            },
         }
     }
 
-    /// Whether the filter may have each key. One that cannot be asked may have all.
-    async fn has(&self, generation: &Arc<Generation>, _keys: &[Key], digests: &[Digest]) -> Vec<bool> {
-        let mut answers = vec![true; digests.len()];
-        match generation.bits() {
-            Bits::Local(filter) => {
-                if filter.contains_digests(digests, &mut answers).is_err() {
-                    answers.fill(true);
+    /// Whether the filter may have each key; nothing if it cannot be asked.
+    async fn has(&self, generation: &Arc<Generation>, keys: &[Key], digests: &[Digest]) -> Option<Vec<bool>> {
+        match generation.ask(keys, digests).await {
+            Ok(answers) if answers.len() == digests.len() => Some(answers),
+            _ => {
+                self.counters.one(Count::FilterErrors);
+                if generation.is_lost() {
+                    self.filters.lost(generation);
+                    self.rebuilds.ask(Reason::Lost);
                 }
+                None
             }
         }
-        answers
     }
 
-    /// What an answer of the filter is worth under this face.
-    fn basis(&self, face: &Face, current: Option<&Arc<Generation>>, has: bool) -> Basis {
+    /// What an answer of the filter is worth under this face; `has` is nothing if there was none.
+    fn basis(&self, face: &Face, current: Option<&Arc<Generation>>, has: Option<bool>) -> Basis {
         let version = current.map_or(0, |current| current.version());
         let watching = !self.settings.may_block();
-        let (watermark, verdict) = match face.state {
-            State::Ready { watermark, .. } if watching => (Some(watermark), Verdict::Watching { no: !has }),
-            State::Ready { watermark, .. } if has => (Some(watermark), Verdict::Maybe),
-            State::Ready { watermark, .. } => (Some(watermark), Verdict::No),
+        let (watermark, verdict) = match (face.state, has) {
+            (State::Ready { watermark, .. }, Some(has)) if watching => (Some(watermark), Verdict::Watching { no: !has }),
+            (State::Ready { watermark, .. }, Some(true)) => (Some(watermark), Verdict::Maybe),
+            (State::Ready { watermark, .. }, Some(false)) => (Some(watermark), Verdict::No),
             _ if watching => (None, Verdict::Watching { no: false }),
-            _ => (None, Verdict::NotReady { unlikely: !has }),
+            (_, has) => (None, Verdict::NotReady { unlikely: has == Some(false) }),
         };
         Basis { verdict, version, watermark }
     }

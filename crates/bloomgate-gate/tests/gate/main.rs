@@ -2,6 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod caches;
+#[cfg(feature = "redis")]
+mod filter_server;
 mod interleavings;
 mod keys;
 mod memory_source;
@@ -11,5 +13,7 @@ mod rebuilds;
 mod redis_cache;
 #[cfg(feature = "redis")]
 mod redis_server;
+#[cfg(feature = "redis")]
+mod resp_filter;
 #[cfg(feature = "sqlite")]
 mod sqlite;

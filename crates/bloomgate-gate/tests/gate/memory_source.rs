@@ -55,10 +55,6 @@ impl MemorySource {
         self.rows.lock().unwrap().extend(pending);
     }
 
-    pub fn has(&self, key: &str) -> bool {
-        self.rows.lock().unwrap().contains_key(key.as_bytes())
-    }
-
     async fn pause(&self) {
         let times = {
             let mut yields = self.yields.lock().unwrap();
