@@ -5,7 +5,7 @@ use bloomgate::math::estimate::{rate_interval, within};
 use super::args::MeasureArgs;
 use super::drive::{self, Course};
 use super::fronts::{Front, Kind};
-use super::report::{BEYOND_CHANCE, CONFIDENCE, is_kept, rate_in_words};
+use super::report::{BEYOND_CHANCE, CONFIDENCE, is_kept, plain_percent, rate_in_words};
 use super::stage::{GateWish, Stage};
 use super::{mix_of, print};
 use crate::failure::{DONE, Failure, NONE, Outcome};
@@ -29,7 +29,9 @@ pub fn run(args: &MeasureArgs) -> Outcome {
     drop(progress);
     let Front::Gate(gate) = &*scene.front else { return Err(Failure::Message("no gate was measured".into())) };
     let filter = gate.stats().filter;
-    let (expected, bytes) = filter.map_or((None, 0), |filter| (Some(filter.estimated_rate), filter.bytes));
+    let (expected, bytes) = filter.map_or((None, None), |filter| (filter.estimated_rate, filter.bytes));
+    let reached_database = scene.source.reads() - before;
+    stage.end(scene)?;
     if tally.true_negatives == 0 {
         let why = tally.shown.first().map_or("the filter answered no lookup", String::as_str);
         return Err(Failure::Message(why.into()));
@@ -39,8 +41,8 @@ pub fn run(args: &MeasureArgs) -> Outcome {
         trials: tally.true_negatives,
         asked: args.rate,
         expected: expected.filter(|rate| *rate > 0.0),
-        bytes,
-        reached_database: scene.source.reads() - before,
+        bytes: bytes.unwrap_or(0),
+        reached_database,
         errors: tally.errors,
     };
     print(if args.printing.json { found.in_json(args) + "\n" } else { found.on_screen(args, stage.database()) })?;
@@ -85,7 +87,7 @@ impl Measured {
             verdict(self.is_kept()),
             number::grouped(self.hits),
             rate_in_words(self.hits, self.trials),
-            number::percent(self.asked),
+            plain_percent(self.asked),
         ));
         if let Some(expected) = self.expected {
             out.push_str(&format!(

@@ -120,6 +120,8 @@ fn one_front(
         drive::drive(scene.front.clone(), course, |more| progress.advance(more)).await.map_err(Failure::Message)
     })?;
     let cpu = stage.cpu();
+    let (source, cache) = (scene.source.clone(), scene.cache.clone());
+    stage.end(scene)?;
     let answered = tally.standing + tally.absent + tally.moving;
     if answered == 0 {
         let why = tally.shown.first().map_or("no lookup was answered", String::as_str);
@@ -127,8 +129,8 @@ fn one_front(
     }
     Ok(Finding {
         kind,
-        cache_reads: scene.cache.as_ref().map(|cache| cache.reads() - before.1.unwrap_or(0)),
-        database_reads: scene.source.reads() - before.0,
+        cache_reads: cache.as_ref().map(|cache| cache.reads() - before.1.unwrap_or(0)),
+        database_reads: source.reads() - before.0,
         database_cpu: cpu.zip(before.2).map(|(after, before)| after.since(&before)),
         tally,
     })

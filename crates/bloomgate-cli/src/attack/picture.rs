@@ -1,7 +1,7 @@
 //! The picture of a run: how many lookups each front lets through to the database, with the p99 and the database's CPU
 //! beside it. One page, readable at the width of a README.
 
-use super::report::{Report, nearly_all};
+use super::report::{Report, nearly_all, plain_percent};
 use crate::number;
 use crate::svg::{Anchor, COLOURS, DARK, Document, FAINT, Font, GREY};
 
@@ -11,7 +11,7 @@ const MARGIN: f64 = 28.0;
 const BARS: f64 = 172.0;
 const LONGEST: f64 = 330.0;
 /// The right edges of the two columns.
-const P99: f64 = 696.0;
+const P99: f64 = 684.0;
 const CPU: f64 = WIDTH - MARGIN;
 const FIRST: f64 = 118.0;
 const APART: f64 = 42.0;
@@ -27,7 +27,7 @@ pub fn draw(report: &Report) -> String {
     let about = format!(
         "{} at each front, {} of them for keys that do not exist; {}, {}, {}",
         number::counted(args.requests, "request"),
-        number::percent(args.absent),
+        plain_percent(args.absent),
         number::counted(args.shop.workers, "worker"),
         number::counted(args.shop.products, "product"),
         report.source,
@@ -76,7 +76,7 @@ fn foot(report: &Report) -> String {
         words.push_str(&format!(
             " Lookups of absent keys that the filter stops: {} (promised: at least {}).",
             nearly_all(1.0 - through),
-            nearly_all(1.0 - report.args.rate)
+            plain_percent(1.0 - report.args.rate)
         ));
     }
     words

@@ -12,7 +12,7 @@ use bloomgate::{Contract, Secret, bloom::Blocked};
 use super::args::PoisonArgs;
 use super::catalogue;
 use super::random::Random;
-use super::report::{bar, is_kept, rate_in_words};
+use super::report::{bar, is_kept, plain_percent, rate_in_words};
 use crate::failure::{DONE, NONE, Outcome};
 use crate::json::{self, Object};
 use crate::number;
@@ -199,7 +199,7 @@ fn on_screen(args: &PoisonArgs, findings: &[Finding], good: bool, unicode: bool)
             "{} in a filter for {} at {}; an attacker who knows the hash and the keys chooses others at home",
             number::counted(args.products, "key"),
             number::grouped(args.products * 2),
-            number::percent(args.rate),
+            plain_percent(args.rate),
         ),
     );
     let mut block = |title: &str, rows: &dyn Fn(&Finding) -> [(&'static str, (u64, u64)); 2]| {
@@ -229,7 +229,7 @@ fn on_screen(args: &PoisonArgs, findings: &[Finding], good: bool, unicode: bool)
         let words = format!(
             "Under a secret, chosen keys are let through like any others: {}; promised: at most {}",
             rate_in_words(keyed.chosen.0, keyed.chosen.1),
-            number::percent(args.rate),
+            plain_percent(args.rate),
         );
         let style = if good { STRONG } else { ERROR };
         let words = if good { words } else { format!("The promise is broken under a secret too. {words}") };

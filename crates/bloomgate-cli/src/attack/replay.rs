@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::args::ReplayArgs;
 use super::fronts::{Front, KEEP, Kind};
 use super::mix::{Mix, Step, Subject};
-use super::report::bar;
+use super::report::{bar, plain_percent};
 use super::stage::{GateWish, Scene, Stage, told};
 use super::{catalogue, mix_of, print};
 use crate::failure::{DONE, Failure, NONE, Outcome};
@@ -58,12 +58,9 @@ fn replay(args: &ReplayArgs, stage: &mut Stage, kind: Kind, remembers: bool, tim
     let progress = Progress::steps(doing, args.found * times, args.printing.quiet);
     let keys = Arc::new(keys);
     stage.run(send(&scene, &keys, args.shop.workers, times, &progress))?;
-    Ok(Finding {
-        found: keys.len() as u64,
-        tried,
-        replays: keys.len() as u64 * times,
-        reached_database: scene.source.reads() - before,
-    })
+    let reached_database = scene.source.reads() - before;
+    stage.end(scene)?;
+    Ok(Finding { found: keys.len() as u64, tried, replays: keys.len() as u64 * times, reached_database })
 }
 
 /// Asks for absent keys until so many got through. They are the same in every run only as far as the filter is, whose
@@ -152,7 +149,7 @@ fn on_screen(args: &ReplayArgs, with: &Finding, without: &Finding, good: bool) -
         &format!(
             "{} that get through a filter at {}, found by trying {}",
             number::counted(with.found, "absent key"),
-            number::percent(args.rate),
+            plain_percent(args.rate),
             number::grouped(with.tried),
         ),
     );

@@ -94,7 +94,7 @@ impl Report<'_> {
             &format!(
                 "{} at each front, {} of the lookups for keys that do not exist; {} ask, {} in {}",
                 number::counted(args.requests, "request"),
-                number::percent(args.absent),
+                plain_percent(args.absent),
                 number::counted(args.shop.workers, "worker"),
                 number::counted(args.shop.products, "product"),
                 self.source,
@@ -190,7 +190,7 @@ impl Report<'_> {
                 number::grouped(tally.true_negatives),
                 finding.kind.title(),
                 rate_in_words(tally.false_positives, tally.true_negatives),
-                number::percent(self.args.rate),
+                plain_percent(self.args.rate),
                 if kept { "" } else { ". THE PROMISE IS BROKEN" },
             );
             out.push_str(&paint(if kept { DIM } else { ERROR }, wrapped("  ", &words).trim_end()));
@@ -333,6 +333,12 @@ pub fn nearly_all(share: f64) -> String {
     }
     let digits = (1.0 - missing.log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{:.digits$} %", share * 100.0)
+}
+
+/// A share that somebody chose, without digits that say nothing: 95 %, 99.9 %.
+pub fn plain_percent(share: f64) -> String {
+    let text = format!("{:.6}", share * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// Fronts with a filter in green, the others in the colour of bars.

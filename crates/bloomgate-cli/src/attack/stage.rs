@@ -9,7 +9,9 @@ use bloomgate_gate::caches::Cache;
 use bloomgate_gate::caches::local::LocalCache;
 #[cfg(feature = "redis")]
 use bloomgate_gate::caches::redis::RedisCache;
-#[cfg(feature = "postgres")]
+#[cfg(feature = "redis")]
+use bloomgate_gate::filters::resp::RespFilters;
+#[cfg(feature = "gate-postgres")]
 use bloomgate_gate::sources::Postgres;
 use bloomgate_gate::sources::{Source, Sqlite};
 use bloomgate_gate::{Gate, Key, Writers};
@@ -34,7 +36,7 @@ const BATCH: usize = 1000;
 #[cfg(feature = "redis")]
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Connections to PostgreSQL.
-#[cfg(feature = "postgres")]
+#[cfg(feature = "gate-postgres")]
 const CONNECTIONS: usize = 16;
 
 /// Where the products are.
@@ -43,7 +45,7 @@ enum Database {
         path: PathBuf,
         _folder: tempfile::TempDir,
     },
-    #[cfg(feature = "postgres")]
+    #[cfg(feature = "gate-postgres")]
     Postgres {
         table: Box<catalogue::PostgresTable>,
         address: String,
@@ -109,14 +111,14 @@ impl Stage {
         Ok(Self { database, shop: shop.clone(), mix, resp: shop.resp.clone(), warm: Vec::new(), runtime })
     }
 
-    #[cfg(feature = "postgres")]
+    #[cfg(feature = "gate-postgres")]
     fn postgres(given: &str, mix: &Mix, quiet: bool) -> Result<Database, Failure> {
         let table = Box::new(catalogue::PostgresTable::build(given, mix, quiet)?);
         let address = table.address(given);
         Ok(Database::Postgres { table, address })
     }
 
-    #[cfg(not(feature = "postgres"))]
+    #[cfg(not(feature = "gate-postgres"))]
     fn postgres(_: &str, _: &Mix, _: bool) -> Result<Database, Failure> {
         Err(Failure::Message("this bloomgate was built without PostgreSQL (feature postgres)".into()))
     }
@@ -125,7 +127,7 @@ impl Stage {
     pub fn database(&self) -> &'static str {
         match self.database {
             Database::Sqlite { .. } => "SQLite",
-            #[cfg(feature = "postgres")]
+            #[cfg(feature = "gate-postgres")]
             Database::Postgres { .. } => "PostgreSQL",
         }
     }
@@ -172,7 +174,7 @@ impl Stage {
             Database::Sqlite { path, .. } => {
                 Arc::new(Sqlite::open(path, catalogue::TABLE, catalogue::COLUMN).map_err(told)?)
             }
-            #[cfg(feature = "postgres")]
+            #[cfg(feature = "gate-postgres")]
             Database::Postgres { table, address } => {
                 let connect = Postgres::connect(address, &table.name, catalogue::COLUMN, CONNECTIONS);
                 Arc::new(self.run(async { connect.await.map_err(told) })?)
@@ -229,6 +231,12 @@ impl Stage {
             Kind::GateResp => Some(self.resp_server()?),
             _ => None,
         };
+        #[cfg(not(feature = "redis"))]
+        if resp.is_some() {
+            let message =
+                "this bloomgate was built without the Redis protocol (feature redis): leave gate-resp out by --only";
+            return Err(Failure::Message(message.into()));
+        }
         self.run(async {
             // No audit unless it lives: it asks the database, and what reaches the database is what is counted.
             let mut builder = Gate::builder(source)
@@ -242,7 +250,11 @@ impl Stage {
             if let Some(cache) = cache {
                 builder = builder.cache(cache);
             }
-            _ = resp;
+            #[cfg(feature = "redis")]
+            if let Some(address) = resp {
+                let filters = RespFilters::connect(&address, &filter_name(), DEADLINE).await.map_err(told)?;
+                builder = builder.remote_filter(filters);
+            }
             let gate = builder.build().map_err(told)?;
             gate.rebuild().await.map_err(told)?;
             if wish.lives {
@@ -263,11 +275,31 @@ impl Stage {
         Ok(address)
     }
 
+    /// Takes a front down: its background work ends, and a filter that it had in a server of others is removed.
+    pub fn end(&self, scene: Scene) -> Result<(), Failure> {
+        if let Front::Gate(gate) = &*scene.front {
+            self.run(async {
+                gate.stop().await;
+                Ok(())
+            })?;
+            #[cfg(feature = "redis")]
+            if let Some(address) = &self.shop.resp {
+                let removed = redis::Client::open(address.as_str())
+                    .and_then(|client| client.get_connection())
+                    .and_then(|mut server| redis::cmd("DEL").arg(filter_name()).query::<i64>(&mut server));
+                if let Err(error) = removed {
+                    crate::screen::note(format_args!("the filter {} may still be there: {error}", filter_name()));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// What the database has cost so far, where that can be known.
     pub fn cpu(&mut self) -> Option<Reading> {
         match &mut self.database {
             Database::Sqlite { .. } => Reading::of_threads("sqlite-"),
-            #[cfg(feature = "postgres")]
+            #[cfg(feature = "gate-postgres")]
             Database::Postgres { table, .. } => Reading::of_processes(&table.backends(), "postgres"),
         }
     }
@@ -282,10 +314,16 @@ impl Stage {
                 })
                 .map(drop)
                 .map_err(|error| Failure::at(path, error)),
-            #[cfg(feature = "postgres")]
+            #[cfg(feature = "gate-postgres")]
             Database::Postgres { table, .. } => table.reset(),
         }
     }
+}
+
+/// The name of our filter in a server that may have others.
+#[cfg(feature = "redis")]
+fn filter_name() -> String {
+    format!("bloomgate-attack-{}", std::process::id())
 }
 
 /// The gate's errors say what to do.

@@ -103,7 +103,7 @@ fn the_rate_is_that_of_the_filter_to_both_sides() {
     let expected = measured.number("expected_rate");
     assert!((0.5..2.0).contains(&(measured.number("rate") / expected)) && expected < 0.05, "{expected}");
     let screen = scene.run("attack measure --products 2k --keys 20k").code(0).out();
-    for words in ["20,000 fake keys", "promised: at most 0.100 %", "99 % interval", "reached the database"] {
+    for words in ["20,000 fake keys", "promised: at most 0.1 %", "99 % interval", "reached the database"] {
         assert!(screen.contains(words), "{words:?} is not in\n{screen}");
     }
 }
