@@ -87,7 +87,7 @@ pub fn build_sqlite(path: &Path, mix: &Mix, quiet: bool) -> Result<(), Failure> 
 }
 
 /// A table of PostgreSQL that is ours, and goes when this goes.
-#[cfg(feature = "gate-postgres")]
+#[cfg(feature = "postgres")]
 pub struct PostgresTable {
     client: postgres::Client,
     /// Its name, which no other table has.
@@ -96,7 +96,7 @@ pub struct PostgresTable {
     application: String,
 }
 
-#[cfg(feature = "gate-postgres")]
+#[cfg(feature = "postgres")]
 impl PostgresTable {
     /// Makes and fills the table.
     pub fn build(address: &str, mix: &Mix, quiet: bool) -> Result<Self, Failure> {
@@ -154,7 +154,7 @@ impl PostgresTable {
     }
 }
 
-#[cfg(feature = "gate-postgres")]
+#[cfg(feature = "postgres")]
 impl Drop for PostgresTable {
     fn drop(&mut self) {
         if let Err(error) = self.client.batch_execute(&format!("DROP TABLE IF EXISTS {}", self.name)) {
@@ -164,7 +164,7 @@ impl Drop for PostgresTable {
 }
 
 /// What the server said, not only that it said something.
-#[cfg(feature = "gate-postgres")]
+#[cfg(feature = "postgres")]
 fn told(error: &postgres::Error) -> String {
     error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned())
 }

@@ -29,7 +29,7 @@ impl Reading {
     }
 
     /// These processes, which must be of that name: the numbers may be those of another machine.
-    #[cfg(any(feature = "gate-postgres", test))]
+    #[cfg(any(feature = "postgres", test))]
     pub fn of_processes(numbers: &[i32], name: &str) -> Option<Self> {
         let mut seconds = HashMap::new();
         for &number in numbers {

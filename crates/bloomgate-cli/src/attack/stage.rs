@@ -11,7 +11,7 @@ use bloomgate_gate::caches::local::LocalCache;
 use bloomgate_gate::caches::redis::RedisCache;
 #[cfg(feature = "redis")]
 use bloomgate_gate::filters::resp::RespFilters;
-#[cfg(feature = "gate-postgres")]
+#[cfg(feature = "postgres")]
 use bloomgate_gate::sources::Postgres;
 use bloomgate_gate::sources::{Source, Sqlite};
 use bloomgate_gate::{Gate, Key, Writers};
@@ -36,8 +36,8 @@ const BATCH: usize = 1000;
 #[cfg(feature = "redis")]
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Connections to PostgreSQL.
-#[cfg(feature = "gate-postgres")]
-const CONNECTIONS: usize = 16;
+#[cfg(feature = "postgres")]
+const CONNECTIONS: usize = 8;
 
 /// Where the products are.
 enum Database {
@@ -45,7 +45,7 @@ enum Database {
         path: PathBuf,
         _folder: tempfile::TempDir,
     },
-    #[cfg(feature = "gate-postgres")]
+    #[cfg(feature = "postgres")]
     Postgres {
         table: Box<catalogue::PostgresTable>,
         address: String,
@@ -111,14 +111,14 @@ impl Stage {
         Ok(Self { database, shop: shop.clone(), mix, resp: shop.resp.clone(), warm: Vec::new(), runtime })
     }
 
-    #[cfg(feature = "gate-postgres")]
+    #[cfg(feature = "postgres")]
     fn postgres(given: &str, mix: &Mix, quiet: bool) -> Result<Database, Failure> {
         let table = Box::new(catalogue::PostgresTable::build(given, mix, quiet)?);
         let address = table.address(given);
         Ok(Database::Postgres { table, address })
     }
 
-    #[cfg(not(feature = "gate-postgres"))]
+    #[cfg(not(feature = "postgres"))]
     fn postgres(_: &str, _: &Mix, _: bool) -> Result<Database, Failure> {
         Err(Failure::Message("this bloomgate was built without PostgreSQL (feature postgres)".into()))
     }
@@ -127,7 +127,7 @@ impl Stage {
     pub fn database(&self) -> &'static str {
         match self.database {
             Database::Sqlite { .. } => "SQLite",
-            #[cfg(feature = "gate-postgres")]
+            #[cfg(feature = "postgres")]
             Database::Postgres { .. } => "PostgreSQL",
         }
     }
@@ -174,7 +174,7 @@ impl Stage {
             Database::Sqlite { path, .. } => {
                 Arc::new(Sqlite::open(path, catalogue::TABLE, catalogue::COLUMN).map_err(told)?)
             }
-            #[cfg(feature = "gate-postgres")]
+            #[cfg(feature = "postgres")]
             Database::Postgres { table, address } => {
                 let connect = Postgres::connect(address, &table.name, catalogue::COLUMN, CONNECTIONS);
                 Arc::new(self.run(async { connect.await.map_err(told) })?)
@@ -299,7 +299,7 @@ impl Stage {
     pub fn cpu(&mut self) -> Option<Reading> {
         match &mut self.database {
             Database::Sqlite { .. } => Reading::of_threads("sqlite-"),
-            #[cfg(feature = "gate-postgres")]
+            #[cfg(feature = "postgres")]
             Database::Postgres { table, .. } => Reading::of_processes(&table.backends(), "postgres"),
         }
     }
@@ -314,7 +314,7 @@ impl Stage {
                 })
                 .map(drop)
                 .map_err(|error| Failure::at(path, error)),
-            #[cfg(feature = "gate-postgres")]
+            #[cfg(feature = "postgres")]
             Database::Postgres { table, .. } => table.reset(),
         }
     }

@@ -253,6 +253,30 @@ fn keys_that_got_through_come_back_in_vain() {
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
 }
 
+#[cfg(all(unix, feature = "postgres"))]
+#[test]
+fn a_real_postgresql_is_attacked_and_left_as_it_was() {
+    let server = crate::postgres::Server::start();
+    let scene = Scene::new();
+    let address = server.address("tester");
+    let ran = scene.run(&format!("attack {SMALL} --source {address} --only nothing,gate")).code(0);
+    assert_eq!(ran.field("source"), "\"PostgreSQL\"");
+    let fronts = Front::all(&ran);
+    assert_eq!(fronts[0].number("reached_database"), 20e3);
+    assert!(fronts[1].number("reached_database") <= 42.0, "{}", fronts[1].text("reached_database"));
+    // 20,000 queries take some of a processor's time, 42 take less.
+    if cfg!(target_os = "linux") {
+        let cpu = [&fronts[0], &fronts[1]].map(|front| front.number("database_cpu_seconds"));
+        assert!(cpu[0] > 0.05 && cpu[1] < cpu[0] / 2.0, "{cpu:?}");
+    }
+    let written = scene.run(&format!("attack {SMALL} --source {address} --only gate --writes 5% --rebuilds 3")).code(0);
+    let front = &Front::all(&written)[0];
+    assert_eq!((front.number("wrong_no"), front.number("rebuilds")), (0.0, 3.0), "{}", front.text("shown"));
+    let tables = server.connect().unwrap().query("SELECT 1 FROM pg_tables WHERE tablename LIKE 'bloomgate%'", &[]);
+    assert!(tables.unwrap().is_empty(), "our table is removed");
+    scene.run(&format!("attack {SMALL} --source {}", address.replace("tester", "nobody-here"))).refused(&["nobody-here"]);
+}
+
 #[test]
 fn nonsense_is_refused() {
     let scene = Scene::new();
