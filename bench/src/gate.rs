@@ -39,17 +39,20 @@ struct Settings {
     binary: PathBuf,
     rounds: usize,
     seconds: u64,
+    /// Everything once and briefly, and nothing is judged.
+    quick: bool,
 }
 
 /// `scripts/bench gate`.
 pub fn run(args: &mut Args) -> Result<ExitCode, Fault> {
     let beside = std::env::current_exe()?.with_file_name("bloomgate");
-    let mut settings = Settings { binary: beside, rounds: 5, seconds: 2 };
+    let mut settings = Settings { binary: beside, rounds: 5, seconds: 2, quick: false };
     while let Some(option) = args.option()? {
         match option.as_str() {
             "--binary" => settings.binary = args.value(&option)?.into(),
             "--rounds" => settings.rounds = args.number(&option)?,
             "--seconds" => settings.seconds = args.number(&option)?,
+            "--quick" => settings = Settings { rounds: 1, seconds: 1, quick: true, ..settings },
             _ => return Err(args.unknown(&option)),
         }
     }
@@ -78,7 +81,7 @@ pub fn run(args: &mut Args) -> Result<ExitCode, Fault> {
         let more = format!("bare {bare:.2} us a request, gate {ours:.2} us");
         tell(what, format!("<={most}x"), format!("{ratio:.2}x"), ratio <= most, more);
     }
-    Ok(if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if missed == 0 || settings.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Nanoseconds for a "no": of the filter alone, of the gate, and what the gate adds; medians of turns.
