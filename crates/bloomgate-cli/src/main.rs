@@ -3,6 +3,8 @@
 
 mod add;
 mod asking;
+#[cfg(feature = "gate")]
+mod attack;
 mod bench;
 mod build;
 mod change;
@@ -112,6 +114,8 @@ enum Verb {
     Secret(secret::Verb),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
+    #[cfg(feature = "gate")]
+    Attack(attack::Args),
     Bench(bench::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -153,6 +157,8 @@ fn main() -> ExitCode {
         Verb::Secret(verb) => secret::run(&verb),
         #[cfg(feature = "serve")]
         Verb::Serve(args) => serve::run(&args),
+        #[cfg(feature = "gate")]
+        Verb::Attack(args) => attack::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Completions(args) => manual::completions::<Command>(&args),
         Verb::Man(args) => manual::man::<Command>(&args),

@@ -32,6 +32,8 @@ mod outcome;
 mod policy;
 mod puts;
 mod rebuild;
+#[cfg(feature = "service")]
+pub mod service;
 mod shards;
 pub mod sources;
 mod stats;

@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use axum::http::{HeaderValue, Response, StatusCode};
+use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, Method, Response, StatusCode};
 use axum::response::IntoResponse;
 
 /// The media type of a problem.
@@ -28,12 +28,13 @@ pub struct Problem {
     title: &'static str,
     detail: String,
     retry_after: Option<Duration>,
+    allow: Option<HeaderValue>,
 }
 
 impl Problem {
     /// A problem of a type. `name` is the end of its `type` and is kept for ever; `detail` is for this request.
     pub fn new(status: StatusCode, name: &'static str, title: &'static str, detail: impl Into<String>) -> Self {
-        Self { status, name, title, detail: detail.into(), retry_after: None }
+        Self { status, name, title, detail: detail.into(), retry_after: None, allow: None }
     }
 
     /// 400: the request makes no sense as it is.
@@ -56,9 +57,14 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, "not-found", "There is nothing here", detail)
     }
 
-    /// 405: the path is there, the method is not.
-    pub fn method_not_allowed(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "The method is not allowed here", detail)
+    /// 405: the path is there, the method is not. These are.
+    pub fn method_not_allowed(method: &Method, allowed: &[Method]) -> Self {
+        let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+        let detail = format!("{method} is not allowed here: {allowed} is");
+        let title = "The method is not allowed here";
+        let mut problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", title, detail);
+        problem.allow = HeaderValue::try_from(allowed).ok();
+        problem
     }
 
     /// 408: the request did not arrive in time.
@@ -132,6 +138,9 @@ impl IntoResponse for Problem {
             let seconds = again.as_millis().div_ceil(1000).clamp(1, 86_400) as u64;
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
+        if let Some(allow) = self.allow {
+            headers.insert(ALLOW, allow);
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(r#"Bearer realm="bloomgate""#));
         }
@@ -163,6 +172,8 @@ mod tests {
         assert_eq!(wait(Problem::unavailable("", Duration::from_millis(1))), Some("1".to_owned()));
         assert_eq!(wait(Problem::too_many("", Duration::from_millis(2_001))), Some("3".to_owned()));
         assert_eq!(wait(Problem::not_found("")), None);
+        let wrong = Problem::method_not_allowed(&Method::PUT, &[Method::GET, Method::POST]).into_response();
+        assert_eq!(wrong.headers()[ALLOW], "GET, POST");
         let challenge = Problem::unauthorized("").into_response();
         assert!(challenge.headers()[WWW_AUTHENTICATE].to_str().unwrap().starts_with("Bearer"));
     }

@@ -23,6 +23,8 @@ mod redis_server;
 mod remote;
 #[cfg(feature = "redis")]
 mod resp_filter;
+#[cfg(feature = "service")]
+mod service;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "upstream")]

@@ -1,0 +1,142 @@
+//! Many keys in one request: a JSON array of texts and numbers in, an answer for each out, in their order.
+//!
+//! Numbers are taken as they are written, digit by digit: through a floating-point number a long key would become another
+//! one, and that one's "no" would be wrong.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use axum::http::StatusCode;
+use bloomgate_http::problem::Problem;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::gate::{Gate, MOST_KEYS};
+use crate::key::Key;
+use crate::outcome::Answer;
+
+use super::answers;
+
+/// Rows of one answer together, in bytes.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The keys of a request as they were written: the JSON of each.
+#[derive(Debug)]
+pub(super) struct Asked<'a>(Vec<&'a RawValue>);
+
+impl<'a> serde::Deserialize<'a> for Asked<'a> {
+    fn deserialize<D: Deserializer<'a>>(from: D) -> Result<Self, D::Error> {
+        struct Keys;
+        impl<'a> Visitor<'a> for Keys {
+            type Value = Asked<'a>;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("an array of keys")
+            }
+
+            fn visit_seq<S: SeqAccess<'a>>(self, mut from: S) -> Result<Asked<'a>, S::Error> {
+                let mut keys = Vec::new();
+                while let Some(key) = from.next_element()? {
+                    // Before it is stored: a body of four megabytes has room for two million.
+                    if keys.len() == MOST_KEYS {
+                        return Err(serde::de::Error::custom(format_args!("more than {MOST_KEYS} keys, ask in parts")));
+                    }
+                    keys.push(key);
+                }
+                Ok(Asked(keys))
+            }
+        }
+        from.deserialize_seq(Keys)
+    }
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the body of a request.
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Problem> {
+        serde_json::from_slice(body).map_err(|error| {
+            Problem::bad_request(format!("the body is a JSON array of at most {MOST_KEYS} keys: {error}"))
+        })
+    }
+
+    /// Looks all of them up and writes the answers.
+    pub(super) async fn answer(&self, gate: &Gate) -> Result<(Vec<u8>, Option<Answer>), Problem> {
+        let parsed: Vec<Result<Key, String>> = self.0.iter().map(|key| parse(gate, key)).collect();
+        let keys: Vec<Key> = parsed.iter().flatten().cloned().collect();
+        let answers = gate.get_many(&keys).await.map_err(|error| answers::problem(&error))?;
+        let first = answers.first().cloned();
+        let bytes: usize = answers.iter().filter_map(|answer| answer.row.as_ref()).map(|row| row.len()).sum();
+        if bytes > MOST_BYTES {
+            return Err(Problem::new(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "too-large",
+                "The answer is too large",
+                format!("the rows have {bytes} bytes together, {MOST_BYTES} at most: ask for fewer keys at once"),
+            ));
+        }
+        let mut out = Vec::with_capacity(bytes + 80 * self.0.len() + 16);
+        out.extend_from_slice(br#"{"answers":["#);
+        let mut answers = answers.into_iter();
+        for (at, (asked, parsed)) in self.0.iter().zip(&parsed).enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(br#"{"key":"#);
+            out.extend_from_slice(asked.get().as_bytes());
+            match (parsed, parsed.as_ref().ok().and_then(|_| answers.next())) {
+                (Err(why), _) => {
+                    let why = serde_json::Value::from(why.as_str());
+                    out.extend_from_slice(format!(r#","found":null,"outcome":"bad-key","error":{why}"#).as_bytes());
+                }
+                (Ok(_), Some(answer)) => one(&mut out, &answer),
+                (Ok(_), None) => return Err(Problem::internal("an answer is missing: this is a fault of the gate")),
+            }
+            out.push(b'}');
+        }
+        out.extend_from_slice(b"]}");
+        Ok((out, first))
+    }
+}
+
+/// What became of one key, behind the key itself.
+fn one(out: &mut Vec<u8>, answer: &Answer) {
+    let (found, outcome) = (answer.row.is_some(), answer.outcome.name());
+    out.extend_from_slice(format!(r#","found":{found},"outcome":"{outcome}""#).as_bytes());
+    let Some(row) = &answer.row else { return };
+    // One row that is no JSON (a source of one's own may have such) must not spoil the answers of the others.
+    match serde_json::from_slice::<&RawValue>(row) {
+        Ok(row) => {
+            out.extend_from_slice(br#","row":"#);
+            out.extend_from_slice(row.get().as_bytes());
+        }
+        Err(_) => out.extend_from_slice(br#","row":null,"error":"the row is no JSON: ask for it alone""#),
+    }
+}
+
+fn parse(gate: &Gate, asked: &RawValue) -> Result<Key, String> {
+    let json = asked.get();
+    let text: Cow<'_, str> = match json.as_bytes().first() {
+        Some(b'"') => serde_json::from_str::<String>(json).map_err(|error| error.to_string())?.into(),
+        Some(b'-' | b'0'..=b'9') => json.into(),
+        _ => return Err("a key is a text or a number".to_owned()),
+    };
+    gate.parse_key(&text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_arrays_and_not_too_long_ones() {
+        let count =
+            |body: &str| Asked::parse(body.as_bytes()).map(|asked| asked.0.len()).map_err(|p| p.status().as_u16());
+        assert_eq!(count("[]"), Ok(0));
+        assert_eq!(count(r#" ["a", 1, 12345678901234567890123, -1.50] "#), Ok(4));
+        for wrong in ["", "{}", "\"a\"", "[1,]", "[1] 2", "[nope]"] {
+            assert_eq!(count(wrong), Err(400), "{wrong}");
+        }
+        let many = |keys: usize| format!("[{}]", vec!["1"; keys].join(","));
+        assert_eq!(count(&many(MOST_KEYS)), Ok(MOST_KEYS));
+        assert_eq!(count(&many(MOST_KEYS + 1)), Err(400));
+    }
+}

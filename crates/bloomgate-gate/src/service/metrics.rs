@@ -1,0 +1,167 @@
+//! The gate's metrics: one table gives name, help, unit and labels to the scrape and to the documentation.
+
+use bloomgate_http::listen::Traffic;
+use bloomgate_http::metrics::{Metric, Scrape};
+
+use crate::policy::State;
+use crate::stats::Stats;
+
+macro_rules! metrics {
+    ($($id:ident = $kind:ident $name:literal $unit:literal $labels:expr, $help:literal;)+) => {
+        $(static $id: Metric = Metric::$kind($name, $help, $unit).labels($labels);)+
+        /// Every metric of the gate's service, those of its connections after them.
+        pub static TABLE: &[&Metric] = &[$(&$id),+];
+    };
+}
+
+metrics! {
+    BUILD = gauge "bloomgate_build_info" "" &["version"], "1, with the version of the program";
+    STATE = gauge "bloomgate_gate_state" "" &["state"], "1 for the state the filter is in: loading, ready, stale or broken; 0 for the others";
+    BLOCKING = gauge "bloomgate_gate_blocking" "" &[], "1 while a lookup can be answered by the filter alone, else 0: alert when it is 0 for long";
+    LOOKUPS = counter "bloomgate_gate_lookups_total" "" &["outcome"], "Lookups that were answered, by where they ended";
+    FAILED = counter "bloomgate_gate_lookups_failed_total" "" &["reason"], "Lookups that ended in an error: the policy is closed, too many waited for the source, or the source failed";
+    JOINED = counter "bloomgate_gate_lookups_joined_total" "" &[], "Lookups that took the answer of a read under way";
+    BYPASS_ABSENT = counter "bloomgate_gate_bypassed_absent_total" "" &[], "Lookups of absent keys that reached the source because the filter was not ready or only watches";
+    ABSENT = counter "bloomgate_gate_absent_lookups_total" "" &[], "Lookups of absent keys that a ready filter judged: what false positives are a share of";
+    FALSE_POSITIVES = counter "bloomgate_gate_false_positives_total" "" &[], "Lookups of absent keys that a ready filter let through";
+    MEASURED = gauge "bloomgate_gate_false_positive_measured_ratio" "ratio" &[], "False positives as a share of the lookups of absent keys, since the start";
+    ASKED = gauge "bloomgate_gate_false_positive_asked_ratio" "ratio" &[], "The share of false positives that was asked for";
+    EXPECTED = gauge "bloomgate_gate_false_positive_expected_ratio" "ratio" &[], "The share of false positives to expect of the keys in the filter";
+    AUDITED = counter "bloomgate_gate_audits_total" "" &["result"], "Answers of no that were drawn to be checked at the source: right, wrong (must be 0) or skipped";
+    WOULD_BLOCK = counter "bloomgate_gate_shadow_blocked_total" "" &[], "Lookups that a gate which only watches would have blocked";
+    WOULD_WRONGLY = counter "bloomgate_gate_shadow_blocked_wrongly_total" "" &[], "Of those, the ones that the source had: somebody writes past the gate";
+    SOURCE_READS = counter "bloomgate_gate_source_reads_total" "" &[], "Keys that lookups asked the source for";
+    ERRORS = counter "bloomgate_gate_errors_total" "" &["part"], "Calls that failed, of the source, the cache or a filter behind a network";
+    AT_SOURCE = gauge "bloomgate_gate_source_reads_under_way" "" &[], "Reads at the source at this moment";
+    WAITING = gauge "bloomgate_gate_source_waiting" "" &[], "Lookups that wait for their turn at the source";
+    NEGATIVES = gauge "bloomgate_gate_negative_entries" "" &[], "Absent keys that are remembered";
+    WRITES = counter "bloomgate_gate_writes_total" "" &["kind"], "Rows written and deleted through the gate";
+    UNKNOWN = counter "bloomgate_gate_writes_unknown_total" "" &[], "Writes of which the source did not say whether they were done";
+    UNDER_WAY = gauge "bloomgate_gate_writes_under_way" "" &[], "Writes at this moment";
+    DOUBTFUL = gauge "bloomgate_gate_doubtful_keys" "" &[], "Keys kept in every filter because their write may still happen";
+    REBUILDS = counter "bloomgate_gate_rebuilds_total" "" &["result"], "Rebuilds that ended";
+    REBUILD_ALERT = gauge "bloomgate_gate_rebuild_failures" "" &[], "Rebuilds that failed since the last one that did not: alert above 0";
+    REBUILDING = gauge "bloomgate_gate_rebuild_progress_ratio" "ratio" &[], "How far the rebuild under way is; 0 when there is none";
+    REBUILD_TIME = gauge "bloomgate_gate_last_rebuild_seconds" "seconds" &[], "How long the last rebuild took";
+    REBUILD_KEYS = gauge "bloomgate_gate_last_rebuild_keys" "" &[], "Keys that the last rebuild read";
+    READY_AFTER = gauge "bloomgate_gate_ready_after_seconds" "seconds" &[], "How long the first filter took from the start until it was ready";
+    SAVE_ERRORS = counter "bloomgate_gate_save_errors_total" "" &[], "Times that saving the filter for the next start failed";
+    VERSION = gauge "bloomgate_gate_filter_version" "" &[], "The version of the filter: rises by one with each rebuild";
+    WATERMARK = gauge "bloomgate_gate_filter_watermark_seconds" "seconds" &[], "As of when the filter knows every key, in seconds since 1970";
+    ITEMS = gauge "bloomgate_gate_filter_items" "" &[], "Different keys in the filter";
+    CAPACITY = gauge "bloomgate_gate_filter_capacity" "" &[], "Keys the filter was sized for";
+    REMOVED = gauge "bloomgate_gate_filter_removed" "" &[], "Rows deleted since the filter was built; their bits stay until the next rebuild";
+    BYTES = gauge "bloomgate_gate_filter_bytes" "bytes" &[], "The size of the filter";
+    DENSITY = gauge "bloomgate_gate_filter_bit_density_ratio" "ratio" &[], "The share of the filter's bits that are set";
+}
+
+/// The states as metrics name them.
+const STATES: [&str; 4] = [State::Loading.name(), "ready", State::Stale.name(), State::Broken.name()];
+
+/// Everything at one moment.
+pub(super) fn scrape(stats: &Stats, traffic: &Traffic) -> Scrape {
+    let mut scrape = Scrape::default();
+    scrape.whole(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    for state in STATES {
+        scrape.whole(&STATE, &[("state", state)], u64::from(state == stats.state));
+    }
+    scrape.whole(&BLOCKING, &[], u64::from(stats.blocking));
+    lookups(&mut scrape, stats);
+    scrape.whole(&AUDITED, &[("result", "right")], stats.audit.checked.saturating_sub(stats.audit.wrong));
+    scrape.whole(&AUDITED, &[("result", "wrong")], stats.audit.wrong);
+    scrape.whole(&AUDITED, &[("result", "skipped")], stats.audit.skipped);
+    scrape.whole(&WOULD_BLOCK, &[], stats.shadow.would_block);
+    scrape.whole(&WOULD_WRONGLY, &[], stats.shadow.would_block_wrongly);
+    let source = &stats.at_source;
+    scrape.whole(&SOURCE_READS, &[], source.reads);
+    scrape.whole(&ERRORS, &[("part", "source")], source.errors);
+    scrape.whole(&ERRORS, &[("part", "cache")], source.cache_errors);
+    scrape.whole(&ERRORS, &[("part", "filter")], source.filter_errors);
+    scrape.whole(&AT_SOURCE, &[], source.at_once as u64);
+    scrape.whole(&WAITING, &[], source.waiting as u64);
+    scrape.whole(&NEGATIVES, &[], source.negative_entries as u64);
+    scrape.whole(&WRITES, &[("kind", "put")], stats.writes.puts);
+    scrape.whole(&WRITES, &[("kind", "delete")], stats.writes.deletes);
+    scrape.whole(&UNKNOWN, &[], stats.writes.unknown);
+    scrape.whole(&UNDER_WAY, &[], stats.writes.under_way as u64);
+    scrape.whole(&DOUBTFUL, &[], stats.writes.doubtful as u64);
+    rebuilds(&mut scrape, stats);
+    if let Some(filter) = &stats.filter {
+        scrape.whole(&VERSION, &[], filter.version);
+        if let Some(watermark) = filter.watermark_ms {
+            scrape.number(&WATERMARK, &[], watermark as f64 / 1000.0);
+        }
+        scrape.whole(&ITEMS, &[], filter.items);
+        scrape.whole(&CAPACITY, &[], filter.capacity);
+        scrape.whole(&REMOVED, &[], filter.removed);
+        scrape.whole(&BYTES, &[], filter.bytes);
+        scrape.number(&DENSITY, &[], filter.bit_density);
+        scrape.number(&ASKED, &[], filter.asked_rate);
+        scrape.number(&EXPECTED, &[], filter.expected_rate);
+    }
+    traffic.collect(&mut scrape);
+    scrape
+}
+
+fn lookups(scrape: &mut Scrape, stats: &Stats) {
+    let lookups = &stats.lookups;
+    for (outcome, count) in [
+        ("absent-by-filter", lookups.absent_by_filter),
+        ("negative-cached", lookups.negative_cached),
+        ("cache", lookups.cache),
+        ("source", lookups.source),
+        ("not-found", lookups.not_found),
+        ("bypass", lookups.bypass),
+    ] {
+        scrape.whole(&LOOKUPS, &[("outcome", outcome)], count);
+    }
+    let other = lookups.failed.saturating_sub(lookups.refused_closed + lookups.refused_busy);
+    scrape.whole(&FAILED, &[("reason", "closed")], lookups.refused_closed);
+    scrape.whole(&FAILED, &[("reason", "busy")], lookups.refused_busy);
+    scrape.whole(&FAILED, &[("reason", "other")], other);
+    scrape.whole(&JOINED, &[], lookups.joined);
+    scrape.whole(&BYPASS_ABSENT, &[], lookups.bypass_absent);
+    scrape.whole(&ABSENT, &[], stats.measured.absent_lookups);
+    scrape.whole(&FALSE_POSITIVES, &[], stats.measured.false_positives);
+    if let Some(rate) = stats.measured.false_positive_rate {
+        scrape.number(&MEASURED, &[], rate);
+    }
+}
+
+fn rebuilds(scrape: &mut Scrape, stats: &Stats) {
+    let rebuild = &stats.rebuild;
+    scrape.whole(&REBUILDS, &[("result", "done")], rebuild.done);
+    scrape.whole(&REBUILDS, &[("result", "failed")], rebuild.failed);
+    scrape.whole(&REBUILD_ALERT, &[], rebuild.failures_in_a_row);
+    let progress = rebuild.running.as_ref().map_or(0.0, |running| {
+        // The count it began with is an estimate: it may read more.
+        (running.scanned as f64 / running.expected.max(1) as f64).min(1.0)
+    });
+    scrape.number(&REBUILDING, &[], progress);
+    if let Some(last) = rebuild.history.last() {
+        scrape.number(&REBUILD_TIME, &[], last.seconds);
+        scrape.whole(&REBUILD_KEYS, &[], last.keys);
+    }
+    if let Some(after) = rebuild.ready_after_ms {
+        scrape.number(&READY_AFTER, &[], after as f64 / 1000.0);
+    }
+    scrape.whole(&SAVE_ERRORS, &[], rebuild.save_errors);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bloomgate_http::metrics::{check, markdown};
+
+    #[test]
+    fn names_keep_the_rules() {
+        assert_eq!(check(TABLE), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_documentation_has_this_table() {
+        let all: Vec<&Metric> = TABLE.iter().chain(Traffic::TABLE).copied().collect();
+        let page = markdown(&all);
+        assert!(include_str!("../../../../docs/gate.md").contains(&page), "docs/gate.md should have\n{page}");
+    }
+}

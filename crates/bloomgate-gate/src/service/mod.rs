@@ -1,0 +1,193 @@
+//! The ready service: HTTP in front of a gate.
+//!
+//! ```text
+//! GET    /v1/TABLE/KEY     200 the row | 404 no such key | 503 not now, by policy | 400 no key at all
+//! PUT    /v1/TABLE/KEY     204; only where writes are allowed
+//! DELETE /v1/TABLE/KEY     204 | 404 there was none; only where writes are allowed
+//! POST   /v1/TABLE:batch   a JSON array of keys, at most 10,000
+//! GET    /explain/KEY      the whole decision about a key
+//! GET    /stats            everything the gate tells of itself
+//! POST   /rebuild          202; ?wait=true waits for the end
+//! GET    /healthz /readyz /metrics
+//! ```
+//!
+//! Every answer names the filter behind it: `bloomgate-filter-version` and `bloomgate-watermark`, and those about keys
+//! what became of them: `bloomgate-outcome`. **Under `/v1` a 404 is said of keys alone**: a wrong table or a key with a
+//! bare slash is a 400, so that no client takes a typing error for an absent row. No answer may be cached on the way: a
+//! "no" that a proxy repeats after the row was written would be wrong.
+//!
+//! A lookup that the filter answers is answered where it was read: no router, no task, no future on the heap.
+
+mod answers;
+mod batch;
+mod metrics;
+mod path;
+mod routes;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Request, Response};
+use tokio::net::TcpListener;
+
+pub use bloomgate_http as http;
+pub use metrics::TABLE as METRICS;
+
+use crate::gate::Gate;
+use answers::Template;
+use bloomgate_http::Served;
+use bloomgate_http::access::{Hosts, Role, Tokens};
+use bloomgate_http::listen::Traffic;
+use bloomgate_http::problem::Problem;
+
+/// How a gate is served.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The name of the table in paths.
+    pub table: String,
+    /// Whether PUT and DELETE are there at all.
+    pub writes: bool,
+    /// The tokens; without them nobody has to say who it is.
+    pub tokens: Option<Tokens>,
+    /// With tokens: whether lookups and metrics need none all the same.
+    pub open_reads: bool,
+    /// Without tokens: the names under which the service may be asked for. `None` for any; then everybody who reaches it
+    /// may read, and nobody may write or rebuild.
+    pub hosts: Option<Hosts>,
+    /// The longest row that PUT takes, in bytes: 1 MiB.
+    pub row_bytes: usize,
+    /// The longest list of keys that a batch takes, in bytes: 4 MiB.
+    pub batch_bytes: usize,
+    /// How long a body may take to arrive: 30 s.
+    pub body_time: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            table: "rows".to_owned(),
+            writes: false,
+            tokens: None,
+            open_reads: false,
+            hosts: Some(Hosts::default()),
+            row_bytes: 1 << 20,
+            batch_bytes: 4 << 20,
+            body_time: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Serves a gate until `shutdown` ends, then lets what is under way end. The gate is started and stopped by the caller.
+pub async fn serve<F: Future<Output = ()>>(
+    listener: TcpListener,
+    gate: Gate,
+    options: Options,
+    http: bloomgate_http::Options,
+    shutdown: F,
+) -> Served {
+    let service = GateService::new(gate, options, http.traffic.clone());
+    bloomgate_http::serve(listener, service, http, shutdown).await
+}
+
+/// A gate as an HTTP service. Clones share one.
+#[derive(Clone)]
+pub struct GateService {
+    desk: Arc<Desk>,
+}
+
+impl GateService {
+    /// The service of a gate; `traffic` is the listener's, for the metrics.
+    pub fn new(gate: Gate, options: Options, traffic: Arc<Traffic>) -> Self {
+        let desk = Desk {
+            prefix: path::encoded_prefix(&options.table),
+            template: Template::default(),
+            rebuilding: AtomicBool::new(false),
+            gate,
+            options,
+            traffic,
+        };
+        Self { desk: Arc::new(desk) }
+    }
+}
+
+/// What answering needs.
+struct Desk {
+    gate: Gate,
+    options: Options,
+    traffic: Arc<Traffic>,
+    /// `/v1/TABLE/`, as most clients write it.
+    prefix: String,
+    template: Template,
+    /// Whether a rebuild that was asked for has not ended yet.
+    rebuilding: AtomicBool,
+}
+
+impl Desk {
+    /// The answer, if the filter alone gives it.
+    fn at_once(&self, request: &Request<Body>) -> Option<Response<Body>> {
+        let rest = request.uri().path().strip_prefix(&self.prefix)?;
+        if request.method() != Method::GET {
+            return None;
+        }
+        self.may(request, Role::Read).ok()?;
+        let key = self.gate.parse_key(&path::key(rest).ok()?).ok()?;
+        let answer = self.gate.look(&key)?;
+        Some(self.template.absent(&answer))
+    }
+
+    /// Whether a request may do what needs a role.
+    fn may(&self, request: &Request<Body>, role: Role) -> Result<(), Problem> {
+        match (&self.options.tokens, &self.options.hosts) {
+            (Some(_), _) if role == Role::Read && self.options.open_reads => Ok(()),
+            (Some(tokens), _) => tokens.check(request.headers(), role).map(|_| ()),
+            (None, Some(hosts)) => hosts.check(request.headers(), request.uri()),
+            (None, None) if role == Role::Read => Ok(()),
+            (None, None) => Err(Problem::forbidden(format!(
+                "this needs a token of the role {role}, and the service has none: set a file of tokens"
+            ))),
+        }
+    }
+}
+
+impl bloomgate_http::Service<Request<Body>> for GateService {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Answering {
+        if let Some(response) = self.desk.at_once(&request) {
+            return Answering(Step::Now(Some(response)));
+        }
+        let desk = self.desk.clone();
+        Answering(Step::Later(Box::pin(async move { desk.answer(request).await })))
+    }
+}
+
+/// An answer that is there, or on its way.
+pub struct Answering(Step);
+
+enum Step {
+    Now(Option<Response<Body>>),
+    Later(Pin<Box<dyn Future<Output = Response<Body>> + Send>>),
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            // Taken once: nobody polls a future that has ended.
+            Step::Now(response) => response.take().map_or(Poll::Pending, |response| Poll::Ready(Ok(response))),
+            Step::Later(answer) => answer.as_mut().poll(context).map(Ok),
+        }
+    }
+}
