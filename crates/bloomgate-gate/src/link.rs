@@ -369,8 +369,9 @@ mod tests {
         let name = |told: &[Value]| run_name(told).map(|name| name.to_string());
         assert_eq!(name(&[server.clone(), master.clone(), Value::Nil]).unwrap(), "abc123 master 77");
         assert_eq!(name(&[server.clone(), text("")]).unwrap(), "abc123  ");
-        for wrong in [&[][..], &[server.clone()], &[server, Value::Nil], &[text("run_id:\r\n"), master.clone()]] {
-            assert!(name(wrong).is_err(), "{wrong:?}");
+        for wrong in [vec![], vec![server.clone()], vec![server, Value::Nil], vec![text("run_id:\r\n"), master.clone()]]
+        {
+            assert!(name(&wrong).is_err(), "{wrong:?}");
         }
         assert!(name(&[Value::Nil, master]).is_err());
     }
