@@ -375,8 +375,8 @@ proptest! {
     }
 }
 
-/// Writers, readers and rebuilds at once. A key that its writer has told of is never absent; and a rebuild that did not wait
-/// for the writes of before would lose keys here (seen by leaving the wait out: some thousand wrong answers).
+/// Writers, readers and rebuilds at once. A key that its writer has told of is never absent; and a rebuild that does not wait
+/// for the writes of before loses keys here (seen by leaving the wait out).
 #[test]
 fn threads_that_add_look_and_rebuild_meet_no_wrong_no() {
     const WRITERS: u64 = 2;
