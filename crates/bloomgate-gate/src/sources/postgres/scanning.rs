@@ -1,7 +1,7 @@
 //! Reads every key of a table as of one moment: a `COPY` in a transaction of its own, on a connection of its own.
 //!
 //! 10 million keys of a table in memory, on two cores, beside `psql` throwing the same `COPY` away: 2.21 s to 1.94 s for
-//! `bigint`, 2.42 s to 2.20 s for texts of 15 bytes. Two thirds of our own time are the driver's, a message for each row.
+//! `bigint`, 2.42 s to 2.20 s for texts of 15 bytes. Most of our own time is the driver's, a message for each row.
 
 use std::future::poll_fn;
 use std::pin::Pin;
