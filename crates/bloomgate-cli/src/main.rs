@@ -20,6 +20,8 @@ mod digest;
 mod failure;
 mod file;
 mod fold;
+#[cfg(feature = "gate")]
+mod gate;
 mod help;
 mod hyperloglog;
 #[cfg(feature = "redis")]
@@ -46,6 +48,8 @@ mod shell;
 mod spill;
 mod standing;
 mod svg;
+#[cfg(any(feature = "gate", feature = "serve"))]
+mod told;
 mod verify;
 mod version;
 
@@ -116,6 +120,8 @@ enum Verb {
     Serve(serve::Args),
     #[cfg(feature = "gate")]
     Attack(attack::Args),
+    #[cfg(feature = "gate")]
+    Gate(Box<gate::Args>),
     Bench(bench::Args),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -159,6 +165,8 @@ fn main() -> ExitCode {
         Verb::Serve(args) => serve::run(&args),
         #[cfg(feature = "gate")]
         Verb::Attack(args) => attack::run(&args),
+        #[cfg(feature = "gate")]
+        Verb::Gate(args) => gate::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Completions(args) => manual::completions::<Command>(&args),
         Verb::Man(args) => manual::man::<Command>(&args),

@@ -1,13 +1,14 @@
 //! `bloomgate serve`: filters for every program that speaks the Redis protocol.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use bloomgate_server::settings::table::{self, TABLE};
+use bloomgate_server::settings::table::{self, Setting, TABLE};
 use bloomgate_server::{Ready, Settings, serve};
 
 use crate::failure::{DONE, Failure, Outcome};
 use crate::number::{bytes, counted, duration};
 use crate::screen;
+use crate::told::{self, Named};
 
 /// The folder that keeps the filters when none is named.
 const DATA: &str = "bloomgate-data";
@@ -101,67 +102,35 @@ impl Args {
     }
 }
 
-/// The lines of a settings file.
-fn from_file(path: &Path) -> Result<Vec<(String, String)>, Failure> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::Message(format!("{name}: {error}")))?;
-    let file: toml::Table = text.parse().map_err(|error| Failure::Message(format!("{name}: {error}")))?;
-    file.into_iter()
-        .map(|(key, value): (String, toml::Value)| {
-            table::find(&key).map_err(|why| Failure::Message(format!("{name}: {why}")))?;
-            let text = match value {
-                toml::Value::String(text) => text,
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Float(number) => number.to_string(),
-                other => {
-                    let message =
-                        format!("{name}: {key} is a text or a number, and here it is of the type {}", other.type_str());
-                    return Err(Failure::Message(message));
-                }
-            };
-            Ok((key, text))
-        })
-        .collect()
+impl Named for Setting {
+    fn name(&self) -> &'static str {
+        self.name
+    }
 }
 
 fn settings(args: &Args) -> Result<Settings, Failure> {
     let mut settings = Settings { data: Some(DATA.into()), ..Settings::default() };
-    let file = args.config.as_deref().map(from_file).transpose()?.unwrap_or_default();
-    for setting in TABLE {
-        let variable = table::variable(setting.name);
-        let told = match (args.flag(setting.name), std::env::var(&variable)) {
-            (Some(flag), _) => Some((format!("--{}", setting.name), flag.to_owned())),
-            (None, Ok(value)) => Some((variable, value)),
-            (None, Err(std::env::VarError::NotUnicode(_))) => {
-                return Err(Failure::Message(format!("{variable} is no text")));
-            }
-            (None, Err(std::env::VarError::NotPresent)) => {
-                let line = file.iter().find(|(name, _)| name == setting.name);
-                let path = args.config.as_deref().unwrap_or(Path::new("")).display();
-                line.map(|(name, value)| (format!("{path}: {name}"), value.clone()))
-            }
-        };
-        if let Some((by, value)) = told {
-            table::set(&mut settings, setting.name, &value).map_err(|why| Failure::Message(format!("{by}: {why}")))?;
-        }
+    for (by, name, value) in told::all(TABLE, |name| args.flag(name), args.config.as_deref())? {
+        table::set(&mut settings, name, &value).map_err(|why| Failure::Message(format!("{by}: {why}")))?;
     }
-    unknown_variables()?;
+    told::unknown_variables(TABLE, is_of_gate)?;
     Ok(settings)
 }
 
-/// A variable that looks like a setting and is none is a mistake that would otherwise go unnoticed.
-fn unknown_variables() -> Result<(), Failure> {
-    // Variables of the other verbs.
-    const OTHERS: [&str; 5] = ["CONFIG", "SIMD", "SECRET", "SECRET_FILE", "PROGRESS_SECONDS"];
-    for (name, _) in std::env::vars_os() {
-        let Some(rest) = name.to_str().and_then(|name| name.strip_prefix("BLOOMGATE_")) else { continue };
-        if OTHERS.contains(&rest) {
-            continue;
-        }
-        let setting = rest.to_ascii_lowercase().replace('_', "-");
-        table::find(&setting).map_err(|why| Failure::Message(format!("BLOOMGATE_{rest}: {why}")))?;
-    }
-    Ok(())
+#[cfg(feature = "gate")]
+fn is_of_gate(name: &str) -> bool {
+    crate::gate::is_setting(name)
+}
+
+#[cfg(not(feature = "gate"))]
+fn is_of_gate(_: &str) -> bool {
+    false
+}
+
+/// Whether this is a setting of `serve`: its variable is no mistake beside another verb.
+#[cfg(feature = "gate")]
+pub fn is_setting(name: &str) -> bool {
+    TABLE.iter().any(|setting| setting.name == name)
 }
 
 fn tell(ready: &Ready, settings: &Settings) {

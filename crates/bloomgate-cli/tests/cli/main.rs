@@ -13,6 +13,8 @@ mod dedup;
 mod delta;
 mod fold;
 mod foreign;
+#[cfg(all(unix, feature = "gate"))]
+mod gate;
 #[cfg(feature = "redis")]
 mod import;
 mod info;

@@ -1,0 +1,173 @@
+//! The parts of a gate, made from its settings: the source, the cache, the gate itself, and how it is served.
+
+use std::sync::Arc;
+
+use bloomgate_gate::caches::{Cache, LocalCache};
+use bloomgate_gate::service;
+use bloomgate_gate::service::http::access::{Hosts, Role, Tokens};
+use bloomgate_gate::service::http::{self, Tls};
+use bloomgate_gate::sources::{KeyList, Source, Sqlite, Upstream};
+use bloomgate_gate::{Builder, ErrorKind, Gate, KeyType};
+
+use super::settings::Settings;
+use crate::failure::Failure;
+use crate::screen;
+
+fn said(error: impl std::fmt::Display) -> Failure {
+    Failure::Message(error.to_string())
+}
+
+/// Opens the source.
+pub async fn source(settings: &Settings) -> Result<Arc<dyn Source>, Failure> {
+    let url = settings.source.as_str();
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        return Ok(Arc::new(Sqlite::open(path, &settings.table, &settings.key).map_err(said)?));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return postgres(settings).await;
+    }
+    if url.starts_with("http://") {
+        return Ok(Arc::new(upstream(settings)?));
+    }
+    // Not repeated: an address may hold a password.
+    let scheme = url.split_once(':').map_or("nothing", |(scheme, _)| scheme);
+    Err(Failure::Message(format!(
+        "--source begins with {scheme:?}: write sqlite:FILE, postgres://USER@HOST/DATABASE or http://HOST/PATH/{{key}}"
+    )))
+}
+
+#[cfg(feature = "postgres")]
+async fn postgres(settings: &Settings) -> Result<Arc<dyn Source>, Failure> {
+    use bloomgate_gate::sources::Postgres;
+    let (table, key) = (&settings.table, &settings.key);
+    Ok(Arc::new(Postgres::connect(&settings.source, table, key, settings.connections).await.map_err(said)?))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn postgres(_: &Settings) -> Result<Arc<dyn Source>, Failure> {
+    Err(Failure::Message("this bloomgate was built without PostgreSQL: build it with the feature postgres".into()))
+}
+
+fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
+    let keys = match &settings.key_list {
+        None => KeyList::None,
+        Some(url) if url.starts_with("http://") || url.starts_with("https://") => KeyList::Url(url.clone()),
+        Some(file) => KeyList::File(file.into()),
+    };
+    let key_type = match settings.key_type.as_str() {
+        "text" => KeyType::Text,
+        "integer" => KeyType::Integer { bits: 64 },
+        "decimal" => KeyType::Decimal,
+        "uuid" => KeyType::Uuid,
+        "bytes" => KeyType::Bytes,
+        other => {
+            return Err(Failure::Message(format!(
+                "--key-type is {other:?}: write text, integer, decimal, uuid or bytes"
+            )));
+        }
+    };
+    let mut upstream = Upstream::new(&settings.source, keys).map_err(said)?;
+    if let Some((name, value)) = &settings.source_header {
+        upstream = upstream.header(name, value).map_err(said)?;
+    }
+    Ok(upstream.keys_are(key_type).deadline(settings.source_deadline))
+}
+
+/// Opens the cache, if there is to be one.
+async fn cache(settings: &Settings) -> Result<Option<Arc<dyn Cache>>, Failure> {
+    match settings.cache.as_str() {
+        "none" => Ok(None),
+        "local" => Ok(Some(Arc::new(LocalCache::new(settings.cache_memory).map_err(said)?))),
+        url => redis_cache(url, &settings.table).map(Some),
+    }
+}
+
+#[cfg(feature = "redis")]
+fn redis_cache(url: &str, table: &str) -> Result<Arc<dyn Cache>, Failure> {
+    use bloomgate_gate::caches::{RedisCache, redis};
+    // One that is not there yet is reached for later: without a cache the gate is slower, not wrong.
+    Ok(Arc::new(RedisCache::unconnected(url, &format!("bloomgate:{table}"), redis::DEADLINE).map_err(said)?))
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis_cache(_: &str, _: &str) -> Result<Arc<dyn Cache>, Failure> {
+    Err(Failure::Message("this bloomgate was built without Redis: build it with the feature redis".into()))
+}
+
+#[cfg(feature = "redis")]
+async fn remote_filter(builder: Builder, settings: &Settings) -> Result<Builder, Failure> {
+    use bloomgate_gate::filters::resp::{DEADLINE, RespFilters};
+    let (url, name) = (settings.filter.as_str(), format!("bloomgate:{}:filter", settings.table));
+    let filters = match RespFilters::connect(url, &name, DEADLINE).await {
+        Ok(filters) => filters,
+        Err(error) if error.kind() != ErrorKind::Filter => return Err(said(error)),
+        Err(error) => {
+            // One that is not there yet is reached for later: until then every key is a "maybe".
+            screen::note(format!("{error}; lookups go on to the source until it is there"));
+            RespFilters::unconnected(url, &name, DEADLINE).map_err(said)?
+        }
+    };
+    Ok(builder.remote_filter(filters))
+}
+
+#[cfg(not(feature = "redis"))]
+async fn remote_filter(_: Builder, _: &Settings) -> Result<Builder, Failure> {
+    Err(Failure::Message("this bloomgate was built without Redis: build it with the feature redis".into()))
+}
+
+/// Makes the gate.
+pub async fn gate(settings: &Settings, source: Arc<dyn Source>) -> Result<Gate, Failure> {
+    let mut builder = Gate::builder(source)
+        .rate(settings.rate)
+        .headroom(settings.headroom)
+        .filter_bytes(settings.filter_memory)
+        .policy(settings.policy)
+        .writers(settings.writers)
+        .negatives(settings.negative_entries, settings.negative_ttl)
+        .rows_for(settings.rows_for)
+        .source_limit(settings.source_at_once, settings.source_waiting)
+        .audit_share(settings.audit)
+        .rebuild_every(settings.rebuild_every);
+    if let Some(cache) = cache(settings).await? {
+        builder = builder.cache(cache);
+    }
+    if settings.filter != "local" {
+        builder = remote_filter(builder, settings).await?;
+    }
+    if let Some(folder) = &settings.data {
+        builder = builder.data(folder);
+    }
+    builder.build().map_err(said)
+}
+
+/// How it is served: what the service allows, and what the listener limits.
+pub fn service(settings: &Settings) -> Result<(service::Options, http::Options), Failure> {
+    let tokens = settings.tokens.as_deref().map(Tokens::from_file).transpose().map_err(said)?;
+    if let Some(tokens) = tokens.as_ref().filter(|tokens| settings.allow_writes && !tokens.any(Role::Write)) {
+        return Err(Failure::Message(format!(
+            "--allow-writes, and none of the {} tokens may write: give one the role write",
+            tokens.len()
+        )));
+    }
+    let tls = match (&settings.tls_cert, &settings.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key).map_err(said)?),
+        _ => None,
+    };
+    // Where other machines reach it, the names they use are not known, unless they were said.
+    let checked = settings.is_local() || !settings.hosts.is_empty();
+    let options = service::Options {
+        table: settings.name.clone().unwrap_or_else(|| settings.table.clone()),
+        writes: settings.allow_writes,
+        tokens,
+        open_reads: settings.open_reads,
+        hosts: checked.then(|| Hosts::new(settings.hosts.iter().cloned())),
+        ..service::Options::default()
+    };
+    let limits = http::Limits {
+        connections: settings.max_clients,
+        per_address: settings.max_clients_per_address,
+        drain: settings.drain,
+        ..http::Limits::default()
+    };
+    Ok((options, http::Options { tls, limits, ..http::Options::default() }))
+}
