@@ -44,7 +44,7 @@ pub struct Tally {
     pub absent: u64,
     /// Lookups of keys that come and go.
     pub moving: u64,
-    /// Rows written, rows deleted.
+    /// Rows written.
     pub puts: u64,
     /// Rows deleted.
     pub deletes: u64,
@@ -181,7 +181,7 @@ async fn rebuild(front: Arc<Front>, course: Course, sent: Arc<AtomicU64>) -> Tal
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         match front.rebuild().await {
-            Ok(()) => tally.rebuilds += 1,
+            Ok(built) => tally.rebuilds += u64::from(built),
             Err(error) => tally.fail(&error),
         }
     }

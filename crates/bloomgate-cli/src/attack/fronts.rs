@@ -153,11 +153,11 @@ impl Front {
         }
     }
 
-    /// Builds the filter anew, where there is one.
-    pub async fn rebuild(&self) -> Result<()> {
+    /// Builds the filter anew; whether there is one.
+    pub async fn rebuild(&self) -> Result<bool> {
         match self {
-            Self::Plain(_) => Ok(()),
-            Self::Gate(gate) => gate.rebuild().await.map(drop),
+            Self::Plain(_) => Ok(false),
+            Self::Gate(gate) => gate.rebuild().await.map(|_| true),
         }
     }
 }

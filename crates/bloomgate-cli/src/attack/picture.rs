@@ -1,15 +1,15 @@
 //! The picture of a run: how many lookups each front lets through to the database, with the p99 and the database's CPU
 //! beside it. One page, readable at the width of a README.
 
-use super::report::{Report, nearly_all, plain_percent};
+use super::report::{Report, cpu_in_words, nearly_all, plain_percent};
 use crate::number;
 use crate::svg::{Anchor, COLOURS, DARK, Document, FAINT, Font, GREY};
 
 const WIDTH: f64 = 820.0;
 const MARGIN: f64 = 28.0;
 /// Where bars begin, and how long the longest is; its number stands behind it.
-const BARS: f64 = 172.0;
-const LONGEST: f64 = 330.0;
+const BARS: f64 = 180.0;
+const LONGEST: f64 = 322.0;
 /// The right edges of the two columns.
 const P99: f64 = 684.0;
 const CPU: f64 = WIDTH - MARGIN;
@@ -59,7 +59,7 @@ pub fn draw(report: &Report) -> String {
         }
         let figure = Font::new(14.5, DARK).anchored(Anchor::End);
         page.text((P99, line), figure, &number::time(finding.tally.latencies.quantile(0.99)));
-        page.text((CPU, line), figure, &finding.database_cpu.map_or_else(|| "n/a".into(), number::time));
+        page.text((CPU, line), figure, &cpu_in_words(finding.database_cpu));
     }
     page.line((MARGIN, below + 2.0), (WIDTH - MARGIN, below + 2.0), FAINT, 1.0);
     page.text((MARGIN, below + 30.0), Font::new(13.0, GREY), &foot(report));

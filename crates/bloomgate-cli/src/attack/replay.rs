@@ -21,6 +21,10 @@ use crate::screen::{self, DIM, ERROR, HEAD, INK, STRONG, paint, wrapped};
 /// Requests to the gate that does not remember: each is a query, and a few say as much as many.
 const WITHOUT_MEMORY: u64 = 50_000;
 
+/// Keys that are tried at once, and the most in all.
+const AT_ONCE: usize = 256;
+const MOST_TRIES: u64 = 200_000_000;
+
 /// What a gate did when its false positives came back.
 struct Finding {
     /// False positives found, and keys that were tried for them.
@@ -69,22 +73,34 @@ async fn find(scene: &Scene, mix: Mix, many: u64, progress: &Progress) -> Result
     let mut stream = mix.stream(0);
     let (mut found, mut tried) = (Vec::new(), 0);
     while (found.len() as u64) < many {
-        let Step::Get(subject @ Subject::Absent(_)) = stream.step() else { continue };
-        let key = Key::from(catalogue::key(mix.number(subject)).as_str());
-        let seen = scene.front.get(&key).await.map_err(told)?;
-        tried += 1;
-        if seen.outcome == Ended::NotFound {
-            found.push(key);
-            progress.advance(1);
+        // Many at a time: a filter behind a network answers them together.
+        let keys: Vec<Key> = std::iter::repeat_with(|| stream.step())
+            .filter_map(|step| match step {
+                Step::Get(subject @ Subject::Absent(_)) => Some(catalogue::key(mix.number(subject))),
+                _ => None,
+            })
+            .map(|text| Key::from(text.as_str()))
+            .take(AT_ONCE)
+            .collect();
+        let answers = futures_util::future::try_join_all(keys.iter().map(|key| scene.front.get(key)));
+        for (key, seen) in keys.iter().zip(answers.await.map_err(told)?) {
+            tried += 1;
+            if seen.outcome == Ended::NotFound && (found.len() as u64) < many {
+                found.push(key.clone());
+                progress.advance(1);
+            }
         }
         // A filter that lets nothing through leaves nothing to replay.
-        if tried > 1_000_000_000 {
-            let found = number::counted(found.len() as u64, "key");
-            return Err(Failure::Message(format!("{found} got through in a billion: ask for fewer by --found")));
+        if tried > MOST_TRIES {
+            let message = format!(
+                "{} of {} got through in {} tries: ask for fewer by --found, or for a higher --rate",
+                number::grouped(found.len() as u64),
+                number::counted(many, "key"),
+                number::grouped(tried),
+            );
+            return Err(Failure::Message(message));
         }
-        if tried % 1024 == 0 {
-            tokio::task::yield_now().await;
-        }
+        tokio::task::yield_now().await;
     }
     Ok((found, tried))
 }

@@ -16,7 +16,7 @@ pub const BEYOND_CHANCE: f64 = 4.5;
 /// What a promise may be exceeded by: 5 %, the library's own margin for the luck of one filter with its keys.
 const MARGIN: f64 = 1.05;
 /// Columns of the longest bar.
-const BAR: usize = 36;
+const BAR: usize = 35;
 
 /// What one front did.
 pub struct Finding {
@@ -122,7 +122,7 @@ impl Report<'_> {
         for finding in &self.findings {
             let share = finding.database_reads as f64 / most as f64;
             out.push_str(&format!(
-                "  {:<16}  {} {:>12} {:>8}\n",
+                "  {:<16}  {} {:>12} {:>10}\n",
                 finding.kind.title(),
                 ink(finding.kind, &bar(share, BAR, unicode)),
                 number::grouped(finding.database_reads),
@@ -171,7 +171,7 @@ impl Report<'_> {
                 filter.unwrap_or_else(|| "-".into()),
                 finding.cache_reads.map_or_else(|| "-".into(), number::grouped),
                 number::grouped(finding.database_reads),
-                finding.database_cpu.map_or_else(|| "n/a".into(), number::time),
+                cpu_in_words(finding.database_cpu),
                 number::grouped(finding.per_second().round() as u64),
             ));
         }
@@ -331,7 +331,7 @@ pub fn nearly_all(share: f64) -> String {
     if missing == 0.0 {
         return "100 %".into();
     }
-    let digits = (1.0 - missing.log10().floor()).clamp(0.0, 6.0) as usize;
+    let digits = (-missing.log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{:.digits$} %", share * 100.0)
 }
 
@@ -339,6 +339,15 @@ pub fn nearly_all(share: f64) -> String {
 pub fn plain_percent(share: f64) -> String {
     let text = format!("{:.6}", share * 100.0);
     format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+/// CPU time, where it is known.
+pub fn cpu_in_words(seconds: Option<f64>) -> String {
+    match seconds {
+        None => "n/a".into(),
+        Some(0.0) => "0 s".into(),
+        Some(seconds) => number::time(seconds),
+    }
 }
 
 /// Fronts with a filter in green, the others in the colour of bars.
@@ -394,10 +403,7 @@ mod tests {
 
     #[test]
     fn shares_near_one_keep_their_digits() {
-        assert_eq!(
-            [0.99, 0.9987, 0.99983, 1.0, 0.5].map(nearly_all),
-            ["99.0 %", "99.87 %", "99.983 %", "100 %", "50 %"]
-        );
+        assert_eq!([0.99, 0.9987, 0.99983, 1.0, 0.5].map(nearly_all), ["99 %", "99.9 %", "99.98 %", "100 %", "50 %"]);
     }
 
     #[test]

@@ -85,11 +85,17 @@ fn absent_keys_reach_the_database_unless_a_gate_stands_in_front() {
 #[test]
 fn the_rate_is_that_of_the_filter_to_both_sides() {
     let scene = Scene::new();
-    // 5 % of 38,000 would be 1,900; a filter with room for half as many keys again has about 1.6 %.
+    // What a filter with room for half as many keys again has by theory, not what was asked for (1,900 of 38,000).
+    let filter: bloomgate::bloom::Blocked =
+        bloomgate::bloom::Blocked::builder().items(30_000).rate(0.05).build().unwrap();
+    let expected = filter.expected_rate_at(20_000);
+    assert!((0.004..0.02).contains(&expected), "{expected}");
     let ran = scene.run("attack --products 20k --requests 40k --rate 5% --only gate --json").code(0);
     let front = &Front::all(&ran)[0];
     let through = front.inner("false_positives", "count");
-    assert!((300.0..1_900.0).contains(&through), "{through}");
+    // About 300: 4.5 deviations are 26 % of it, the luck of one filter with its keys 11 %.
+    let ratio = through / front.inner("false_positives", "true_negatives") / expected;
+    assert!((0.63..1.37).contains(&ratio), "{through}: {ratio} of {expected}");
     let (low, rate, high) = (
         front.inner("false_positives", "low"),
         front.inner("false_positives", "rate"),
@@ -138,7 +144,7 @@ fn writes_and_rebuilds_make_no_answer_wrong() {
         for wrong in ["wrong_no", "wrong_yes", "wrong_row", "errors"] {
             assert_eq!(front.number(wrong), 0.0, "{name}: {wrong} {}", front.text("shown"));
         }
-        assert_eq!(front.number("rebuilds"), 5.0, "{name}");
+        assert_eq!(front.number("rebuilds"), if name == "\"nothing\"" { 0.0 } else { 5.0 }, "{name}");
         // 2,000 of 20,000, give or take 42; a quarter of the others are for keys that are written.
         let writes = front.number("puts") + front.number("deletes");
         assert!((1_790.0..2_210.0).contains(&writes) && front.number("deletes") > 400.0, "{name}: {writes}");
@@ -239,7 +245,7 @@ fn chosen_keys_break_a_public_hash_and_not_a_secret_one() {
 #[test]
 fn keys_that_got_through_come_back_in_vain() {
     let scene = Scene::new();
-    let ran = scene.run("attack replay --products 2k --found 50 --times 40 --json").code(0);
+    let ran = scene.run("attack replay --products 20k --rate 5% --found 50 --times 40 --json").code(0);
     let of = |gate: &str| Front(json_object(&ran.field(gate)));
     let (gate, forgetful) = (of("gate"), of("forgetful_gate"));
     assert_eq!((gate.number("found"), gate.number("replays")), (50.0, 2000.0));
@@ -247,8 +253,8 @@ fn keys_that_got_through_come_back_in_vain() {
     assert_eq!((gate.number("reached_database"), ran.field("good")), (0.0, "true".into()));
     // Without memory all of them are queries, but for those that wait for the answer of one that is under way.
     assert!((500.0..=2000.0).contains(&forgetful.number("reached_database")), "{}", ran.out());
-    assert!(gate.number("tried") > 50.0 / 0.05, "{}", ran.out());
-    let screen = scene.run("attack replay --products 2k --found 20 --times 10").code(0).out();
+    assert!(gate.number("tried") > 0.5 * 50.0 / 0.05, "{}", ran.out());
+    let screen = scene.run("attack replay --products 20k --rate 5% --found 20 --times 10").code(0).out();
     assert!(screen.contains("0 of 200") && screen.contains("at most once"), "{screen}");
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
 }
@@ -292,7 +298,7 @@ fn nonsense_is_refused() {
         ("--zipf 9", &["0 to 5"]),
         ("--only everything", &["negative-cache"]),
         ("--source mysql://here", &["postgres://"]),
-        ("--products 1k --requests 1k --redis nowhere --only cache", &["nowhere"]),
+        ("--products 1k --requests 1k --redis nowhere --only cache", &["redis://HOST"]),
         ("poison --products 2M", &["1,000,000"]),
         ("replay --times 0", &["of them"]),
         ("measure --keys 0", &["requests"]),
