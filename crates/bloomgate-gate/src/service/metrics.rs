@@ -94,8 +94,12 @@ pub(super) fn scrape(stats: &Stats, traffic: &Traffic) -> Scrape {
         scrape.whole(&ITEMS, &[], filter.items);
         scrape.whole(&CAPACITY, &[], filter.capacity);
         scrape.whole(&REMOVED, &[], filter.removed);
-        scrape.whole(&BYTES, &[], filter.bytes);
-        scrape.number(&DENSITY, &[], filter.bit_density);
+        if let Some(bytes) = filter.bytes {
+            scrape.whole(&BYTES, &[], bytes);
+        }
+        if let Some(density) = filter.bit_density {
+            scrape.number(&DENSITY, &[], density);
+        }
         scrape.number(&ASKED, &[], filter.asked_rate);
         scrape.number(&EXPECTED, &[], filter.expected_rate);
     }

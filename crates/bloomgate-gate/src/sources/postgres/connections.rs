@@ -6,9 +6,10 @@ use deadpool_postgres::{
     Client, ClientWrapper, Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
 use tokio::task::JoinHandle;
-use tokio_postgres::{Config, NoTls};
+use tokio_postgres::Config;
 
 use super::address::Address;
+use super::tls::Tls;
 use super::{STATEMENT, failed, tell, was_refused};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -59,20 +60,25 @@ impl Connections {
 
     /// A connection of its own.
     pub async fn alone(&self) -> Result<ClientWrapper> {
-        let (client, task) = open(&self.address.config).await.map_err(|error| self.refused(&error))?;
+        let (client, task) =
+            open(&self.address.config, self.address.tls.clone()).await.map_err(|error| self.refused(&error))?;
         Ok(ClientWrapper::new(client, task))
     }
 
     fn refused(&self, error: &tokio_postgres::Error) -> Error {
-        let asks = error.to_string().contains("password") || tell(error).contains("password missing");
-        let hint = if asks && self.address.config.get_password().is_none() {
-            ": write it into the address or set the environment variable PGPASSWORD"
+        let told = tell(error);
+        let hint = if told.contains("password missing") || told.contains("no password") {
+            ": write the password into the address or set the environment variable PGPASSWORD"
+        } else if told.contains("invalid peer certificate") {
+            ": give its authority by sslrootcert=FILE, or check less by another sslmode"
+        } else if told.contains("does not support TLS") {
+            ": set it up there, or allow sslmode=disable"
         } else {
             ""
         };
         let kind = failed("", error).kind();
         let kind = if kind == ErrorKind::Invalid { ErrorKind::Source } else { kind };
-        Error::new(kind, format!("PostgreSQL, connecting to {}: {}{hint}", self.address.name, tell(error)))
+        Error::new(kind, format!("PostgreSQL, connecting to {}: {told}{hint}", self.address.name))
     }
 }
 
@@ -80,14 +86,14 @@ type Opened = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), toki
 
 impl Connect for Connections {
     fn connect(&self, config: &Config) -> std::pin::Pin<Box<dyn Future<Output = Opened> + Send + '_>> {
-        let config = config.clone();
-        Box::pin(async move { open(&config).await })
+        let (config, tls) = (config.clone(), self.address.tls.clone());
+        Box::pin(async move { open(&config, tls).await })
     }
 }
 
 /// Connects and limits how long a statement may take, unless the address has its own limit.
-async fn open(config: &Config) -> Opened {
-    let (client, connection) = config.connect(NoTls).await?;
+async fn open(config: &Config, tls: Tls) -> Opened {
+    let (client, connection) = config.connect(tls).await?;
     let task = tokio::spawn(async move {
         // How it ended is told to whoever asks by it.
         _ = connection.await;
