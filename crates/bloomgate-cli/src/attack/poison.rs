@@ -69,6 +69,9 @@ struct Finding {
     poisoned: (u64, u64),
 }
 
+/// A name, and how many of how many keys were let through.
+type Named = (&'static str, (u64, u64));
+
 fn share((hits, trials): (u64, u64)) -> f64 {
     hits as f64 / trials.max(1) as f64
 }
@@ -202,7 +205,7 @@ fn on_screen(args: &PoisonArgs, findings: &[Finding], good: bool, unicode: bool)
             plain_percent(args.rate),
         ),
     );
-    let mut block = |title: &str, rows: &dyn Fn(&Finding) -> [(&'static str, (u64, u64)); 2]| {
+    let mut block = |title: &str, rows: fn(&Finding) -> [Named; 2]| {
         out.push_str(&format!("\n{}\n", paint(HEAD, title)));
         let most = findings.iter().flat_map(|finding| rows(finding).map(|(_, of)| share(of))).fold(1e-9, f64::max);
         for finding in findings {
@@ -218,10 +221,10 @@ fn on_screen(args: &PoisonArgs, findings: &[Finding], good: bool, unicode: bool)
             }
         }
     };
-    block("Let through: random absent keys, and chosen ones", &|finding| {
+    block("Let through: random absent keys, and chosen ones", |finding| {
         [("random", finding.random), ("chosen", finding.chosen)]
     });
-    block("Let through of random ones, after as many registrations again", &|finding| {
+    block("Let through of random ones, after as many registrations again", |finding| {
         [("honest", finding.honest), ("chosen", finding.poisoned)]
     });
     out.push('\n');
