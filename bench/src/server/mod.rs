@@ -8,7 +8,7 @@ mod disturbance;
 mod groups;
 mod load;
 mod probe;
-mod process;
+pub mod process;
 mod replies;
 mod restart;
 mod stage;

@@ -3,6 +3,8 @@
 
 mod add;
 mod asking;
+#[cfg(feature = "gate")]
+mod attack;
 mod bench;
 mod build;
 mod change;
@@ -117,6 +119,8 @@ enum Verb {
     #[cfg(feature = "serve")]
     Serve(serve::Args),
     #[cfg(feature = "gate")]
+    Attack(attack::Args),
+    #[cfg(feature = "gate")]
     Gate(Box<gate::Args>),
     Bench(bench::Args),
     Completions(manual::CompletionsArgs),
@@ -159,6 +163,8 @@ fn main() -> ExitCode {
         Verb::Secret(verb) => secret::run(&verb),
         #[cfg(feature = "serve")]
         Verb::Serve(args) => serve::run(&args),
+        #[cfg(feature = "gate")]
+        Verb::Attack(args) => attack::run(&args),
         #[cfg(feature = "gate")]
         Verb::Gate(args) => gate::run(&args),
         Verb::Bench(args) => bench::run(&args),

@@ -64,7 +64,9 @@ impl Progress {
             return Self { bar: None, lines: None };
         }
         let bar = ProgressBar::new(steps);
-        if let Ok(style) = ProgressStyle::with_template("{prefix} [{wide_bar:.cyan/dim}] {pos}/{len} {msg:<14}") {
+        if let Ok(style) =
+            ProgressStyle::with_template("{prefix} [{wide_bar:.cyan/dim}] {human_pos}/{human_len} {msg:<14}")
+        {
             bar.set_style(style.progress_chars("=> "));
         }
         bar.set_prefix(doing);

@@ -1,10 +1,13 @@
 //! A connection to a server that speaks the Redis protocol, for callers that cannot wait: every call has a deadline, goes
 //! through a circuit breaker, and learns which run of the server answered it.
 //!
-//! The run is named by `run_id` of `INFO server`, asked whenever a connection is made and every two seconds after. A server
-//! that was restarted has another one, and what it holds is then from some moment before: rows that were replaced since,
-//! filters without the last keys. A restart ends every connection, so nothing is answered by a run that was not asked for
-//! its name; the two seconds are for those behind a proxy, which keeps connections while the servers change.
+//! The run is named by `run_id` of `INFO server`, and by `role` and `master_replid2` of `INFO replication` (whom it follows
+//! or followed; `master_replid` itself also changes when somebody begins to follow it, which takes nothing away), asked
+//! whenever a connection is made and every two seconds after. A server that was restarted, or became a replica of another
+//! one, has other names, and what it holds is then from some moment before: rows that were replaced since, filters without
+//! the last keys. A restart ends every connection, so nothing is answered by a run that was not asked for its name. Those
+//! who keep connections while the data change, a proxy in front of several servers or a replica that is told to follow
+//! another, are found out within the two seconds.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -257,10 +260,8 @@ impl Line {
             .set_pipeline_buffer_size(WAITING);
         let why = |error: RedisError| Arc::from(error.to_string());
         let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await.map_err(why)?;
-        let mut ask = redis::pipe();
-        ask.cmd("INFO").arg("server");
-        let told = connection.send_packed_commands(&ask, 0, 1).await.map_err(why)?;
-        let run = Run { id: run_id(told.first())?, asked: self.clock.now() };
+        let told = connection.send_packed_commands(&ask_run(), 0, 2).await.map_err(why)?;
+        let run = Run { id: run_name(&told)?, asked: self.clock.now() };
         Ok(Wire { number, connection, run: Arc::new(Mutex::new(run)) })
     }
 
@@ -277,19 +278,18 @@ impl Line {
         };
         let count = commands.len();
         let sent = if due {
-            let mut all = redis::pipe();
-            all.cmd("INFO").arg("server");
+            let mut all = ask_run();
             commands.cmd_iter().for_each(|command| {
                 all.add_command(command.clone());
             });
-            connection.send_packed_commands(&all, 0, count + 1).await
+            connection.send_packed_commands(&all, 0, count + 2).await
         } else {
             connection.send_packed_commands(commands, 0, count).await
         };
         let replied = sent.map_err(|error| Arc::from(error.to_string())).and_then(|mut values| {
             if due {
-                let id = run_id(values.first())?;
-                values.remove(0);
+                let id = run_name(&values)?;
+                values.drain(..2);
                 run().id = id;
             }
             if values.len() != count {
@@ -305,18 +305,34 @@ impl Line {
     }
 }
 
-/// The run that `INFO server` names.
-fn run_id(told: Option<&Value>) -> std::result::Result<Arc<str>, Arc<str>> {
+/// The questions whose answers name a run. Two: servers before Redis 7 take one section a command.
+fn ask_run() -> Pipeline {
+    let mut ask = redis::pipe();
+    ask.cmd("INFO").arg("server").cmd("INFO").arg("replication");
+    ask
+}
+
+/// The run that the first two replies name.
+fn run_name(told: &[Value]) -> std::result::Result<Arc<str>, Arc<str>> {
+    let [server, replication, ..] = told else { return Err("it does not answer INFO".into()) };
+    let run = fact(server, "run_id:")?.ok_or("its INFO has no run_id, which tells whether it was restarted")?;
+    // A server that knows no replication has only the first.
+    let of = |name| fact(replication, name).map(Option::unwrap_or_default);
+    Ok(format!("{run} {} {}", of("role:")?, of("master_replid2:")?).into())
+}
+
+/// A line of what INFO says.
+fn fact(told: &Value, name: &str) -> std::result::Result<Option<String>, Arc<str>> {
     let text = match told {
-        Some(Value::BulkString(bytes)) => String::from_utf8_lossy(bytes),
-        Some(Value::SimpleString(text) | Value::VerbatimString { text, .. }) => text.into(),
-        Some(Value::ServerError(error)) => {
+        Value::BulkString(bytes) => String::from_utf8_lossy(bytes),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => text.into(),
+        Value::ServerError(error) => {
             return Err(format!("it refuses INFO, which tells whether it was restarted: {}", refusal(error)).into());
         }
-        _ => "".into(),
+        _ => return Err("it answers INFO with something else than a text".into()),
     };
-    let id = text.lines().find_map(|line| line.strip_prefix("run_id:")).map(str::trim).filter(|id| !id.is_empty());
-    id.map(Arc::from).ok_or_else(|| "its INFO has no run_id, which tells whether it was restarted".into())
+    let value = text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    Ok(value.filter(|value| !value.is_empty()).map(str::to_owned))
 }
 
 #[cfg(test)]
@@ -347,9 +363,16 @@ mod tests {
 
     #[test]
     fn the_run_is_read_from_what_info_says() {
-        let told = Value::BulkString(b"# Server\r\nredis_version:7.0\r\nrun_id:abc123\r\ntcp_port:1\r\n".to_vec());
-        assert_eq!(&*run_id(Some(&told)).unwrap(), "abc123");
-        assert!(run_id(Some(&Value::BulkString(b"# Server\r\nrun_id:\r\n".to_vec()))).is_err());
-        assert!(run_id(Some(&Value::Nil)).is_err() && run_id(None).is_err());
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let server = text("# Server\r\nredis_version:7.0\r\nrun_id:abc123\r\ntcp_port:1\r\n");
+        let master = text("# Replication\r\nrole:master\r\nmaster_replid:66\r\nmaster_replid2:77\r\n");
+        let name = |told: &[Value]| run_name(told).map(|name| name.to_string());
+        assert_eq!(name(&[server.clone(), master.clone(), Value::Nil]).unwrap(), "abc123 master 77");
+        assert_eq!(name(&[server.clone(), text("")]).unwrap(), "abc123  ");
+        for wrong in [vec![], vec![server.clone()], vec![server, Value::Nil], vec![text("run_id:\r\n"), master.clone()]]
+        {
+            assert!(name(&wrong).is_err(), "{wrong:?}");
+        }
+        assert!(name(&[Value::Nil, master]).is_err());
     }
 }

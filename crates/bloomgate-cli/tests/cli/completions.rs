@@ -152,6 +152,7 @@ fn every_verb_is_quiet_when_its_reader_has_gone() {
         "info --json f.bloom",
         "bench --items 1k --passes 1 --kind blocked",
         "bench --items 1k --passes 1 --kind blocked --json",
+        "attack poison --products 100 --chosen 10",
         "completions zsh",
         "man",
     ] {

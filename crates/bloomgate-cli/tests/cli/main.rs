@@ -1,6 +1,8 @@
 //! The command as its users meet it: every verb, every exit code, good input and bad.
 
 mod asks;
+#[cfg(feature = "gate")]
+mod attack;
 mod bench;
 mod build;
 mod change;

@@ -14,13 +14,13 @@ use crate::scene::{Ran, Scene};
 const NOBODY: u32 = 65534;
 
 /// A server with its folder.
-struct Server {
+pub struct Server {
     folder: tempfile::TempDir,
     child: Child,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         if is_root() {
@@ -35,7 +35,7 @@ impl Server {
         // One user needs a password.
         std::fs::write(data.join("pg_hba.conf"), "local all locked scram-sha-256\nlocal all all trust\n").unwrap();
         let child = tool("postgres", folder.path())
-            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=10", "-k"])
+            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=40", "-k"])
             .arg(folder.path())
             .arg("-D")
             .arg(&data)
@@ -52,12 +52,12 @@ impl Server {
         server
     }
 
-    fn connect(&self) -> Option<Client> {
+    pub fn connect(&self) -> Option<Client> {
         Client::connect(&self.address("tester"), NoTls).ok()
     }
 
     /// The address for this user (and perhaps a password, after a colon).
-    fn address(&self, user: &str) -> String {
+    pub fn address(&self, user: &str) -> String {
         let host = self.folder.path().to_str().unwrap().replace('/', "%2F");
         format!("postgres://{user}@{host}/postgres")
     }

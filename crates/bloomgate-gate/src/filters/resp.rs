@@ -17,18 +17,22 @@
 //!
 //! `EXPANSION 2` and never `NONSCALING`: a filter that is full and refuses keys would stop every write.
 
+mod batches;
+mod place;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use redis::{Pipeline, Value};
+use redis::Value;
 use tokio::time::Instant;
 
+use self::batches::{check, groups};
+use self::place::{Adding, One, Publishing, Size};
 use super::replies::{Said, booleans, facts};
 use crate::breaker::BreakerCounts;
 use crate::error::{Error, ErrorKind, Result};
-use crate::key;
-use crate::link::{Again, Link, OPENING, Replies, Trouble, random_name, refusal};
+use crate::link::{Again, Link, OPENING, Trouble, random_name, refusal};
 
 /// How long a question may take when nothing else is said.
 pub const DEADLINE: Duration = Duration::from_millis(50);
@@ -37,12 +41,6 @@ pub const FILL_DEADLINE: Duration = Duration::from_secs(10);
 /// More keys than this in one add are a fill: they have its deadline and its connection, so that lookups do not queue
 /// behind megabytes of keys.
 const FEW: usize = 100;
-/// Items in one command, about a millisecond of a server that runs one command at a time.
-const ITEMS: usize = 1_000;
-/// Bytes of items in one command.
-const BYTES: usize = 1 << 20;
-/// Commands in one pipeline.
-const COMMANDS: usize = 16;
 /// How seldom the sentinels of one filter are all found in another.
 const MISTAKE: f64 = 1e-9;
 /// The longest base name.
@@ -71,22 +69,6 @@ struct Hall {
 #[derive(Clone)]
 pub struct Remote {
     one: Arc<One>,
-}
-
-struct One {
-    hall: Arc<Hall>,
-    version: u64,
-    /// Its place in the chain.
-    place: u64,
-    temporary: String,
-    sentinels: Vec<String>,
-    run: Arc<str>,
-    /// It is under the base name for certain. While this is false it is under the temporary one, or already under the
-    /// base: asked in this order it is never missed, since it only ever moves that way.
-    is_published: AtomicBool,
-    /// It does not stand in for the one before it.
-    is_withdrawn: AtomicBool,
-    lost: OnceLock<String>,
 }
 
 /// What a server says about a filter.
@@ -200,6 +182,7 @@ impl RespFilters {
                 run: made.run,
                 is_published: AtomicBool::new(false),
                 is_withdrawn: AtomicBool::new(false),
+                is_incomplete: AtomicBool::new(false),
                 lost: OnceLock::new(),
             }),
         })
@@ -247,8 +230,10 @@ impl Remote {
         Ok(answers)
     }
 
-    /// Adds keys. After an error some of them may be there, or come later: add all of them again.
+    /// Adds keys. After an error, or when its caller goes away, some of them may be missing for ever: the filter is then
+    /// never published, and no longer answers for the ones before it.
     pub async fn add(&self, keys: &[&[u8]]) -> Result<()> {
+        let adding = Adding::to(&self.one);
         check(keys)?;
         for group in groups(keys) {
             let size = if keys.len() > FEW { Size::Many } else { Size::Few };
@@ -267,6 +252,7 @@ impl Remote {
             };
             self.one.clone().wherever_it_is(size, ends, build, read).await?;
         }
+        adding.done();
         Ok(())
     }
 
@@ -276,6 +262,12 @@ impl Remote {
         let one = &self.one;
         if one.is_published.load(Ordering::Acquire) {
             return Ok(());
+        }
+        if one.is_incomplete.load(Ordering::Acquire) {
+            let (name, version) = (&one.hall.base, one.version);
+            let message =
+                format!("version {version} of the filter {name} may lack keys, since an add failed: build another");
+            return Err(Error::new(ErrorKind::Filter, message));
         }
         let publishing = Publishing::of(one);
         let mut rename = redis::pipe();
@@ -352,171 +344,5 @@ impl Remote {
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.one.lost.get().is_some()
-    }
-}
-
-/// Which connection is used.
-#[derive(Clone, Copy)]
-enum Size {
-    Few,
-    Many,
-}
-
-impl One {
-    /// Sends commands to where this filter is, or to the one that was published in its place, and reads their replies.
-    /// `read` says that something is missing when the filter under that name is not this one.
-    async fn wherever_it_is<T>(
-        self: Arc<Self>,
-        size: Size,
-        ends: Instant,
-        build: impl Fn(&Self, &str) -> Pipeline,
-        read: impl Fn(&Self, &[Value]) -> std::result::Result<T, Said>,
-    ) -> Result<T> {
-        let hall = &self.hall;
-        let link = match size {
-            Size::Few => &hall.asks,
-            Size::Many => &hall.fills,
-        };
-        let mut one = self.clone();
-        loop {
-            let names: &[&str] = match one.is_published.load(Ordering::Acquire) {
-                true => &[&hall.base],
-                false => &[&one.temporary, &hall.base],
-            };
-            for name in names {
-                if let Some(why) = one.lost.get() {
-                    return Err(self.lose(why));
-                }
-                let left = ends.saturating_duration_since(Instant::now());
-                let commands = build(&one, name);
-                let replies = link.run(left, &commands, Again::Once).await.map_err(|trouble| hall.error(trouble))?;
-                match read(&one, &one.of_its_run(replies)?) {
-                    Ok(value) => return Ok(value),
-                    Err(said) if said.is_missing => {}
-                    Err(said) => return Err(hall.refused(&said.text)),
-                }
-            }
-            match one.successor() {
-                Some(next) => one = next,
-                None => {
-                    let why = "what has its name is another filter, or nothing: it was flushed, evicted or overwritten";
-                    one.lose(why);
-                    return Err(self.lose(why));
-                }
-            }
-        }
-    }
-
-    /// The filter that was published after this one, or is being published now.
-    fn successor(&self) -> Option<Arc<Self>> {
-        let newest = self.hall.newest.lock().unwrap_or_else(PoisonError::into_inner).upgrade()?;
-        (newest.place > self.place && !newest.is_withdrawn.load(Ordering::Acquire)).then_some(newest)
-    }
-
-    /// The replies, if they are of the run of the server that the filter was made in.
-    fn of_its_run(&self, replies: Replies) -> Result<Vec<Value>> {
-        if replies.run == self.run {
-            return Ok(replies.values);
-        }
-        Err(self.lose("the server was restarted or is another one, and keys may be missing from what it has"))
-    }
-
-    fn lose(&self, why: &str) -> Error {
-        let why = self.lost.get_or_init(|| why.to_owned());
-        let (name, address) = (&self.hall.base, self.hall.asks.address());
-        Error::new(ErrorKind::Filter, format!("the filter {name} at {address} is lost: {why}"))
-    }
-
-    /// Asks for the sentinels after other commands.
-    fn prove(&self, commands: &mut Pipeline, name: &str) {
-        commands.cmd("BF.MEXISTS").arg(name).arg(&self.sentinels);
-    }
-
-    /// The replies to the other commands, if the sentinels were there.
-    fn proven<'a>(&self, values: &'a [Value]) -> std::result::Result<&'a [Value], Said> {
-        let (proof, others) = values.split_last().ok_or_else(|| Said::odd("nothing"))?;
-        if booleans(proof, self.sentinels.len())?.contains(&false) {
-            return Err(Said::missing());
-        }
-        Ok(others)
-    }
-}
-
-/// A publication under way: unless it is done the filter stands in for no other, also when its caller goes away. A renaming
-/// that happens later then makes the filter before it lost, which is right: this one has not had its keys since.
-struct Publishing<'a> {
-    one: &'a One,
-    is_done: bool,
-}
-
-impl<'a> Publishing<'a> {
-    /// Told before the renaming: who finds the other filter under the base name meanwhile must know whose it is.
-    fn of(one: &'a Arc<One>) -> Self {
-        one.is_withdrawn.store(false, Ordering::Release);
-        *one.hall.newest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(one);
-        Self { one, is_done: false }
-    }
-
-    fn done(mut self) {
-        self.one.is_published.store(true, Ordering::Release);
-        self.is_done = true;
-    }
-}
-
-impl Drop for Publishing<'_> {
-    fn drop(&mut self) {
-        if !self.is_done {
-            self.one.is_withdrawn.store(true, Ordering::Release);
-        }
-    }
-}
-
-fn check(keys: &[&[u8]]) -> Result<()> {
-    match keys.iter().find(|key| key.len() > key::LONGEST) {
-        Some(long) => {
-            let message = format!("a key of {} bytes: {} is the most", long.len(), key::LONGEST);
-            Err(Error::new(ErrorKind::Invalid, message))
-        }
-        None => Ok(()),
-    }
-}
-
-/// The keys by pipelines, and in each by commands.
-fn groups<'a, 'k>(keys: &'a [&'k [u8]]) -> Vec<Vec<&'a [&'k [u8]]>> {
-    let mut commands = Vec::new();
-    let (mut begin, mut bytes) = (0, 0);
-    for (place, key) in keys.iter().enumerate() {
-        if place - begin == ITEMS || (bytes + key.len() > BYTES && place > begin) {
-            commands.push(&keys[begin..place]);
-            (begin, bytes) = (place, 0);
-        }
-        bytes += key.len();
-    }
-    if begin < keys.len() {
-        commands.push(&keys[begin..]);
-    }
-    commands.chunks(COMMANDS).map(<[_]>::to_vec).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_split_by_count_and_by_bytes_and_none_is_left_out() {
-        let short = [b"k".as_slice(); 40_001];
-        let long = [[7; 4096].as_slice(); 1_000];
-        for keys in [&short[..], &long, &short[..1_000], &short[..1], &[]] {
-            let groups = groups(keys);
-            let commands: Vec<_> = groups.iter().flatten().collect();
-            assert_eq!(commands.iter().map(|keys| keys.len()).sum::<usize>(), keys.len());
-            for keys in commands {
-                assert!(!keys.is_empty() && keys.len() <= ITEMS);
-                assert!(keys.iter().map(|key| key.len()).sum::<usize>() <= BYTES);
-            }
-            assert!(groups.iter().all(|group| !group.is_empty() && group.len() <= COMMANDS));
-        }
-        assert_eq!(groups(&short).len(), 3);
-        assert_eq!(groups(&long)[0].len(), 4, "256 keys of 4 KiB are a mebibyte");
     }
 }

@@ -62,7 +62,7 @@ impl Gate {
         let face = inner.filters.face();
         let State::Ready { version, watermark } = face.state else { return None };
         let generation = face.current.as_deref()?;
-        let Some(filter) = generation.local_bits() else { return None };
+        let filter = generation.local_bits()?;
         if filter.contains_digest(digest) || !self.may_block() {
             return None;
         }

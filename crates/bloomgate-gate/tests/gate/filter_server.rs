@@ -81,13 +81,15 @@ struct Orders {
     is_held: bool,
     /// Rises when every connection to a server is to be made anew.
     turn: u32,
+    /// Rises when connections are to lead nowhere.
+    strandings: u32,
 }
 
 impl Relay {
     pub async fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let orders = Arc::new(watch::channel(Orders { to, is_held: false, turn: 0 }).0);
+        let orders = Arc::new(watch::channel(Orders { to, is_held: false, turn: 0, strandings: 0 }).0);
         let given = orders.clone();
         let task = tokio::spawn(async move {
             let mut connections = tokio::task::JoinSet::new();
@@ -112,9 +114,14 @@ impl Relay {
         self.orders.send_modify(|orders| orders.is_held = false);
     }
 
+    /// Those who are connected get nothing through any more, and are not told, as when a cable is cut; new ones do.
+    pub fn strand(&self) {
+        self.orders.send_modify(|orders| orders.strandings += 1);
+    }
+
     /// Leads every connection elsewhere, without its client noticing.
     pub fn lead_to(&self, to: SocketAddr) {
-        self.orders.send_modify(|orders| *orders = Orders { to, is_held: false, turn: orders.turn + 1 });
+        self.orders.send_modify(|orders| *orders = Orders { to, is_held: false, turn: orders.turn + 1, ..*orders });
     }
 }
 
@@ -126,18 +133,21 @@ impl Drop for Relay {
 
 async fn pass_on(mut client: TcpStream, mut orders: watch::Receiver<Orders>) {
     client.set_nodelay(true).unwrap();
+    let strandings = orders.borrow().strandings;
     loop {
         let Ok(now) = orders.wait_for(|orders| !orders.is_held).await.map(|orders| *orders) else { return };
         let Ok(mut server) = TcpStream::connect(now.to).await else { return };
         server.set_nodelay(true).unwrap();
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.split();
-        let mut turned = orders.clone();
+        let (mut turned, mut stranded) = (orders.clone(), orders.clone());
         tokio::select! {
             _ = one_way(&mut from_client, &mut to_server, orders.clone()) => return,
             // The server is gone: its clients learn nothing of it until they are led to another one.
             () = async { one_way(&mut from_server, &mut to_client, orders.clone()).await; pending().await } => {}
-            turned = turned.wait_for(|orders| orders.turn != now.turn) => if turned.is_err() { return },
+            // For ever: the client learns nothing of it.
+            _ = async { stranded.wait_for(|orders| orders.strandings != strandings).await.is_ok() } => pending().await,
+            is_over = async { turned.wait_for(|orders| orders.turn != now.turn).await.is_err() } => if is_over { return },
         }
     }
 }

@@ -48,10 +48,28 @@ impl Server {
         // One user needs a password.
         let rules = "local all locked scram-sha-256\nlocal all all trust\nhost all all 127.0.0.1/32 trust\n";
         std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
+        let certificate = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+        std::fs::write(data.join("server.crt"), certificate.cert.pem()).unwrap();
+        let key = data.join("server.key");
+        std::fs::write(&key, certificate.signing_key.serialize_pem()).unwrap();
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+        if is_root() {
+            chown(&key, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
         // Free a moment ago; nobody else here takes ports that are not given to him.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = tool("postgres", folder.path())
-            .args(["-c", "listen_addresses=127.0.0.1", "-c", "fsync=off", "-c", "max_connections=60", "-k"])
+            .args([
+                "-c",
+                "listen_addresses=127.0.0.1",
+                "-c",
+                "fsync=off",
+                "-c",
+                "ssl=on",
+                "-c",
+                "max_connections=60",
+                "-k",
+            ])
             .arg(folder.path())
             .arg("-p")
             .arg(port.to_string())
@@ -90,6 +108,11 @@ impl Server {
     /// The address over TCP.
     pub fn tcp_url(&self, database: &str) -> String {
         format!("postgres://tester@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// The certificate that the server shows over TCP, made out to `localhost` by itself.
+    pub fn certificate(&self) -> PathBuf {
+        self.folder.path().join("data/server.crt")
     }
 
     /// A new database for one test, made by some SQL: its name and a connection of somebody else to it.

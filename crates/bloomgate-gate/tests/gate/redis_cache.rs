@@ -211,6 +211,41 @@ async fn a_restarted_server_is_reached_again_and_its_old_rows_are_not() {
 }
 
 #[tokio::test]
+async fn a_server_that_takes_over_the_rows_of_another_is_left_behind() {
+    let start = || RedisServer::start_with(&["--repl-diskless-sync-delay", "0"]);
+    let (server, other) = (start(), start());
+    let follow = |follower: &RedisServer, host: &str, port: &str| {
+        redis::cmd("REPLICAOF").arg(host).arg(port).exec(&mut follower.client("", 0)).unwrap();
+    };
+    let row = |server: &RedisServer| -> Option<String> {
+        let mut client = server.client("", 0);
+        let names: Vec<Vec<u8>> = client.keys("*").unwrap_or_default();
+        names.first().and_then(|name| client.get(name).ok())
+    };
+    let cache = cache(&server, DEADLINE).await;
+    let key = Key::from("k");
+    cache.store(&key, "old".into(), HOUR).await.unwrap();
+    follow(&other, "127.0.0.1", &server.port().to_string());
+    until("the other one has the row", async || row(&other).as_deref() == Some("old")).await;
+    follow(&other, "NO", "ONE");
+    cache.store(&key, "new".into(), HOUR).await.unwrap();
+    assert_eq!((row(&server).unwrap(), row(&other).unwrap()), ("new".to_owned(), "old".to_owned()));
+    // That another one followed this one for a while takes nothing away. The run is asked for every two seconds.
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    assert_eq!(cache.get(&key).await.unwrap(), Some("new".into()));
+    assert_eq!(cache.times_left_behind(), 0);
+    follow(&server, "127.0.0.1", &other.port().to_string());
+    until("the old row is back", async || row(&server).as_deref() == Some("old")).await;
+    follow(&server, "NO", "ONE");
+    until("everything is left behind", async || {
+        let _ = cache.get(&key).await;
+        cache.times_left_behind() > 0
+    })
+    .await;
+    assert_eq!(cache.get(&key).await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn a_connection_that_broke_unused_is_made_anew() {
     let server = RedisServer::start();
     let cache = cache(&server, DEADLINE).await;

@@ -34,6 +34,11 @@ impl RedisServer {
         server
     }
 
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// Its address, with what comes before the host (`:password@`) and after the port (`/2`).
     pub fn url(&self, before: &str, after: &str) -> String {
         format!("redis://{before}127.0.0.1:{}{after}", self.port)

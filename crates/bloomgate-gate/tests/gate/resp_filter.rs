@@ -220,6 +220,37 @@ async fn the_filter_before_is_answered_for_by_the_one_that_took_its_name() {
 }
 
 #[tokio::test]
+async fn a_filter_that_an_add_failed_on_answers_for_no_other() {
+    let server = FilterServer::start();
+    let relay = Relay::start(server.address).await;
+    let filters = RespFilters::connect(&relay.url(), "users", DEADLINE).await.unwrap();
+    let first = published(&filters, 1).await;
+    // Before it is published, by an error or by a caller that goes away: then it never is.
+    for version in [2, 3] {
+        let next = filters.create(version, 1_000, 0.001).await.unwrap();
+        add(&next, 0..100).await;
+        if version == 2 {
+            next.add(&[&[0; 4097]]).await.unwrap_err();
+        } else {
+            relay.hold();
+            assert!(Box::pin(next.add(&[b"given up"])).now_or_never().is_none());
+            relay.go_on();
+        }
+        assert!(next.publish().await.unwrap_err().to_string().contains("an add failed"));
+        next.discard().await;
+        assert_eq!(missing(&first, 0..100).await, 0);
+    }
+    // After it has taken the name, and before everybody asks it: the first is lost rather than answered for.
+    let second = filters.create(4, 1_000, 0.001).await.unwrap();
+    add(&second, 0..100).await;
+    second.publish().await.unwrap();
+    assert_eq!(missing(&first, 0..100).await, 0);
+    second.add(&[&[0; 4097]]).await.unwrap_err();
+    assert_lost(&first).await;
+    assert_eq!(missing(&second, 0..100).await, 0);
+}
+
+#[tokio::test]
 async fn a_restarted_server_has_lost_it_though_it_kept_its_filters() {
     let folder = tempfile::tempdir().unwrap();
     let mut server = FilterServer::keeping(folder.path(), 0);
@@ -282,6 +313,20 @@ async fn a_server_that_does_not_answer_costs_a_deadline_and_then_nothing() {
     until("it answers again", async || filter.ask(&[b"key1"]).await.is_ok()).await;
     assert_eq!(filter.ask(&[b"key1"]).await.unwrap(), [true]);
     assert_eq!((filters.breaker().state, filter.is_lost()), (BreakerState::Closed, false));
+}
+
+#[tokio::test]
+async fn a_connection_that_leads_nowhere_is_given_up_for_a_new_one() {
+    let server = FilterServer::start();
+    let relay = Relay::start(server.address).await;
+    let filters = RespFilters::connect(&relay.url(), "users", SHORT).await.unwrap();
+    let filter = filters.create(1, 1_000, 0.001).await.unwrap();
+    filter.add(&[b"key1"]).await.unwrap();
+    relay.strand();
+    assert!(filter.ask(&[b"key1"]).await.unwrap_err().to_string().contains("did not answer within"));
+    until("a new connection is made", async || filter.ask(&[b"key1"]).await.is_ok()).await;
+    assert_eq!(filter.ask(&[b"key1"]).await.unwrap(), [true]);
+    assert!(filters.breaker().opened >= 1 && !filter.is_lost());
 }
 
 #[tokio::test]

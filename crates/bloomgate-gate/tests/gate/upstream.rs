@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use bloomgate_gate::sources::{KeyBatch, KeyList, Source, Upstream};
-use bloomgate_gate::{Error, ErrorKind, Key, KeyType};
+use bloomgate_gate::{Error, ErrorKind, Gate, Key, KeyType, Outcome, State, Writers};
 use bytes::Bytes;
 
 use crate::http_service::{Answer, Asked, Service, Then};
@@ -372,4 +372,58 @@ async fn a_file_of_keys_is_read_whole_and_nothing_is_written_beside_it() {
     }
     assert_eq!(asked.load(Ordering::Relaxed), 0);
     assert!(upstream.get(&"a".into()).await.unwrap().is_some());
+}
+
+/// The whole gate over a service: what is absent never gets there, what is put is there at once, and a list that is cut off
+/// leaves the old filter in place.
+#[tokio::test]
+async fn a_gate_before_a_service_keeps_absent_keys_away_from_it() {
+    let rows: Arc<Mutex<BTreeMap<String, Vec<u8>>>> = Arc::default();
+    rows.lock().unwrap().extend((0..500).map(|key| (format!("sku-{key}"), b"{\"price\":1}".to_vec())));
+    let (reads, cut) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let service = {
+        let (rows, reads, cut) = (rows.clone(), reads.clone(), cut.clone());
+        Service::start(move |asked: &Asked| {
+            let mut rows = rows.lock().unwrap();
+            if asked.path == "/keys" {
+                let list: String = rows.keys().map(|key| format!("{key}\n")).collect();
+                return Answer::chunked(list.as_bytes(), 100, cut.load(Ordering::SeqCst) == 0);
+            }
+            let key = decoded(asked.path.strip_prefix("/products/").unwrap());
+            match asked.method.as_str() {
+                "PUT" => {
+                    rows.insert(key, asked.body.clone());
+                    Answer::whole("201 Created", "", "")
+                }
+                _ => {
+                    reads.fetch_add(1, Ordering::SeqCst);
+                    match rows.get(&key) {
+                        Some(row) => Answer::whole("200 OK", "", row),
+                        None => Answer::whole("404 Not Found", "", ""),
+                    }
+                }
+            }
+        })
+    };
+    let source = Arc::new(upstream(&service, KeyList::Url(service.url("/keys"))));
+    let gate = Gate::builder(source).writers(Writers::Sole).rate(1e-6).audit_share(0.0).build().unwrap();
+    assert_eq!(gate.rebuild().await.unwrap().keys, 500);
+    let before = reads.load(Ordering::SeqCst);
+    for key in 0..1_000 {
+        let answer = gate.get(&Key::from(&*format!("sku-{key}"))).await.unwrap();
+        assert_eq!(answer.row.is_some(), key < 500, "{key}");
+    }
+    assert_eq!(reads.load(Ordering::SeqCst) - before, 500, "what is absent did not get there");
+
+    gate.put("sku-700".into(), Bytes::from("{\"price\":2}")).await.unwrap();
+    assert_eq!(gate.get(&"sku-700".into()).await.unwrap().row.unwrap(), "{\"price\":2}");
+    cut.store(1, Ordering::SeqCst);
+    assert_eq!(gate.rebuild().await.unwrap_err().kind(), ErrorKind::Source);
+    assert!(matches!(gate.state(), State::Ready { version: 1, .. }), "{:?}", gate.state());
+    cut.store(0, Ordering::SeqCst);
+    let rebuilt = gate.rebuild().await.unwrap();
+    assert_eq!(rebuilt.keys, 501);
+    let answer = gate.get(&"sku-701".into()).await.unwrap();
+    assert_eq!((answer.outcome, answer.version), (Outcome::AbsentByFilter, rebuilt.version));
+    assert!(gate.get(&"sku-700".into()).await.unwrap().row.is_some());
 }

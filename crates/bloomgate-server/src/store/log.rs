@@ -299,7 +299,13 @@ impl Log {
         let log = Log { shared, threads: Mutex::default() };
         for (name, work) in [("bloomgate-log", thread::run as fn(&Shared)), ("bloomgate-write", scribe::run)] {
             let shared = log.shared.clone();
-            let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&shared));
+            let thread = std::thread::Builder::new().name(name.into()).spawn(move || {
+                // Replies wait for these threads: a server that lost one would hang for ever. One that ends is started
+                // again, and has everything it acknowledged.
+                if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&shared))).is_err() {
+                    std::process::abort();
+                }
+            });
             lock(&log.threads).push(thread.map_err(|e| LogError::io("start the log's threads", &path, e))?);
         }
         Ok(log)

@@ -375,8 +375,8 @@ proptest! {
     }
 }
 
-/// Writers, readers and rebuilds at once. A key that its writer has told of is never absent; and a rebuild that did not wait
-/// for the writes of before would lose keys here (seen by leaving the wait out: some thousand wrong answers).
+/// Writers, readers and rebuilds at once. A key that its writer has told of is never absent; and a rebuild that does not wait
+/// for the writes of before loses keys here (seen by leaving the wait out).
 #[test]
 fn threads_that_add_look_and_rebuild_meet_no_wrong_no() {
     const WRITERS: u64 = 2;
@@ -435,7 +435,9 @@ fn threads_that_add_look_and_rebuild_meet_no_wrong_no() {
                 rebuild.add_batch(&(0..count).map(|at| key(writer, at)).collect::<Vec<_>>()).unwrap();
             }
             versions = rebuild.finish().unwrap();
-            if last {
+            // However the threads are scheduled: readers have been told no and maybe, over several filters.
+            let totals = guard.totals();
+            if last && versions > 1 && totals.avoided > 0 && totals.errors > totals.bypassed {
                 break;
             }
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
+use super::tls::{Check, Tls};
 use crate::error::{Error, ErrorKind, Result};
 
 /// How long connecting may take if the address does not say.
@@ -18,10 +19,29 @@ pub(super) struct Address {
     pub config: Config,
     /// `user@host:port/database`.
     pub name: String,
+    pub tls: Tls,
 }
 
 impl Address {
     pub fn parse(url: &str) -> Result<Self> {
+        // The driver knows neither where authorities are nor that a server can be checked.
+        let (url, [mode, authorities]) = take_options(url, ["sslmode", "sslrootcert"]);
+        let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let mode = mode.or_else(|| said("PGSSLMODE")).unwrap_or_else(|| "prefer".into());
+        let authorities = authorities.or_else(|| said("PGSSLROOTCERT"));
+        let (mode, check) = match (mode.as_str(), &authorities) {
+            ("disable", _) => (SslMode::Disable, Check::Nothing),
+            ("prefer" | "allow", _) => (SslMode::Prefer, Check::Nothing),
+            ("require", None) => (SslMode::Require, Check::Nothing),
+            ("require", Some(_)) | ("verify-ca", _) => (SslMode::Require, Check::Authority),
+            ("verify-full", _) => (SslMode::Require, Check::AuthorityAndName),
+            _ => {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    "the sslmode of the address is none: write disable, prefer, require, verify-ca or verify-full",
+                ));
+            }
+        };
         let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
             // Other causes repeat parts of the address, and with them perhaps of a password.
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
@@ -34,19 +54,38 @@ impl Address {
                 ),
             )
         })?;
+        config.ssl_mode(mode);
         complete(&mut config);
-        let name = name(&config);
-        if config.get_ssl_mode() == SslMode::Require {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{name}: sslmode=require asks for TLS, which is not built in: use a socket file, a tunnel (stunnel, \
-                     ssh -L) or a private network, with sslmode=disable"
-                ),
-            ));
+        // An address of numbers alone has no name that TLS could greet.
+        if config.get_hosts().is_empty() && mode == SslMode::Prefer {
+            config.ssl_mode(SslMode::Disable);
         }
-        Ok(Self { config, name })
+        Ok(Self { name: name(&config), config, tls: Tls::new(check, authorities.as_deref())? })
     }
+}
+
+/// Takes options out of an address, written `?name=value&…` or, without `://`, `name=value …`.
+fn take_options<const N: usize>(address: &str, names: [&str; N]) -> (String, [Option<String>; N]) {
+    let mut found = [const { None }; N];
+    let mut keep = |option: &&str| {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let Some(at) = names.iter().position(|&known| known == name) else { return true };
+        found[at] = Some(value.replace("%2F", "/").replace("%2f", "/"));
+        false
+    };
+    let rest = if address.contains("://") {
+        // A ? before the last @ belongs to a password that was not escaped.
+        match address.rsplit_once('?').filter(|(_, options)| !options.contains('@')) {
+            Some((place, options)) => {
+                let kept: Vec<&str> = options.split('&').filter(&mut keep).collect();
+                if kept.is_empty() { place.to_string() } else { format!("{place}?{}", kept.join("&")) }
+            }
+            None => address.to_string(),
+        }
+    } else {
+        address.split(' ').filter(&mut keep).collect::<Vec<_>>().join(" ")
+    };
+    (rest, found)
 }
 
 impl std::fmt::Debug for Address {
@@ -112,6 +151,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn options_of_tls_are_taken_out() {
+        let taken = |address| take_options(address, ["sslmode", "sslrootcert"]);
+        for (address, rest, mode, file) in [
+            ("postgres://h/d", "postgres://h/d", None, None),
+            ("postgres://h/d?sslmode=require", "postgres://h/d", Some("require"), None),
+            ("postgres://h/d?a=b&sslrootcert=%2Fx%2fy&c=d&sslmode=", "postgres://h/d?a=b&c=d", Some(""), Some("/x/y")),
+            ("postgres://u:p?sslmode=x@h/d", "postgres://u:p?sslmode=x@h/d", None, None),
+            ("host=h sslmode=verify-ca password='a  b'", "host=h password='a  b'", Some("verify-ca"), None),
+        ] {
+            assert_eq!(taken(address), (rest.into(), [mode.map(String::from), file.map(String::from)]));
+        }
+    }
+
+    #[test]
     fn names_and_refusals_hold_no_password() {
         for (url, name) in [
             ("postgres://me:hidden@host:5433/db", "me@host:5433/db"),
@@ -129,8 +182,8 @@ mod tests {
             ("postgres://me:hidden@host:99999/db", "port"),
             ("postgres://me:hidden@host/db?hidden=1", "%40"),
             ("password=hidden hidden", "write postgres://"),
-            ("postgres://me:hidden@host/db?sslmode=require", "me@host:5432/db: sslmode=require asks for TLS"),
-            ("postgres://me:hidden@host/db?sslmode=hidden", "sslmode"),
+            ("postgres://me:hidden@host/db?sslmode=hidden", "verify-full"),
+            ("postgres://me:hidden@host/db?sslrootcert=/no/such&sslmode=require", "/no/such"),
         ] {
             let error = Address::parse(url).unwrap_err().to_string();
             assert!(error.contains(said) && !error.contains("hid"), "{error}");

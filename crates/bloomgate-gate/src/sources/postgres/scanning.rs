@@ -1,14 +1,16 @@
 //! Reads every key of a table as of one moment: a `COPY` in a transaction of its own, on a connection of its own.
+//!
+//! 10 million keys of a table in memory, on two cores, beside `psql` throwing the same `COPY` away: 2.21 s to 1.94 s for
+//! `bigint`, 2.42 s to 2.20 s for texts of 15 bytes. Most of our own time is the driver's, a message for each row.
 
 use std::future::poll_fn;
 use std::pin::Pin;
 
-use deadpool_postgres::ClientWrapper;
 use futures_util::Stream;
-use tokio_postgres::CopyOutStream;
+use tokio_postgres::{Client, CopyOutStream};
 
 use super::catalogue::Table;
-use super::connections::Connections;
+use super::connections::{Connections, Line};
 use super::copy::CopiedKeys;
 use super::failed;
 use crate::Pending;
@@ -24,21 +26,22 @@ struct Scanning {
     rows: Pin<Box<CopyOutStream>>,
     copied: CopiedKeys,
     /// Dropped at the end: that closes the socket, which ends the transaction at the server wherever it is.
-    client: Option<ClientWrapper>,
+    line: Option<(Client, Line)>,
 }
 
 /// Begins a transaction that sees one moment, and the copy in it.
 pub(super) async fn begin(connections: &Connections, table: &Table) -> Result<Box<dyn Scan>> {
     let doing = |error: tokio_postgres::Error| failed("beginning a scan", &error);
-    let client = connections.alone().await?;
+    let (client, mut line) = connections.alone().await?;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
                  SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
-    client.batch_execute(begin).await.map_err(doing)?;
+    line.drive(client.batch_execute(begin)).await.map_err(doing)?;
     // The first query sets the moment. A column whose type has changed would be read as something else.
-    table.check_again(&client).await?;
+    line.drive(table.check_again(&client)).await?;
     let sql = format!("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)", table.quoted_key, table.quoted);
-    let rows = client.copy_out(&sql).await.map_err(doing)?;
-    Ok(Box::new(Scanning { rows: Box::pin(rows), copied: CopiedKeys::new(table.wire), client: Some(client) }))
+    let rows = line.drive(client.copy_out(&sql)).await.map_err(doing)?;
+    let copied = CopiedKeys::new(table.wire);
+    Ok(Box::new(Scanning { rows: Box::pin(rows), copied, line: Some((client, line)) }))
 }
 
 impl Scan for Scanning {
@@ -46,11 +49,15 @@ impl Scan for Scanning {
         Box::pin(async move {
             batch.clear();
             let mut bytes = 0;
-            while self.client.is_some() && batch.len() < KEYS && bytes < BYTES {
-                match poll_fn(|context| self.rows.as_mut().poll_next(context)).await {
+            while let Some((_, line)) = &mut self.line
+                && batch.len() < KEYS
+                && bytes < BYTES
+            {
+                let rows = &mut self.rows;
+                match poll_fn(|context| line.poll(context, |context| rows.as_mut().poll_next(context))).await {
                     Some(Ok(piece)) => bytes += self.copied.read(&piece, batch)?,
                     Some(Err(error)) => return Err(failed("scanning the keys", &error)),
-                    None if self.copied.ended() => self.client = None,
+                    None if self.copied.ended() => self.line = None,
                     None => return Err(Error::new(ErrorKind::Source, "the scan of PostgreSQL ended before its end")),
                 }
             }

@@ -104,3 +104,53 @@ async fn letters_that_the_encoding_lacks_are_in_no_row() {
     refused(put(&source, "€", "{}").await, ErrorKind::Invalid, &["LATIN1"]);
     assert_eq!(scanned(&source).await.unwrap(), [b"a"]);
 }
+
+#[tokio::test]
+async fn tls_is_used_and_the_server_checked_as_the_address_asks() {
+    use ErrorKind::{Invalid, Source};
+    let server = Server::shared();
+    let (database, other) = server.database("CREATE TABLE t (k int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
+    let mine = server.certificate().display().to_string();
+    // Another one of the same name: it did not sign the server's.
+    let strange = tempfile::NamedTempFile::new().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).unwrap();
+    std::fs::write(strange.path(), made.cert.pem()).unwrap();
+    let strange = strange.path().display().to_string();
+    let by_number = server.tcp_url(&database);
+    let by_name = by_number.replace("127.0.0.1", "localhost");
+    let encrypted = "SELECT bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+                     WHERE datname = current_database() AND application_name = 'bloomgate'";
+    for (address, options, expected) in [
+        (&by_number, "sslmode=disable".to_string(), Ok(false)),
+        (&by_number, "application_name=bloomgate".into(), Ok(true)),
+        (&by_number, "sslmode=require".into(), Ok(true)),
+        (&by_number, format!("sslmode=verify-ca&sslrootcert={mine}"), Ok(true)),
+        (&by_name, format!("sslmode=verify-full&sslrootcert={mine}"), Ok(true)),
+        (&by_number, format!("sslmode=verify-full&sslrootcert={mine}"), Err((Source, "not valid for"))),
+        (&by_name, format!("sslmode=verify-full&sslrootcert={strange}"), Err((Source, "sslrootcert=FILE"))),
+        (&by_number, format!("sslmode=require&sslrootcert={strange}"), Err((Source, "sslrootcert=FILE"))),
+        (&by_number, "sslmode=verify-ca&sslrootcert=/dev/null".into(), Err((Invalid, "no certificate in it"))),
+        (&by_number, "sslmode=verified".into(), Err((Invalid, "verify-full"))),
+    ] {
+        let opened = Postgres::connect(&format!("{address}?{options}"), "t", "k", 1).await;
+        match expected {
+            Ok(secret) => {
+                let source = opened.unwrap();
+                assert_eq!(row(&source, 1).await.unwrap(), r#"{"k":1}"#);
+                assert_eq!(scanned(&source).await.unwrap(), [1i64.to_le_bytes()]);
+                let told: bool = other.query_one(encrypted, &[]).await.unwrap().get(0);
+                assert_eq!(told, secret, "{options}");
+                drop(source);
+                let left = "SELECT count(*) FROM pg_stat_activity
+                            WHERE datname = current_database() AND application_name = 'bloomgate'";
+                while other.query_one(left, &[]).await.unwrap().get::<_, i64>(0) > 0 {
+                    tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                }
+            }
+            Err((kind, said)) => refused(opened, kind, &[said]),
+        }
+    }
+    // Behind a socket file there is none.
+    let url = server.url(&database) + "?sslmode=require";
+    refused(Postgres::connect(&url, "t", "k", 1).await, Source, &["does not support TLS", "sslmode=disable"]);
+}
