@@ -37,7 +37,8 @@ that of its threads (SQLite) or of its processes (PostgreSQL on this machine).
 
 With --writes, keys come and go during the run; a lookup that began after a write was acknowledged must see it.
 
-Exit codes: 0 done, 1 a \"no\" was wrong or the filter's rate is above 1.05 times the promise, 2 error."
+Exit codes: 0 done, 1 an answer was wrong (of caches beside writes that is told and forgiven) or the filter's rate is above \
+1.05 times the promise, 2 error."
 )]
 pub struct Args {
     #[command(subcommand)]

@@ -274,3 +274,49 @@ async fn look_up(front: &Front, mix: &Mix, subject: Subject, model: &Model, tall
     };
     tally.note(verdict, &text, &seen);
 }
+
+#[cfg(test)]
+mod tests {
+    use bloomgate_gate::sources::Sqlite;
+
+    use super::*;
+    use crate::attack::fronts::Plain;
+
+    const MIX: Mix =
+        Mix { seed: 5, products: 50, absent: 0.5, exponent: 0.0, writes: 0.0, coming_and_going: 0, workers: 4 };
+
+    /// Drives 2,000 lookups at a catalogue that somebody has changed meanwhile.
+    fn drive_at(change: &str) -> Tally {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("catalogue.db");
+        catalogue::build_sqlite(&path, &MIX, true).unwrap();
+        rusqlite::Connection::open(&path).unwrap().execute_batch(change).unwrap();
+        let source = Arc::new(Sqlite::open(&path, catalogue::TABLE, catalogue::COLUMN).unwrap());
+        let front = Arc::new(Front::Plain(Plain::new(source, None, false)));
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let course = Course { mix: MIX, requests: 2_000, rebuilds: 0 };
+        let mut told = 0;
+        let tally = runtime.block_on(drive(front, course, |more| told += more)).unwrap();
+        assert!(told <= 2_000 && tally.requests == 2_000 && tally.standing + tally.absent == 2_000);
+        tally
+    }
+
+    #[test]
+    fn every_wrong_answer_is_seen() {
+        let wrong = |tally: &Tally| (tally.wrong_no, tally.wrong_yes, tally.wrong_row, tally.errors);
+        assert_eq!(wrong(&drive_at("")), (0, 0, 0, 0));
+        // Without products, each of the lookups for them is answered with a wrong "no".
+        let gone = drive_at("DELETE FROM products");
+        assert_eq!(wrong(&gone), (gone.standing, 0, 0, 0));
+        assert!(
+            (880..1_120).contains(&gone.standing) && gone.shown.len() == SHOWN,
+            "{} {:?}",
+            gone.standing,
+            gone.shown
+        );
+        assert!(gone.shown[0].contains("is there and was not found"), "{:?}", gone.shown);
+        // One of the fifty is gone: 1,000 / 50 lookups are for it, give or take 4.5.
+        let one = drive_at("DELETE FROM products WHERE sku = (SELECT min(sku) FROM products)");
+        assert!((3..=42).contains(&one.wrong_no), "{}", one.wrong_no);
+    }
+}

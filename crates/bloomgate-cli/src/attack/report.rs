@@ -50,11 +50,16 @@ impl Finding {
         !self.kind.is_gate() || is_kept(self.tally.false_positives, self.tally.true_negatives, asked)
     }
 
-    /// Whether every answer was right. A cache beside which rows are written gives old ones, as everybody knows of
-    /// caches; of a front with a filter nothing is forgiven.
+    /// Whether its wrong answers are its nature: a cache beside which rows are written stores what it read before the
+    /// write, and a negative cache so becomes the author of a wrong "no". Nothing is forgiven of the others.
+    fn is_forgiven(&self) -> bool {
+        matches!(self.kind, Kind::Cache | Kind::NegativeCache) && self.tally.puts + self.tally.deletes > 0
+    }
+
+    /// Whether every answer was right, as far as it has to be.
     pub fn is_right(&self) -> bool {
         let Tally { wrong_no, wrong_yes, wrong_row, .. } = self.tally;
-        !self.kind.is_gate() || (wrong_no, wrong_yes, wrong_row) == (0, 0, 0)
+        self.is_forgiven() || (wrong_no, wrong_yes, wrong_row) == (0, 0, 0)
     }
 }
 
@@ -196,11 +201,12 @@ impl Report<'_> {
             out.push_str(&paint(if kept { DIM } else { ERROR }, wrapped("  ", &words).trim_end()));
             out.push('\n');
         }
-        let wrong = |of: fn(&Tally) -> u64| self.findings.iter().map(|finding| of(&finding.tally)).sum::<u64>();
+        let judged = || self.findings.iter().filter(|finding| !finding.is_forgiven());
+        let wrong = |of: fn(&Tally) -> u64| judged().map(|finding| of(&finding.tally)).sum::<u64>();
         let (wrong_no, wrong_yes) = (wrong(|tally| tally.wrong_no), wrong(|tally| tally.wrong_yes));
         let wrong_row = wrong(|tally| tally.wrong_row);
-        let answers: u64 = self.findings.iter().map(Finding::lookups).sum();
-        let style = if wrong_no == 0 { HEAD } else { ERROR };
+        let answers: u64 = judged().map(Finding::lookups).sum();
+        let style = if wrong_no + wrong_yes + wrong_row == 0 { HEAD } else { ERROR };
         let mut words = format!("Wrong \"no\": {} in {} answers", number::grouped(wrong_no), number::grouped(answers));
         if self.args.writes > 0.0 {
             let changes = wrong(|tally| tally.puts + tally.deletes);
@@ -217,6 +223,17 @@ impl Report<'_> {
         out.push('\n');
         for finding in &self.findings {
             let tally = &finding.tally;
+            let wrong = tally.wrong_no + tally.wrong_yes + tally.wrong_row;
+            if finding.is_forgiven() && wrong > 0 {
+                let words = format!(
+                    "{}: {} wrong \"no\" and {} old rows, since it keeps what it read before a write",
+                    finding.kind.title(),
+                    number::grouped(tally.wrong_no),
+                    number::grouped(tally.wrong_yes + tally.wrong_row),
+                );
+                out.push_str(&paint(WARN, wrapped("  ", &words).trim_end()));
+                out.push('\n');
+            }
             if tally.errors > 0 {
                 let words = format!("{}: {} failed", finding.kind.title(), number::counted(tally.errors, "request"));
                 out.push_str(&format!("  {}\n", paint(WARN, words)));
@@ -404,6 +421,19 @@ mod tests {
     #[test]
     fn shares_near_one_keep_their_digits() {
         assert_eq!([0.99, 0.9987, 0.99983, 1.0, 0.5].map(nearly_all), ["99 %", "99.9 %", "99.98 %", "100 %", "50 %"]);
+    }
+
+    #[test]
+    fn wrong_answers_are_forgiven_only_of_caches_beside_writes() {
+        let finding = |kind: Kind, wrong_no: u64, puts: u64| {
+            let tally = Tally { wrong_no, puts, ..Tally::default() };
+            Finding { kind, tally, cache_reads: None, database_reads: 0, database_cpu: None }.is_right()
+        };
+        for kind in Kind::ALL {
+            let cache = matches!(kind, Kind::Cache | Kind::NegativeCache);
+            assert!(finding(kind, 0, 0) && finding(kind, 0, 5) && !finding(kind, 1, 0), "{kind:?}");
+            assert_eq!(finding(kind, 1, 5), cache, "{kind:?}");
+        }
     }
 
     #[test]
