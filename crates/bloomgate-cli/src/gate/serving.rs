@@ -81,7 +81,7 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
             "{}, version {} with {} from the last run; it may say no when it is built anew",
             stats.state,
             filter.version,
-            counted(filter.items, "key")
+            counted(filter.scanned, "key")
         ),
         None => "is being built; until then lookups go on to the source".to_owned(),
     };
@@ -150,7 +150,7 @@ fn ready(stats: &Stats, took: Duration, again: bool) {
     screen::tell(format_args!(
         "bloomgate: filter ready{since}: version {}, {}; {what}",
         filter.version,
-        counted(filter.items, "key")
+        counted(filter.scanned, "key")
     ));
 }
 
