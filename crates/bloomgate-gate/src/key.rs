@@ -91,7 +91,7 @@ impl KeyType {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::BadKey`] if no row can have the key under this spelling, or if it is longer than [`LONGEST`].
+    /// [`ErrorKind::BadKey`] if no row can have the key under this spelling, or if it is longer than 4,096 bytes.
     pub fn parse(self, text: &str) -> Result<Key> {
         // Two digits a byte, and the prefix.
         let longest = if self == Self::Bytes { 2 * LONGEST + 2 } else { LONGEST };
