@@ -1,10 +1,12 @@
 //! The filter over a restart: saved after each rebuild and at the end, loaded as one that may not say no.
 //!
-//! Two files in the gate's folder: `master.key`, the secret, and `filter.bloom`, the filter in Bloomgate's own format
+//! In the gate's folder: `lock`, held while a gate uses it; `master.key`, the secret; and `filter.bloom`, the filter in Bloomgate's own format
 //! (checksums, contract) beside `filter.json`, what else there is to know. A file that cannot be read, is of another
 //! secret or another column is left where it is and not used: the gate starts without.
 
+use std::fs::File;
 use std::path::Path;
+use std::sync::PoisonError;
 
 use bloomgate::{AnyFilter, OpenOptions, Secret};
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,24 @@ pub(crate) fn secret(folder: &Path) -> Result<Secret> {
     let secret = Secret::generate()?;
     secret.write_file(&path).map_err(|error| said(&error))?;
     Ok(secret)
+}
+
+/// Takes a folder for this gate alone, until the file is closed. Two gates that both believe to see every write would each
+/// miss the other's, and say no to its keys.
+pub(crate) fn lock(folder: &Path) -> Result<File> {
+    let said = |what: String| Error::new(ErrorKind::Invalid, format!("the folder {}: {what}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(|error| said(error.to_string()))?;
+    let file = File::options().create(true).truncate(false).write(true).open(folder.join("lock"));
+    let file = file.map_err(|error| said(error.to_string()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => Err(said(
+            "another gate uses it. One gate sees all writes of a table: stop the other one, or name another folder for \
+             another table"
+                .to_string(),
+        )),
+        Err(std::fs::TryLockError::Error(error)) => Err(said(error.to_string())),
+    }
 }
 
 /// The filter of a folder, if there is one that fits.
@@ -72,9 +92,11 @@ fn save(folder: &Path, current: &Generation) -> Result<()> {
 }
 
 impl Gate {
-    /// Saves the filter for the next start and ends what runs in the background. Lookups still work afterwards.
+    /// Saves the filter for the next start, ends what runs in the background and leaves the folder to the next gate. Lookups
+    /// still work afterwards.
     pub async fn stop(&self) {
         self.inner.background.stop();
         self.inner.save().await;
+        drop(self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

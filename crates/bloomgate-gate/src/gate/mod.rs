@@ -5,9 +5,10 @@ mod builder;
 mod read;
 mod write;
 
+use std::fs::File;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bloomgate::Secret;
@@ -107,6 +108,8 @@ pub(crate) struct Inner {
     pub audits: Audits,
     pub rebuilds: Rebuilds,
     pub background: Background,
+    /// The folder is this gate's alone until it stops.
+    pub lock: Mutex<Option<File>>,
     /// The version the next filter gets.
     pub next_version: AtomicU64,
 }
@@ -121,6 +124,7 @@ impl Gate {
         #[cfg(feature = "redis")]
         let remote = builder.remote;
         let Builder { source, cache, secret, settings, .. } = builder;
+        let lock = settings.data.as_deref().map(keeping::lock).transpose()?;
         let secret = match (secret, &settings.data) {
             (Some(secret), _) => secret,
             (None, Some(folder)) => keeping::secret(folder)?,
@@ -141,6 +145,7 @@ impl Gate {
             audits: Audits::new(settings.audit_share),
             rebuilds: Rebuilds::default(),
             background: Background::default(),
+            lock: Mutex::new(lock),
             next_version: AtomicU64::new(next_version),
             #[cfg(feature = "redis")]
             remote,

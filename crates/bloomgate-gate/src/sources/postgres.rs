@@ -89,6 +89,15 @@ impl Postgres {
         let connector = Connections::new(Address::parse(url)?);
         let pool = connector.pool(connections)?;
         let client = connector.from(&pool).await?;
+        let standby = client.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await;
+        let standby = standby.and_then(|row| row.try_get(0)).map_err(|error| failed("asking what it is", &error))?;
+        if standby {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                "this PostgreSQL is a standby: it may lack what was committed a moment ago, and a filter built from it would \
+                 say no to such keys. Name the primary",
+            ));
+        }
         let table = Table::find(&client, table, key_column).await?;
         let columns = table.columns(&client).await.map_err(|error| failed("reading the catalogue", &error))?;
         drop(client);

@@ -136,12 +136,24 @@ async fn a_saved_filter_starts_warm_and_says_no_only_after_a_scan() {
 }
 
 #[tokio::test]
+async fn two_gates_that_both_see_every_write_do_not_share_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = MemorySource::with(names(10));
+    let first = builder(&source).data(folder.path()).build().unwrap();
+    let refused = builder(&source).data(folder.path()).build().unwrap_err().to_string();
+    assert!(refused.contains("another gate uses it"), "{refused}");
+    first.stop().await;
+    builder(&source).data(folder.path()).build().unwrap();
+}
+
+#[tokio::test]
 async fn a_saved_filter_that_was_damaged_is_not_used() {
     let folder = tempfile::tempdir().unwrap();
     let source = MemorySource::with(names(1000));
     let gate = builder(&source).data(folder.path()).build().unwrap();
     gate.rebuild().await.unwrap();
     gate.stop().await;
+    drop(gate);
     let path = folder.path().join("filter.bloom");
     let whole = std::fs::read(&path).unwrap();
     let mut flipped = whole.clone();
