@@ -28,5 +28,7 @@ mod scene;
 mod secret;
 #[cfg(all(unix, feature = "redis", feature = "serve"))]
 mod serve;
+#[cfg(all(unix, any(feature = "gate", all(feature = "redis", feature = "serve"))))]
+mod service;
 mod sources;
 mod verify;
