@@ -22,6 +22,9 @@ mod merge;
 mod plan;
 #[cfg(all(unix, feature = "postgres"))]
 mod postgres;
+#[cfg(all(unix, feature = "postgres"))]
+#[path = "../../../bloomgate-gate/tests/shared/postgres_process.rs"]
+mod postgres_process;
 #[cfg(feature = "redis")]
 mod replay;
 mod scene;

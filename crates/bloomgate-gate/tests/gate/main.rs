@@ -13,6 +13,9 @@ mod paths;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "postgres")]
+#[path = "../shared/postgres_process.rs"]
+mod postgres_process;
+#[cfg(feature = "postgres")]
 mod postgres_server;
 mod rebuilds;
 #[cfg(feature = "redis")]
