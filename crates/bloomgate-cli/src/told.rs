@@ -14,7 +14,7 @@ pub trait Named: 'static {
 /// The setting of a name, or which one is near.
 pub fn find<'a, T: Named>(table: &'a [T], name: &str) -> Result<&'a T, String> {
     table.iter().find(|setting| setting.name() == name).ok_or_else(|| {
-        let near = table.iter().map(|setting| (distance(name, setting.name()), setting.name())).min();
+        let near = table.iter().map(|setting| (strsim::levenshtein(name, setting.name()), setting.name())).min();
         match near {
             Some((steps, near)) if steps <= 3.max(name.len() / 3) => {
                 format!("there is no setting '{name}'; did you mean '{near}'?")
@@ -97,20 +97,4 @@ pub fn unknown_variables<T: Named>(table: &[T], is_anothers: impl Fn(&str) -> bo
         find(table, &setting).map_err(|why| Failure::Message(format!("BLOOMGATE_{rest}: {why}")))?;
     }
     Ok(())
-}
-
-/// How many letters have to be changed, left out or put in.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, &b) in other.iter().enumerate() {
-            let change = before + usize::from(a != b);
-            before = row[j + 1];
-            row[j + 1] = change.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
 }
