@@ -30,5 +30,7 @@ mod resp_filter;
 mod service;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod tables;
 #[cfg(feature = "upstream")]
 mod upstream;
