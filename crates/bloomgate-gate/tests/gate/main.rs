@@ -34,3 +34,5 @@ mod sqlite;
 mod tables;
 #[cfg(feature = "upstream")]
 mod upstream;
+#[cfg(feature = "redis")]
+mod waiting;
