@@ -15,6 +15,9 @@ mod fold;
 mod foreign;
 #[cfg(all(unix, feature = "gate"))]
 mod gate;
+#[cfg(all(unix, feature = "gate"))]
+#[path = "../../../bloomgate-gate/tests/shared/got.rs"]
+mod got;
 #[cfg(feature = "redis")]
 mod import;
 mod info;

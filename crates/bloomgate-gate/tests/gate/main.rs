@@ -4,6 +4,9 @@
 mod caches;
 #[cfg(feature = "redis")]
 mod filter_server;
+#[cfg(feature = "service")]
+#[path = "../shared/got.rs"]
+mod got;
 #[cfg(feature = "upstream")]
 mod http_service;
 mod interleavings;
