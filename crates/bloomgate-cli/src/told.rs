@@ -28,7 +28,7 @@ pub fn find<'a, T: Named>(table: &'a [T], name: &str) -> Result<&'a T, String> {
 }
 
 /// The variable of a setting in the environment.
-pub fn variable(name: &str) -> String {
+fn variable(name: &str) -> String {
     format!("BLOOMGATE_{}", name.replace('-', "_").to_ascii_uppercase())
 }
 
@@ -97,4 +97,14 @@ pub fn unknown_variables<T: Named>(table: &[T], is_anothers: impl Fn(&str) -> bo
         find(table, &setting).map_err(|why| Failure::Message(format!("BLOOMGATE_{rest}: {why}")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_named_after_their_settings() {
+        assert_eq!(variable("max-filter-memory"), "BLOOMGATE_MAX_FILTER_MEMORY");
+    }
 }

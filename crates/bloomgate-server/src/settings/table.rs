@@ -202,12 +202,6 @@ pub fn find(name: &str) -> Result<&'static Setting, String> {
     })
 }
 
-/// The variable of a setting in the environment.
-#[must_use]
-pub fn variable(name: &str) -> String {
-    format!("BLOOMGATE_{}", name.replace('-', "_").to_ascii_uppercase())
-}
-
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     use std::net::ToSocketAddrs;
     // A port alone is one of this machine, and seen from this machine only.
@@ -277,6 +271,5 @@ mod tests {
             let error = set(&mut settings, name, text).unwrap_err();
             assert!(error.contains(says), "{name} {text}: {error}");
         }
-        assert_eq!(variable("max-filter-memory"), "BLOOMGATE_MAX_FILTER_MEMORY");
     }
 }
