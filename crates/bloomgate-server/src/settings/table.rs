@@ -189,7 +189,7 @@ pub fn set(settings: &mut Settings, name: &str, text: &str) -> Result<(), String
 /// The setting of a name, or which one is near.
 pub fn find(name: &str) -> Result<&'static Setting, String> {
     TABLE.iter().find(|setting| setting.name == name).ok_or_else(|| {
-        let near = TABLE.iter().map(|setting| (distance(name, setting.name), setting.name)).min();
+        let near = TABLE.iter().map(|setting| (strsim::levenshtein(name, setting.name), setting.name)).min();
         match near {
             Some((steps, near)) if steps <= 3.max(name.len() / 3) => {
                 format!("there is no setting '{name}'; did you mean '{near}'?")
@@ -200,12 +200,6 @@ pub fn find(name: &str) -> Result<&'static Setting, String> {
             }
         }
     })
-}
-
-/// The variable of a setting in the environment.
-#[must_use]
-pub fn variable(name: &str) -> String {
-    format!("BLOOMGATE_{}", name.replace('-', "_").to_ascii_uppercase())
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
@@ -249,22 +243,6 @@ fn size(text: &str) -> Result<u64, String> {
     if bytes < 1.0 || bytes > (1u64 << 60) as f64 { Err(wrong()) } else { Ok(bytes as u64) }
 }
 
-/// How many letters have to be changed, left out or put in.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, &b) in other.iter().enumerate() {
-            let change = before + usize::from(a != b);
-            before = row[j + 1];
-            row[j + 1] = change.min(before + 1).min(row[j] + 1);
-        }
-    }
-    row[other.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,6 +271,5 @@ mod tests {
             let error = set(&mut settings, name, text).unwrap_err();
             assert!(error.contains(says), "{name} {text}: {error}");
         }
-        assert_eq!(variable("max-filter-memory"), "BLOOMGATE_MAX_FILTER_MEMORY");
     }
 }
