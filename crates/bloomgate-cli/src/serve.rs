@@ -11,7 +11,7 @@ use crate::screen;
 use crate::told::{self, Named};
 
 /// The folder that keeps the filters when none is named.
-const DATA: &str = "bloomgate-data";
+pub const DATA: &str = "bloomgate-data";
 
 /// Serve filters to programs that speak the Redis protocol
 #[derive(Debug, clap::Args)]

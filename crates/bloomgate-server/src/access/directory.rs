@@ -70,12 +70,18 @@ impl Directory {
                 named.display()
             ));
         }
-        let mut read = directory.changing();
-        let (book, sum) = directory.read()?;
-        *read = sum;
-        drop(read);
-        directory.book = RwLock::new(Arc::new(book));
-        Ok(directory)
+        directory.begun()
+    }
+
+    /// The users of an access file, which is made by the first change if it is not there.
+    pub fn of_file(path: impl Into<PathBuf>) -> Result<Self, String> {
+        Self { path: Some(path.into()), ..Self::open_to_all() }.begun()
+    }
+
+    /// With what its file holds.
+    fn begun(self) -> Result<Self, String> {
+        let (book, sum) = self.read()?;
+        Ok(Self { book: RwLock::new(Arc::new(book)), changing: Mutex::new(sum), ..self })
     }
 
     fn changing(&self) -> MutexGuard<'_, Option<blake3::Hash>> {
@@ -243,8 +249,9 @@ impl Directory {
     #[must_use]
     pub fn enter_at_once(&self, name: &[u8], password: &[u8], from: Option<SocketAddr>) -> Option<(Arc<User>, u64)> {
         let generation = self.generation();
-        let user = self.find(name).filter(|user| user.enabled)?;
+        // Before anything is known of the user: its time depends on what was given alone.
         let seal = self.key.seal(password);
+        let user = self.find(name).filter(|user| user.enabled)?;
         let enters = self.needs_no_password(&user, from)
             || user.passwords.iter().any(|known| known.is_known(password, seal) == Some(true));
         enters.then_some((user, generation))
