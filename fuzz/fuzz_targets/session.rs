@@ -49,7 +49,8 @@ fn answers(bytes: &[u8], piece: usize) -> Vec<u8> {
 
 /// Commands whose answers tell the time or draw lots.
 fn varies(bytes: &[u8]) -> bool {
-    let words: [&[u8]; 8] = [b"info", b"time", b"slowlog", b"client", b"latency", b"memory", b"scandump", b"randomkey"];
+    let words: [&[u8]; 9] =
+        [b"acl", b"info", b"time", b"slowlog", b"client", b"latency", b"memory", b"scandump", b"randomkey"];
     let lower = bytes.to_ascii_lowercase();
     words.iter().any(|word| lower.windows(word.len()).any(|part| part == *word))
 }

@@ -9,7 +9,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Make a filter", &["plan", "build", "add", "remove", "import", "convert"]),
     ("Ask it", &["check", "dedup", "verify"]),
     ("Look at filters and combine them", &["info", "merge", "intersect", "fold", "diff", "patch"]),
-    ("Serve it", &["serve", "gate", "attack"]),
+    ("Serve it", &["serve", "user", "gate", "attack"]),
     ("Around it", &["secret", "bench", "completions", "man", "help"]),
 ];
 

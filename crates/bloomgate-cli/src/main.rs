@@ -50,6 +50,8 @@ mod standing;
 mod svg;
 #[cfg(any(feature = "gate", feature = "serve"))]
 mod told;
+#[cfg(feature = "serve")]
+mod user;
 mod verify;
 mod version;
 
@@ -118,6 +120,9 @@ enum Verb {
     Secret(secret::Verb),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    User(user::Verb),
     #[cfg(feature = "gate")]
     Attack(attack::Args),
     #[cfg(feature = "gate")]
@@ -163,6 +168,8 @@ fn main() -> ExitCode {
         Verb::Secret(verb) => secret::run(&verb),
         #[cfg(feature = "serve")]
         Verb::Serve(args) => serve::run(&args),
+        #[cfg(feature = "serve")]
+        Verb::User(verb) => user::run(&verb),
         #[cfg(feature = "gate")]
         Verb::Attack(args) => attack::run(&args),
         #[cfg(feature = "gate")]

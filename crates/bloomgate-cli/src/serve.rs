@@ -11,7 +11,7 @@ use crate::screen;
 use crate::told::{self, Named};
 
 /// The folder that keeps the filters when none is named.
-const DATA: &str = "bloomgate-data";
+pub const DATA: &str = "bloomgate-data";
 
 /// Serve filters to programs that speak the Redis protocol
 #[derive(Debug, clap::Args)]
@@ -36,8 +36,10 @@ of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name
 or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), bf-error-rate, \
 bf-initial-size, bf-expansion-factor and cf-initial-size (of filters that BF.ADD and CF.ADD make by themselves).
 
-There is no encryption and, without a password, no login: who reaches the address can do everything. It is reached from this \
-machine alone unless --resp says otherwise.
+There is no encryption and, until there is a password or a user, no login. It is reached from this machine alone unless \
+--resp says otherwise, and in protected mode it refuses clients of other machines until there is one. Users have passwords and \
+roles (read, write, delete, admin): redis-cli -p 6479 ACL SETUSER shop on '>PASSWORD' +@read +@write. They are kept in \
+DATA/access.toml; ACL LOAD or SIGHUP reads it again after a change by hand.
 
 It stops on SIGTERM, SIGINT or SHUTDOWN, after every write that was acknowledged is on the disk.
 
@@ -73,6 +75,12 @@ pub struct Args {
     /// The file of the master secret [default: master.key in the data folder]
     #[arg(long, value_name = "FILE")]
     master_key: Option<String>,
+    /// The file of users and namespaces [default: access.toml in the data folder]
+    #[arg(long, value_name = "FILE")]
+    access: Option<String>,
+    /// Whether clients of other machines are refused as long as there is no password and no user [default: yes]
+    #[arg(long, value_name = "yes|no")]
+    protected_mode: Option<String>,
     /// The folder whose files BG.BUILD may read [default: none]
     #[arg(long, value_name = "DIR")]
     import_dir: Option<String>,
@@ -94,6 +102,8 @@ impl Args {
             "max-filters" => &self.max_filters,
             "max-clients" => &self.max_clients,
             "master-key" => &self.master_key,
+            "access" => &self.access,
+            "protected-mode" => &self.protected_mode,
             "import-dir" => &self.import_dir,
             // Passwords would be seen by everybody who lists processes; the rest is for files.
             _ => &None,
@@ -165,12 +175,10 @@ fn tell(ready: &Ready, settings: &Settings) {
 pub fn run(args: &Args) -> Outcome {
     let settings = settings(args)?;
     let quiet = args.quiet;
-    if !quiet {
-        settings.warnings().iter().for_each(screen::note);
-    }
     let stopped = serve(&settings, |ready| {
         if !quiet {
             tell(ready, &settings);
+            ready.notes.iter().for_each(screen::note);
         }
         // What clients will get, without the word that only their protocol needs.
         ready.found.unavailable.iter().for_each(|why| screen::complain(why.strip_prefix("ERR ").unwrap_or(why)));

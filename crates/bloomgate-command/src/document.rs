@@ -53,7 +53,9 @@ pub fn markdown_commands() -> String {
          the last, with a fresh server that was started with an `--import-dir` (`blocklist.txt` is in it); a test runs \
          them all. `...` stands for any text, and what is in `<angle brackets>` differs from time to time: in a later \
          command it is what the last reply had there. Replies are written as \
-         redis-cli does, without quotes and `(integer)`.\n",
+         redis-cli does, without quotes and `(integer)`.\n\nThe role is what a user needs for a command \
+         (any: everybody who is logged in): see \"Users and roles\" in [operations.md](operations.md). Whatever can make a \
+         name answer \"no\" where it said \"maybe\" needs the role delete.\n",
     );
     for group in Group::ALL {
         let _ = write!(page, "\n## {}\n", group.title());
@@ -80,15 +82,22 @@ fn rights(spec: &Spec) -> String {
 fn section(page: &mut String, spec: &Spec) {
     let title = spec.name.replace('|', " ").to_ascii_uppercase();
     let _ = write!(page, "\n### {title}\n\n`{}`\n\n{}\n\n", spec.usage(), spec.summary);
-    let _ = write!(page, "Cost: {}. Rights: {}.\n\n```text\n", spec.complexity, rights(spec));
+    let _ =
+        write!(page, "Cost: {}. Role: {}. Rights: {}.\n\n```text\n", spec.complexity, spec.role_words(), rights(spec));
     example(page, spec);
     page.push_str("```\n");
 }
 
 fn session(page: &mut String, specs: &[&Spec]) {
-    page.push_str("\n| command | what it does | cost | rights |\n|---|---|---|---|\n");
+    page.push_str("\n| command | what it does | cost | role | rights |\n|---|---|---|---|---|\n");
     for spec in specs {
-        let cells = [format!("`{}`", spec.usage()), spec.summary.to_owned(), spec.complexity.to_owned(), rights(spec)];
+        let cells = [
+            format!("`{}`", spec.usage()),
+            spec.summary.to_owned(),
+            spec.complexity.to_owned(),
+            spec.role_words(),
+            rights(spec),
+        ];
         // Even in code a bar would end the cell.
         let _ = writeln!(page, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
     }

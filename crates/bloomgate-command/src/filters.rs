@@ -151,6 +151,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         Ok(Request::BgIntersect { destination: args.name(1)?, left: args.name(2)?, right: args.name(3)? })
     })
     .flags(WRITE)
+    .right(Right::Delete)
     .keys(1, 3, 1)
     .says("destination left right", "Makes a filter that covers the items that are in both of two filters of one shape and contract.")
     .costs("O(n) for n bytes of the filters")
@@ -173,6 +174,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .heavy(),
     bg("bg.swap", 3, 3, |args| Ok(Request::BgSwap { left: args.name(1)?, right: args.name(2)? }))
         .flags(&[Flag::Write, Flag::Fast])
+        .right(Right::Delete)
         .keys(1, 2, 1)
         .says("left right", "Exchanges the names of two filters at one instant: the end of a rebuild beside the live filter.")
         .example("BG.SWAP week archive", "OK"),

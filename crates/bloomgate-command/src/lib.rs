@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod arguments;
 mod bloom;
 mod connection;
@@ -34,6 +35,7 @@ mod options;
 mod refusal;
 mod reply;
 mod request;
+mod role;
 mod server;
 mod spec;
 mod table;
@@ -48,5 +50,6 @@ pub use options::{Takes, Word};
 pub use refusal::Refusal;
 pub use reply::{Protocol, Reply};
 pub use request::*;
+pub use role::{Role, Roles};
 pub use spec::{Arity, Flag, Group, Keys, Right, Rights, Spec};
 pub use table::{TABLE, every_command, find, number_of, parse};

@@ -22,7 +22,7 @@ const fn named(name: &'static str, least: u32, most: u32, parser: Parser) -> Spe
 }
 
 const fn expiring(name: &'static str, parser: Parser) -> Spec {
-    named(name, 3, ANY, parser).flags(WRITE_FAST).options(3, EXPIRE)
+    named(name, 3, ANY, parser).flags(WRITE_FAST).right(Right::Delete).options(3, EXPIRE)
 }
 
 const OBJECT: [Spec; 4] = [
@@ -61,12 +61,14 @@ pub(crate) const SPECS: [Spec; 22] = [
         .example("EXISTS seen nobody", "1"),
     named("del", 2, ANY, |args| Ok(Request::Del { keys: args.names(1)? }))
         .flags(WRITE)
+        .right(Right::Delete)
         .keys(1, -1, 1)
         .says("key [key ...]", "Deletes filters and answers how many there were.")
         .costs("O(n) for n names")
         .example("DEL archive", "1"),
     named("unlink", 2, ANY, |args| Ok(Request::Unlink { keys: args.names(1)? }))
         .flags(WRITE_FAST)
+        .right(Right::Delete)
         .keys(1, -1, 1)
         .says("key [key ...]", "As DEL.")
         .costs("O(n) for n names")
@@ -134,11 +136,13 @@ pub(crate) const SPECS: [Spec; 22] = [
         .example("PERSIST seen", "1"),
     named("rename", 3, 3, |args| Ok(Request::Rename { key: args.name(1)?, newkey: args.name(2)? }))
         .flags(WRITE)
+        .right(Right::Delete)
         .keys(1, 2, 1)
         .says("key newkey", "Gives a filter another name; a filter of that name goes.")
         .example("RENAME both shared", "OK"),
     named("renamenx", 3, 3, |args| Ok(Request::Renamenx { key: args.name(1)?, newkey: args.name(2)? }))
         .flags(WRITE_FAST)
+        .right(Right::Delete)
         .keys(1, 2, 1)
         .says("key newkey", "Gives a filter another name unless that is taken.")
         .example("RENAMENX users people", "1"),

@@ -193,6 +193,12 @@ impl Refusal {
         Self::err(format_args!("wrong number of arguments for '{name}' command"))
     }
 
+    /// A command that a user has no role for, in Redis's words.
+    #[must_use]
+    pub fn no_permission(user: &str, command: &str) -> Self {
+        Self(Cow::Owned(format!("NOPERM User {user} has no permissions to run the '{command}' command")))
+    }
+
     /// A time that is not, or is too far, in the future.
     #[must_use]
     pub fn invalid_expire(name: &str) -> Self {

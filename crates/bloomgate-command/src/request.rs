@@ -399,6 +399,24 @@ pub enum Request<'a> {
     AclGetuser {
         user: &'a [u8],
     },
+    AclSetuser {
+        user: &'a [u8],
+        rules: &'a [&'a [u8]],
+    },
+    AclDeluser {
+        users: &'a [&'a [u8]],
+    },
+    /// A command and its arguments, that are not run.
+    AclDryrun {
+        user: &'a [u8],
+        words: &'a [&'a [u8]],
+    },
+    AclGenpass {
+        bits: u16,
+    },
+    AclLog(AclLog),
+    AclLoad,
+    AclSave,
     /// Negative is all.
     SlowlogGet {
         count: i64,
@@ -444,6 +462,27 @@ impl Request<'_> {
             _ => false,
         }
     }
+
+    /// Whether a filter that has the name already goes for another one.
+    #[inline]
+    #[must_use]
+    pub fn replaces(&self) -> bool {
+        matches!(
+            self,
+            Request::Copy { replace: true, .. }
+                | Request::BgCopy { replace: true, .. }
+                | Request::BgBuild { replace: true, .. }
+        )
+    }
+}
+
+/// What `ACL LOG` asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AclLog {
+    /// So many of the newest entries.
+    Newest(u64),
+    /// To forget them.
+    Reset,
 }
 
 /// A field of `BF.INFO`.

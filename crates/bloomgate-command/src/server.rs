@@ -1,5 +1,6 @@
 //! Redis's commands for the server: what operators ask and what clients send on connect.
 
+use crate::acl;
 use crate::arguments::Arguments;
 use crate::number;
 use crate::options::{Unknown, Word, flag, value};
@@ -92,10 +93,12 @@ const MEMORY: [Spec; 3] = [
         .example("MEMORY USAGE seen", "<bytes>"),
     server("memory|doctor", 2, 2, |_| Ok(Request::MemoryDoctor))
         .flags(PLAIN)
+        .right(Right::Admin)
         .says("", "Whether memory is well.")
         .example("MEMORY DOCTOR", "Filters take ... bytes, ... %. There is room."),
     server("memory|stats", 2, 2, |_| Ok(Request::MemoryStats))
         .flags(PLAIN)
+        .right(Right::Admin)
         .says("", "Where the memory is.")
         .example("MEMORY STATS", "1) total.allocated\n2) ..."),
 ];
@@ -104,29 +107,6 @@ const MODULE: [Spec; 1] = [server("module|list", 2, 2, |_| Ok(Request::ModuleLis
     .flags(&[Flag::Admin, Flag::Noscript])
     .says("", "The modules whose commands are here: bf as RedisBloom has them, and our own.")
     .example("MODULE LIST", "1) 1) name\n   2) bf\n   3) ver\n   4) 80800\n   5) ...")];
-
-const ACL: [Spec; 5] = [
-    server("acl|whoami", 2, 2, |_| Ok(Request::AclWhoami))
-        .flags(&[Flag::Noscript, Flag::Loading, Flag::Stale])
-        .says("", "The user of this connection.")
-        .example("ACL WHOAMI", "default"),
-    server("acl|list", 2, 2, |_| Ok(Request::AclList))
-        .flags(ADMIN)
-        .says("", "The users with their rights.")
-        .example("ACL LIST", "1) user default on nopass ~* &* +@all"),
-    server("acl|users", 2, 2, |_| Ok(Request::AclUsers))
-        .flags(ADMIN)
-        .says("", "The names of the users.")
-        .example("ACL USERS", "1) default"),
-    server("acl|cat", 2, 3, acl_cat)
-        .flags(&[Flag::Noscript, Flag::Loading, Flag::Stale])
-        .says("[category]", "The rights there are, or the commands of one.")
-        .example("ACL CAT delete", "1) cf.del\n2) bg.remove"),
-    server("acl|getuser", 3, 3, |args| Ok(Request::AclGetuser { user: args.name(2)? }))
-        .flags(ADMIN)
-        .says("user", "The rights of a user.")
-        .example("ACL GETUSER default", "1) flags\n2) ..."),
-];
 
 const SLOWLOG: [Spec; 3] = [
     server("slowlog|get", 2, 3, slowlog_get)
@@ -184,6 +164,7 @@ pub(crate) const SPECS: [Spec; 20] = [
     container("memory", &MEMORY).says("subcommand [argument ...]", "Memory.").example("MEMORY USAGE seen", "<bytes>"),
     server("flushall", 1, ANY, |args| flush(args, Request::Flushall))
         .flags(&[Flag::Write])
+        .right(Right::Delete)
         .right(Right::Keyspace)
         .right(Right::Dangerous)
         .options(1, FLUSH)
@@ -193,6 +174,7 @@ pub(crate) const SPECS: [Spec; 20] = [
         .heavy(),
     server("flushdb", 1, ANY, |args| flush(args, Request::Flushdb))
         .flags(&[Flag::Write])
+        .right(Right::Delete)
         .right(Right::Keyspace)
         .right(Right::Dangerous)
         .options(1, FLUSH)
@@ -223,7 +205,9 @@ pub(crate) const SPECS: [Spec; 20] = [
         .options(1, SHUTDOWN)
         .says("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server after everything acknowledged is safe.")
         .example("SHUTDOWN NOSAVE", ""),
-    container("acl", &ACL).says("subcommand [argument ...]", "Users and rights.").example("ACL WHOAMI", "default"),
+    container("acl", &acl::SUBCOMMANDS)
+        .says("subcommand [argument ...]", "Users and rights.")
+        .example("ACL WHOAMI", "default"),
     container("slowlog", &SLOWLOG)
         .says("subcommand [argument ...]", "Slow commands.")
         .example("SLOWLOG LEN", "<count>"),
@@ -329,16 +313,6 @@ fn shutdown(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
         return Err(Refusal::SYNTAX);
     }
     Ok(Request::Shutdown(how))
-}
-
-fn acl_cat(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
-    let category = args.from(2).first().copied();
-    if let Some(category) = category
-        && Right::find(category).is_none()
-    {
-        return Err(Refusal::err(format_args!("Unknown category '{}'", shown(category))));
-    }
-    Ok(Request::AclCat { category })
 }
 
 fn slowlog_get(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {

@@ -6,11 +6,13 @@
 //! ```
 //!
 //! [`session`] is the protocol without a socket: bytes in, bytes out. [`engine`] has the filters and decides what is
-//! written to the log. [`store`] keeps the log and the snapshots and knows nothing of filters. [`net`] is sockets and
+//! written to the log. [`store`] keeps the log and the snapshots and knows nothing of filters. [`access`] knows
+//! the users. [`net`] is sockets and
 //! threads. [`Settings`] says how a server is started, [`serve()`] does it.
 
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod engine;
 pub mod keeping;
 pub mod net;

@@ -12,6 +12,8 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Notify, oneshot};
 
+use crate::access::Directory;
+use crate::access::directory::{DENIED, is_loopback};
 use crate::engine::Engine;
 use crate::keeping::opening::{Found, Opened, Opening};
 use crate::keeping::{Keeping, SharedKeeping};
@@ -38,6 +40,8 @@ pub struct Ready {
     pub found: Found,
     /// How long it took.
     pub took: Duration,
+    /// What whoever starts it should know, though nothing is wrong.
+    pub notes: Vec<String>,
 }
 
 /// How it ended, when all went well.
@@ -66,7 +70,8 @@ pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Re
     listener.set_nonblocking(true).map_err(bound)?;
     let opening = Opening::begin(settings, disk, settings.threads + WORKERS + 1)?;
     let engine = opening.engine.clone();
-    let mut desk = Desk::new(settings.threads + WORKERS, settings.password.clone(), run_id(), settings.rows(address));
+    let access = Directory::open(settings)?;
+    let mut desk = Desk::new(settings.threads + WORKERS, Some(access), run_id(), settings.rows(address));
     desk.slow_micros = settings.slow_micros.into();
     let desk = Arc::new(desk);
     let stop = Arc::new(Notify::new());
@@ -78,6 +83,7 @@ pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Re
         let listener = TcpListener::from_std(listener).map_err(bound)?;
         let mut term = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut loaded = load(opening).map_err(failed)?;
@@ -97,13 +103,14 @@ pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Re
                     }
                     engine.end_loading();
                     if let Some(ready) = ready.take() {
-                        ready(&Ready { address, found: opened.found, took: began.elapsed() });
+                        ready(&Ready { address, found: opened.found, took: began.elapsed(), notes: notes(&desk, address) });
                     }
                     notify_system("READY=1");
                 }
                 _ = tick.tick(), if ready.is_none() => {
                     on_tick(&engine, &desk, keeping.as_deref(), settings.threads + WORKERS);
                 }
+                _ = hangup.recv() => on_hangup(&desk),
                 () = stop.notified() => break,
                 _ = term.recv() => break,
                 _ = interrupt.recv() => break,
@@ -140,8 +147,44 @@ fn accept(desk: &Desk, settings: &Settings, reactors: &mut Reactors, stream: tok
         let _ = stream.try_write(b"-ERR max number of clients reached\r\n");
         return;
     }
+    if desk.access.denies(from.ip()) {
+        desk.reject();
+        let _ = stream.try_write(format!("-{DENIED}\r\n").as_bytes());
+        return;
+    }
     if let Ok(stream) = stream.into_std() {
         reactors.hand_out(stream, desk.welcome(Some(from)));
+    }
+}
+
+/// What an open door means, for whoever opened it.
+fn notes(desk: &Desk, address: SocketAddr) -> Vec<String> {
+    let access = &desk.access;
+    if is_loopback(address.ip()) || !access.is_open() {
+        return Vec::new();
+    }
+    vec![match access.is_protected() {
+        true => format!(
+            "protected mode: {address} is reached from other machines, and the default user needs no password: clients of \
+             other machines are refused unless they log in as another user. Make one (ACL SETUSER NAME on >PASSWORD +@all), \
+             or set a password (BLOOMGATE_PASSWORD, or password in the file of --config)"
+        ),
+        false => format!(
+            "{address} is reached from other machines, there is no password, and protected-mode is no: whoever connects \
+             can read, change and delete every filter and stop the server. Set one (BLOOMGATE_PASSWORD, or password in the \
+             file of --config), or listen on 127.0.0.1"
+        ),
+    }]
+}
+
+/// SIGHUP: files that were changed by hand are read again.
+fn on_hangup(desk: &Desk) {
+    if desk.access.path().is_none() {
+        return;
+    }
+    match desk.access.reload() {
+        Ok(()) => desk.end_strangers(),
+        Err(why) => eprintln!("bloomgate: users stay as they were: {why}"),
     }
 }
 

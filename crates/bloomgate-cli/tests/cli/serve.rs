@@ -2,6 +2,7 @@
 //! and comes back.
 
 use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use redis::{Connection, ConnectionLike, ErrorKind, RedisResult, Value, cmd, pipe};
 
@@ -12,8 +13,13 @@ use crate::service::{self, PATIENCE, Running, bloomgate};
 impl Running {
     /// Starts `serve` on any free port, and waits until it says that it is ready.
     fn serve(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
-        Self::start(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables, |line| {
-            let told = line.strip_prefix("bloomgate: ready on 127.0.0.1:")?;
+        Self::serve_on("127.0.0.1", scene, arguments, variables)
+    }
+
+    /// The same on another address.
+    fn serve_on(ip: &str, scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start(scene, &format!("serve --resp {ip}:0 {arguments}"), variables, |line| {
+            let told = line.strip_prefix(&format!("bloomgate: ready on {ip}:"))?;
             Some(told.split(',').next().unwrap().parse().unwrap())
         })
     }
@@ -240,6 +246,131 @@ fn a_password_is_asked_for() {
         assert_eq!(redis::Client::open(url).unwrap().get_connection_with_timeout(PATIENCE).is_ok(), works);
     }
     assert!(!server.stop().contains("open-sesame"));
+}
+
+/// A client that logs in.
+fn user(server: &Running, protocol: u8, name: &str, password: &str) -> RedisResult<Connection> {
+    let url = format!("redis://{name}:{password}@127.0.0.1:{}/?protocol={protocol}", server.port);
+    let connection = redis::Client::open(url)?.get_connection_with_timeout(PATIENCE)?;
+    connection.set_read_timeout(Some(PATIENCE))?;
+    Ok(connection)
+}
+
+#[test]
+fn users_have_roles_and_are_there_after_a_restart() {
+    let scene = Scene::new();
+    // The first admin is there before the server is.
+    let made = scene.run_with("user add boss --roles read,write,delete,admin --data kept", "pass-of-boss\n").code(0);
+    assert!(!made.out().contains("pass-of-boss"));
+    let server = Running::serve(&scene, "--data kept", &[]);
+    let mut boss = user(&server, 3, "boss", "pass-of-boss").unwrap();
+    cmd("ACL").arg(&["SETUSER", "shop", "on", ">pass-of-shop", "+@read", "+@write"]).exec(&mut boss).unwrap();
+    cmd("ACL").arg(&["SETUSER", "default", "off"]).exec(&mut boss).unwrap();
+    let works = |server: &Running| {
+        for protocol in [2, 3] {
+            let mut shop = user(server, protocol, "shop", "pass-of-shop").unwrap();
+            add(&mut shop, "f", "a");
+            assert!(exists(&mut shop, "f", "a"));
+            assert_eq!(cmd("ACL").arg("WHOAMI").query::<String>(&mut shop).unwrap(), "shop");
+            let refused = cmd("DEL").arg("f").query::<Value>(&mut shop).unwrap_err();
+            assert_eq!(refused.code(), Some("NOPERM"), "{refused}");
+            let mut together = pipe();
+            together.cmd("BF.EXISTS").arg("f").arg("a").cmd("FLUSHALL").cmd("BF.EXISTS").arg("f").arg("a");
+            assert!(together.query::<Value>(&mut shop).is_err());
+            assert!(exists(&mut shop, "f", "a"), "nothing was deleted");
+            for (name, password) in [("shop", "pass-of-boss"), ("nobody", "pass-of-shop"), ("default", "")] {
+                assert!(user(server, protocol, name, password).is_err(), "{name}");
+            }
+        }
+        assert!(server.raw("PING\r\nQUIT\r\n").starts_with("-NOAUTH"));
+    };
+    works(&server);
+    server.stop();
+    let server = Running::serve(&scene, "--data kept", &[]);
+    works(&server);
+    // SIGHUP reads what was changed by hand; a connection of somebody who is not in it any more ends.
+    let mut shop = user(&server, 2, "shop", "pass-of-shop").unwrap();
+    let text = String::from_utf8(scene.read("kept/access.toml")).unwrap();
+    assert!(!text.contains("pass-of-") && text.contains("$argon2id$"), "{text}");
+    let without = text.replace("[users.\"shop\"]", "[users.\"store\"]");
+    scene.write("kept/access.toml", without);
+    server.signal("-HUP");
+    let began = std::time::Instant::now();
+    while user(&server, 2, "store", "pass-of-shop").is_err() {
+        assert!(began.elapsed() < PATIENCE, "the file is not read");
+    }
+    assert!(cmd("BF.EXISTS").arg("f").arg("a").query::<Value>(&mut shop).is_err());
+    // A damaged one stops the start with the line.
+    server.stop();
+    scene.write("kept/access.toml", "[users.boss]\nroles = [\"king\"]\n");
+    refused(&scene, "--data kept", &[], &["access.toml", "line 2", "'king' is no role"]);
+}
+
+/// Another address of this machine than those of the loopback, if it has one.
+fn outside() -> Option<std::net::IpAddr> {
+    let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: the system only looks up which of its addresses it would use.
+    socket.connect("192.0.2.1:9").ok()?;
+    socket.local_addr().ok().map(|address| address.ip()).filter(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
+#[test]
+fn protected_mode_keeps_other_machines_out() {
+    let scene = Scene::new();
+    let ask = |server: &Running, ip: std::net::IpAddr| {
+        let mut stream = TcpStream::connect((ip, server.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // One that is refused may be closed before it has spoken.
+        let _ = stream.write_all(b"PING\r\nAUTH ann pass-of-ann\r\nPING\r\nQUIT\r\n");
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    let here = std::net::IpAddr::from([127, 0, 0, 1]);
+    let server = Running::serve_on("0.0.0.0", &scene, "--data none", &[]);
+    assert!(ask(&server, here).starts_with("+PONG\r\n-WRONGPASS"));
+    if let Some(outside) = outside() {
+        let denied = ask(&server, outside);
+        assert!(denied.is_empty() || denied.starts_with("-DENIED protected mode"), "{denied}");
+    }
+    cmd("ACL").arg(&["SETUSER", "ann", "on", ">pass-of-ann", "+@read"]).exec(&mut server.client(2)).unwrap();
+    if let Some(outside) = outside() {
+        assert_eq!(ask(&server, outside), "-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n+OK\r\n");
+    }
+    let said = server.stop();
+    assert!(said.contains("protected mode: 0.0.0.0:") && said.contains("ACL SETUSER"), "{said}");
+    let open = Running::serve_on("0.0.0.0", &scene, "--data none --protected-mode no", &[]);
+    assert!(ask(&open, outside().unwrap_or(here)).starts_with("+PONG"));
+    let said = open.stop();
+    assert!(said.contains("whoever connects"), "{said}");
+    let closed = Running::serve_on("0.0.0.0", &scene, "--data none", &[("BLOOMGATE_PASSWORD", "open-sesame")]);
+    assert!(ask(&closed, outside().unwrap_or(here)).starts_with("-NOAUTH"));
+    assert!(!closed.stop().contains("protected"));
+}
+
+#[test]
+fn users_are_added_to_the_file_of_a_server() {
+    let scene = Scene::new();
+    scene.run_with("user add ann --roles read", "").refused(&["a password has 1 to 512 bytes"]);
+    scene.run_with("user add ann --roles king", "p\n").refused(&["@read, @write, @delete and @admin"]);
+    scene.run_with("user add ann --roles read --namespace shop", "p\n").refused(&["there is no namespace 'shop'"]);
+    scene.run_with("user add a/b --roles read", "p\n").refused(&["the name of a user"]);
+    let made = scene.run("user add ann --roles read,write --generate --access users.toml").code(0);
+    assert_eq!(made.out().trim().len(), 64);
+    let text = String::from_utf8(scene.read("users.toml")).unwrap();
+    assert!(
+        text.contains("[users.\"ann\"]")
+            && text.contains("roles = [\"read\", \"write\"]")
+            && !text.contains(made.out().trim())
+    );
+    // Once more: another password, other roles.
+    scene.run_with("user add ann --roles delete --access users.toml", "new-one\r\nignored\n").code(0);
+    let again = String::from_utf8(scene.read("users.toml")).unwrap();
+    assert!(again.contains("roles = [\"delete\"]") && again.matches("$argon2id$").count() == 1 && again != text);
+    let server = Running::serve(&scene, "--data none --access users.toml", &[]);
+    assert!(user(&server, 2, "ann", "new-one").is_ok());
+    server.stop();
+    refused(&scene, "--data none --access absent.toml", &[], &["the access file absent.toml is not there"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod random;
 mod refusals;
 mod replies;
 mod requests;
+mod roles;
 mod table;
 
 use bloomgate_command::{Refusal, Request, Spec};

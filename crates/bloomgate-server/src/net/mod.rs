@@ -1,6 +1,7 @@
 //! Sockets and threads: one acceptor, a reactor per core, and a few workers for what takes long.
 
 pub mod connection;
+pub mod logins;
 pub mod reactor;
 pub mod worker;
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use super::logins::Logins;
 use crate::engine::{Core, Engine};
 use crate::session::desk::Desk;
-use crate::session::{Dues, Job, run_job};
+use crate::session::{Dues, Job, login, run_job};
 
 /// What a worker is given: the job, and where its reply goes with what it depends on.
 type Order = (Job, oneshot::Sender<(Vec<u8>, Dues)>);
@@ -27,6 +28,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Bench {
     orders: VecDeque<Order>,
+    logins: Logins<Order>,
     /// What each worker is doing, in words.
     running: Vec<Option<String>>,
     stopping: bool,
@@ -50,6 +52,10 @@ impl Workers {
                 work(Core::new(engine, first_gate + number), &desk, &shared, number);
             })?;
         }
+        let (engine, desk, waiting) = (engine.clone(), desk.clone(), shared.clone());
+        std::thread::Builder::new().name("bloomgate-login".into()).spawn(move || {
+            check_logins(&engine, &desk, &waiting, first_gate);
+        })?;
         Ok(Self(shared))
     }
 
@@ -61,7 +67,15 @@ impl Workers {
         if bench.stopping {
             return None;
         }
-        bench.orders.push_back((job, reply));
+        if job.login.is_some() {
+            let from = job.client.address.map(|address| address.ip());
+            if let Err((job, reply)) = bench.logins.push(from, (job, reply)) {
+                let refusal: &[u8] = if job.silent { b"" } else { TOO_MANY_LOGINS };
+                let _ = reply.send((refusal.to_vec(), Dues::default()));
+            }
+        } else {
+            bench.orders.push_back((job, reply));
+        }
         drop(bench);
         self.0.moved.notify_all();
         Some(waiting)
@@ -79,11 +93,37 @@ impl Workers {
     pub fn stop(&self, limit: Duration) -> Vec<String> {
         let mut bench = self.0.bench();
         bench.stopping = true;
+        bench.logins.clear();
         let waiting: Vec<String> = bench.orders.drain(..).map(|(job, _)| described(&job)).collect();
         self.0.moved.notify_all();
         let busy = |bench: &mut Bench| bench.running.iter().any(Option::is_some);
         let (bench, _) = self.0.moved.wait_timeout_while(bench, limit, busy).unwrap_or_else(PoisonError::into_inner);
         bench.running.iter().flatten().cloned().chain(waiting).collect()
+    }
+}
+
+const TOO_MANY_LOGINS: &[u8] = b"-ERR too many logins wait to be checked: try again in a moment\r\n";
+
+/// Checks logins, one at a time: a thread of its own, so that they do not wait for long commands nor those for them.
+fn check_logins(engine: &Engine, desk: &Desk, shared: &Shared, thread: usize) {
+    super::step_back(10);
+    let mut bench = shared.bench();
+    loop {
+        if bench.stopping {
+            return;
+        }
+        let Some((job, reply)) = bench.logins.pop() else {
+            bench = shared.moved.wait(bench).unwrap_or_else(PoisonError::into_inner);
+            continue;
+        };
+        drop(bench);
+        // Who went away is not worth the time.
+        if let (Some(login), false) = (&job.login, reply.is_closed()) {
+            let mut out = Vec::new();
+            login::run(engine, desk, &job, login, thread, &mut out);
+            let _ = reply.send((out, Dues::default()));
+        }
+        bench = shared.bench();
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, find, number_of, write};
+use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, Role, find, number_of, write};
 
 use super::Dues;
 use super::desk::Desk;
@@ -46,6 +46,13 @@ impl Hot {
 }
 
 impl Hot {
+    /// The role that it needs.
+    #[must_use]
+    #[inline]
+    pub const fn role(self) -> Role {
+        if self.adds { Role::Write } else { Role::Read }
+    }
+
     /// Its name in the table.
     #[must_use]
     #[inline]

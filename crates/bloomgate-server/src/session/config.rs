@@ -52,6 +52,7 @@ fn all(engine: &Engine, desk: &Desk) -> Vec<(&'static str, String)> {
         ("save", String::new()),
         ("appendonly", if engine.journal.log().is_some() { "yes" } else { "no" }.to_owned()),
         ("appendfsync", append_fsync(desk).to_owned()),
+        ("protected-mode", if desk.access.is_protected() { "yes" } else { "no" }.to_owned()),
         ("databases", "1".to_owned()),
         ("cluster-enabled", "no".to_owned()),
         ("proto-max-bulk-len", Limits::OPEN.bulk.to_string()),

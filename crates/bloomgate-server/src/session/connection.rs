@@ -1,9 +1,11 @@
 //! Commands that concern the conversation itself: who speaks, in which protocol, and what belongs together.
 
-use bloomgate_command::{ClientReply, Protocol, Refusal, Reply, Request, Shutdown};
+use bloomgate_command::{ClientReply, Refusal, Reply, Request, Shutdown};
 
 use super::desk::{Client, Desk};
+use super::login::Hello;
 use super::{Dues, Next, Own, Session};
+use crate::access::User;
 use crate::engine::Core;
 
 /// CLIENT REPLY: what is answered.
@@ -44,8 +46,9 @@ impl Session {
             return Some(Own::Reply(reply));
         }
         let reply = match *request {
-            Request::Hello { version, auth, name } => self.hello(desk, version, auth, name),
-            Request::Auth { user, password } => self.auth(desk, user, password).map(|()| Reply::Ok),
+            Request::Hello { version, auth, name } => return Some(self.hello(desk, version, auth, name)),
+            Request::Auth { user, password } => return Some(self.log_in(desk, user, password, None)),
+            Request::AclWhoami => Ok(whoami(self.user().map(|user| &**user))),
             Request::Quit => return Some(Own::End(Reply::Ok, Next::Close)),
             Request::Reset => {
                 let client = self.client.clone();
@@ -61,7 +64,7 @@ impl Session {
                 self.transaction.unwatch();
                 Ok(Reply::Ok)
             }
-            Request::Exec => self.transaction.execute(core, desk, dues),
+            Request::Exec => self.transaction.execute(core, desk, dues, &self.client, self.user.as_deref()),
             Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
             Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),
             Request::ClientGetname => {
@@ -95,57 +98,17 @@ impl Session {
         Some(Own::Reply(reply.unwrap_or_else(Reply::Error)))
     }
 
-    fn hello(
-        &mut self,
-        desk: &Desk,
-        version: Option<u8>,
-        auth: Option<(&[u8], &[u8])>,
-        name: Option<&[u8]>,
-    ) -> Result<Reply, Refusal> {
-        if let Some((user, password)) = auth {
-            self.auth(desk, Some(user), password)?;
-        }
-        if !self.authenticated {
-            return Err(Refusal::new(
+    fn hello(&mut self, desk: &Desk, version: Option<u8>, auth: Option<(&[u8], &[u8])>, name: Option<&[u8]>) -> Own {
+        let hello = Hello { version, name: name.map(<[u8]>::to_vec) };
+        match (auth, self.user()) {
+            (Some((user, password)), _) => self.log_in(desk, Some(user), password, Some(hello)),
+            (None, Some(_)) => Own::Reply(self.greet(&hello)),
+            (None, None) => Own::Reply(Reply::Error(Refusal::new(
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
                  <user> <pass> option can be used to authenticate the client and select the RESP protocol version at \
                  the same time",
-            ));
+            ))),
         }
-        if let Some(version) = version {
-            self.protocol = if version == 3 { Protocol::Resp3 } else { Protocol::Resp2 };
-            self.client.card().protocol = version;
-        }
-        if let Some(name) = name {
-            self.client.card().name = name.to_vec();
-        }
-        let proto = if self.protocol == Protocol::Resp3 { 3 } else { 2 };
-        Ok(Reply::Map(vec![
-            // Clients look here for what they may expect; ours is a Redis that has filters only.
-            (Reply::text("server"), Reply::text("redis")),
-            (Reply::text("version"), Reply::text(super::server::REDIS_VERSION)),
-            (Reply::text("proto"), Reply::Int(proto)),
-            (Reply::text("id"), Reply::Int(self.client.id as i64)),
-            (Reply::text("mode"), Reply::text("standalone")),
-            (Reply::text("role"), Reply::text("master")),
-            (Reply::text("modules"), Reply::Array(vec![super::server::module("bf", super::server::BF_VERSION)])),
-        ]))
-    }
-
-    fn auth(&mut self, desk: &Desk, user: Option<&[u8]>, password: &[u8]) -> Result<(), Refusal> {
-        if !desk.needs_password() {
-            return match user {
-                // The default user of a server without a password takes any.
-                Some(b"default") => Ok(()),
-                Some(_) => Err(Refusal::WRONG_PASS),
-                None => Err(Refusal::AUTH_NO_PASSWORD),
-            };
-        }
-        if user.is_some_and(|user| user != b"default") || !desk.is_password(password) {
-            return Err(Refusal::WRONG_PASS);
-        }
-        self.authenticated = true;
-        Ok(())
     }
 }
 
@@ -182,6 +145,11 @@ pub(super) fn stateless(request: &Request<'_>) -> Option<Reply> {
     })
 }
 
+/// ACL WHOAMI.
+pub(super) fn whoami(user: Option<&User>) -> Reply {
+    Reply::text(user.map_or_else(String::new, |user| user.name.clone()))
+}
+
 /// A line of CLIENT LIST.
 #[must_use]
 pub fn describe(client: &Client) -> String {
@@ -189,7 +157,7 @@ pub fn describe(client: &Client) -> String {
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let address = client.address.map(|address| address.to_string()).unwrap_or_default();
     format!(
-        "id={} addr={address} name={} age={} db=0 resp={} lib-name={} lib-ver={} cmd={} user=default",
+        "id={} addr={address} name={} age={} db=0 resp={} lib-name={} lib-ver={} cmd={} user={}",
         client.id,
         text(&card.name),
         client.since.elapsed().as_secs(),
@@ -197,5 +165,6 @@ pub fn describe(client: &Client) -> String {
         text(&card.library),
         text(&card.version),
         if card.last.is_empty() { "NULL" } else { card.last },
+        card.user.as_ref().map_or("(none)", |user| &user.name),
     )
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::tallies::Tallies;
+use crate::access::{Directory, User};
 
 /// One counter set per thread, on cache lines of its own.
 #[repr(align(128))]
@@ -73,6 +74,8 @@ pub struct Card {
     pub last: &'static str,
     /// The protocol: 2 or 3.
     pub protocol: u8,
+    /// Who it is logged in as; nobody before that.
+    pub user: Option<Arc<User>>,
 }
 
 impl std::ops::Deref for Client {
@@ -124,6 +127,22 @@ pub const SLOW_KEPT: usize = 128;
 const SLOW_WORDS: usize = 32;
 const SLOW_BYTES: usize = 128;
 
+/// A command for the slow log: shortened, and without what may be a password.
+fn told(words: &[&[u8]]) -> Vec<Vec<u8>> {
+    let is = |name: &[u8]| words.first().is_some_and(|word| word.eq_ignore_ascii_case(name));
+    let (shown, secret) = match () {
+        () if is(b"auth") => (1, true),
+        () if is(b"hello") || is(b"acl") => (2, true),
+        () => (SLOW_WORDS, false),
+    };
+    let mut told: Vec<Vec<u8>> =
+        words.iter().take(shown).map(|word| word[..word.len().min(SLOW_BYTES)].to_vec()).collect();
+    if secret && words.len() > shown {
+        told.push(b"(redacted)".to_vec());
+    }
+    told
+}
+
 /// What all conversations share.
 #[derive(Debug)]
 pub struct Desk {
@@ -137,7 +156,8 @@ pub struct Desk {
     next_slow: AtomicU64,
     /// Commands that take longer are noted, in microseconds; `u64::MAX` for none.
     pub slow_micros: AtomicU64,
-    password: Option<String>,
+    /// Who may do what.
+    pub access: Directory,
     /// When the server started.
     pub started: Instant,
     /// A number for this run of the server: another one after every start.
@@ -170,11 +190,11 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
 }
 
 impl Desk {
-    /// A desk for so many threads.
+    /// A desk for so many threads; without a directory of users everybody may do everything.
     #[must_use]
     pub fn new(
         threads: usize,
-        password: Option<String>,
+        access: Option<Directory>,
         run_id: String,
         settings: Vec<(&'static str, String)>,
     ) -> Self {
@@ -187,30 +207,12 @@ impl Desk {
             slow: Mutex::default(),
             next_slow: AtomicU64::new(0),
             slow_micros: AtomicU64::new(10_000),
-            password,
+            access: access.unwrap_or_default(),
             started: Instant::now(),
             run_id,
             settings,
             keeper: OnceLock::new(),
         }
-    }
-
-    /// Whether a password has to be given.
-    #[must_use]
-    pub fn needs_password(&self) -> bool {
-        self.password.is_some()
-    }
-
-    /// Whether this is the password. Compared in full: how long it takes tells nothing.
-    #[must_use]
-    pub fn is_password(&self, given: &[u8]) -> bool {
-        let Some(password) = &self.password else { return false };
-        let password = password.as_bytes();
-        let differ = password
-            .iter()
-            .enumerate()
-            .fold(0, |differ, (at, &byte)| differ | (byte ^ given.get(at).copied().unwrap_or(!byte)));
-        differ == 0 && password.len() == given.len()
     }
 
     /// A client comes.
@@ -233,6 +235,16 @@ impl Desk {
     /// A client goes.
     pub fn goodbye(&self, client: &Client) {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&client.id);
+    }
+
+    /// Ends the connections of users who were deleted or switched off.
+    pub fn end_strangers(&self) {
+        for client in self.clients() {
+            let user = client.card().user.clone();
+            if user.is_some_and(|user| self.access.renewed(&user).is_none()) {
+                client.end();
+            }
+        }
     }
 
     /// A client could not be taken.
@@ -301,6 +313,7 @@ impl Desk {
     /// CONFIG RESETSTAT.
     pub fn reset_counters(&self) {
         self.tallies.reset();
+        self.access.notes.reset_counts();
         for counters in &self.counters {
             let all = [&counters.commands, &counters.lookups, &counters.adds, &counters.bytes_in, &counters.bytes_out];
             all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
@@ -322,7 +335,7 @@ impl Desk {
             id: self.next_slow.fetch_add(1, Ordering::Relaxed),
             at_s: now.map_or(0, |since| since.as_secs()),
             micros: took.as_micros() as u64,
-            words: words.iter().take(SLOW_WORDS).map(|word| word[..word.len().min(SLOW_BYTES)].to_vec()).collect(),
+            words: told(words),
             address: client.address.map(|address| address.to_string()).unwrap_or_default(),
             name: client.card().name.clone(),
         };

@@ -185,6 +185,9 @@ fn stats(lines: &mut Lines, _: &Engine, desk: &Desk) {
     let totals = desk.totals();
     lines.put("total_connections_received", totals.connections);
     lines.put("rejected_connections", totals.rejected);
+    let (logins, commands) = desk.access.notes.counts();
+    lines.put("acl_access_denied_auth", logins);
+    lines.put("acl_access_denied_cmd", commands);
     lines.put("total_commands_processed", totals.commands);
     lines.put("total_net_input_bytes", totals.bytes_in);
     lines.put("total_net_output_bytes", totals.bytes_out);

@@ -3,6 +3,7 @@
 //! A turn takes what has arrived and answers all of it. Commands on items that stand next to each other and go to the
 //! same filter run as one batch ([`batch`]); everything else goes through the table of commands, one by one.
 
+pub mod acl;
 pub mod batch;
 pub mod bf;
 pub mod bg;
@@ -17,15 +18,19 @@ pub mod dumping;
 pub mod info;
 pub mod installing;
 pub mod loading;
+pub mod login;
 pub mod names;
 pub mod server;
 pub mod tallies;
 pub mod transaction;
 
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Spec, find, number_of, parse, write};
+use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Roles, Spec, find, number_of, parse, write};
 
+use crate::access::User;
+use crate::access::notes::Reason;
 use crate::engine::Core;
 use crate::engine::adding::NotDone;
 use crate::engine::shadows::check_name;
@@ -33,6 +38,7 @@ use crate::resp::{Frame, Limits, ProtocolError, Reader};
 use batch::{Batch, Hot};
 use call::Call;
 use desk::{Client, Desk};
+use login::{LoggedIn, Login};
 use transaction::Transaction;
 
 /// How much one turn may answer before others get theirs: a reply buffer that fits the second-level cache.
@@ -106,6 +112,10 @@ pub struct Job {
     pub silent: bool,
     /// Who waits for it: for the slow log.
     pub client: Client,
+    /// The user who gave it; nobody for a login.
+    pub user: Option<Arc<User>>,
+    /// A login, and no command of the table.
+    pub login: Option<Login>,
 }
 
 /// A client's conversation.
@@ -115,8 +125,12 @@ pub struct Session {
     pub client: Client,
     reader: Reader,
     protocol: Protocol,
-    /// Whether a password was given, if one is needed.
-    authenticated: bool,
+    /// The user it is; nobody before a login.
+    user: Option<Arc<User>>,
+    /// Of the directory of users when that was looked up.
+    generation: u64,
+    /// A login that is decided elsewhere.
+    landing: Option<Arc<OnceLock<LoggedIn>>>,
     transaction: Transaction,
     /// CLIENT REPLY: what is answered at all.
     replies: connection::Replies,
@@ -130,11 +144,16 @@ impl Session {
     /// A conversation that begins.
     #[must_use]
     pub fn new(client: Client, desk: &Desk) -> Self {
+        let generation = desk.access.generation();
+        let user = desk.access.newcomer(client.address);
+        client.card().user.clone_from(&user);
         Self {
             client,
             reader: Reader::default(),
             protocol: Protocol::Resp2,
-            authenticated: !desk.needs_password(),
+            user,
+            generation,
+            landing: None,
             transaction: Transaction::default(),
             replies: connection::Replies::On,
             last: "",
@@ -157,6 +176,34 @@ impl Session {
         self.protocol
     }
 
+    /// The user it is, as of its last turn; nobody before a login.
+    #[must_use]
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.user.as_ref()
+    }
+
+    /// What the user may do without a look at the table: nothing where replies are queued, left out or refused.
+    #[inline]
+    fn plain(&self, core: &Core) -> Roles {
+        let plain = !self.transaction.is_open() && self.replies == connection::Replies::On && !core.engine.is_loading();
+        self.user.as_ref().filter(|_| plain).map_or(Roles::NONE, |user| user.roles)
+    }
+
+    fn limits(&self) -> &'static Limits {
+        if self.user.is_some() { &Limits::OPEN } else { &Limits::GUEST }
+    }
+
+    fn job(&self, words: Vec<Vec<u8>>, login: Option<Login>) -> Job {
+        Job {
+            words,
+            protocol: self.protocol,
+            silent: self.replies != connection::Replies::On,
+            client: self.client.clone(),
+            user: self.user.clone(),
+            login,
+        }
+    }
+
     /// Whether a request is begun and not whole.
     #[must_use]
     pub fn is_amid(&self) -> bool {
@@ -171,6 +218,9 @@ impl Session {
     /// Answers what has arrived. Afterwards the first `consumed` bytes of the input are to be taken away, and
     /// [`forget`](Self::forget) called with their number.
     pub fn turn(&mut self, core: &mut Core, desk: &Desk, input: &[u8], out: &mut Vec<u8>) -> Turn {
+        if !self.is_still_welcome(desk) {
+            return Turn { consumed: 0, dues: Dues::default(), replies: 0, next: Next::Drop };
+        }
         let mut batch = Batch::new(core);
         let turn = self.commands(core, desk, input, &mut batch, out);
         batch.put_back(core);
@@ -187,12 +237,7 @@ impl Session {
     ) -> Turn {
         let mut dues = Dues::default();
         let (mut commands, mut taken, mut replies) = (0, 0, 0);
-        let limits = if self.authenticated { &Limits::OPEN } else { &Limits::GUEST };
-        let plain = self.authenticated
-            && !self.transaction.is_open()
-            && self.replies == connection::Replies::On
-            && !core.engine.is_loading();
-        let mut plain = plain;
+        let (mut limits, mut plain) = (self.limits(), self.plain(core));
         let next = loop {
             let begin = self.reader.begin_of_next();
             let frame = match self.reader.next(input, limits) {
@@ -212,9 +257,10 @@ impl Session {
             };
             commands += 1;
             taken += 1 + self.reader.ranges().len();
-            if plain
+            if !plain.is_empty()
                 && frame == Frame::Bulks
                 && let Some(hot) = Hot::of(input, self.reader.ranges())
+                && plain.contains(hot.role())
             {
                 self.note(hot.name());
                 let ranges = self.reader.ranges();
@@ -250,10 +296,7 @@ impl Session {
                     Step::Busy => break self.wait(begin),
                     Step::End(next) => break next,
                 }
-                plain = self.authenticated
-                    && !self.transaction.is_open()
-                    && self.replies == connection::Replies::On
-                    && !core.engine.is_loading();
+                (limits, plain) = (self.limits(), self.plain(core));
             }
             if taken >= TURN_WORDS || out.len() >= TURN_REPLIES {
                 break Next::Again;
@@ -276,7 +319,7 @@ impl Session {
     /// One command through the table.
     fn command(&mut self, core: &mut Core, desk: &Desk, words: &[&[u8]], out: &mut Vec<u8>, dues: &mut Dues) -> Step {
         let start = out.len();
-        let step = match self.admit(core, words) {
+        let step = match self.admit(core, desk, words) {
             Ok(admitted) => {
                 self.note(admitted.0.name);
                 self.run(core, desk, admitted, words, out, dues)
@@ -299,12 +342,20 @@ impl Session {
     }
 
     /// The command, if it may be given now.
-    fn admit<'a>(&self, core: &Core, words: &'a [&'a [u8]]) -> Result<(&'static Spec, Request<'a>), Refusal> {
-        if !self.authenticated && !words.first().and_then(|name| find(name)).is_some_and(|spec| spec.has(Flag::NoAuth))
+    fn admit<'a>(
+        &self,
+        core: &Core,
+        desk: &Desk,
+        words: &'a [&'a [u8]],
+    ) -> Result<(&'static Spec, Request<'a>), Refusal> {
+        if self.user.is_none() && !words.first().and_then(|name| find(name)).is_some_and(|spec| spec.has(Flag::NoAuth))
         {
             return Err(Refusal::NO_AUTH);
         }
         let (spec, request) = parse(words)?;
+        if let Some(user) = &self.user {
+            allow(core, desk, user, &self.client, spec, &request)?;
+        }
         if core.engine.is_loading() && !spec.has(Flag::Loading) {
             return Err(Refusal::LOADING);
         }
@@ -331,9 +382,11 @@ impl Session {
         }
         let began = Instant::now();
         if let Some(outcome) = self.own(core, desk, &request, dues) {
-            let (Own::Reply(reply) | Own::End(reply, _)) = &outcome;
-            desk.tallies.ran(core.thread, spec, began.elapsed(), matches!(reply, Reply::Error(_)));
+            if let Own::Reply(reply) | Own::End(reply, _) = &outcome {
+                desk.tallies.ran(core.thread, spec, began.elapsed(), matches!(reply, Reply::Error(_)));
+            }
             return match outcome {
+                Own::Later(job) => Step::End(Next::Job(job)),
                 Own::Reply(reply) => {
                     reply.write(self.protocol, out);
                     Step::Done
@@ -346,8 +399,7 @@ impl Session {
         }
         if spec.heavy && !request.is_small() {
             let words = words.iter().map(|word| word.to_vec()).collect();
-            let (silent, client) = (self.replies != connection::Replies::On, self.client.clone());
-            return Step::End(Next::Job(Job { words, protocol: self.protocol, silent, client }));
+            return Step::End(Next::Job(self.job(words, None)));
         }
         let outcome = dispatch::run(&mut Call::new(core, desk, dues), request);
         if matches!(outcome, Err(NotDone::Busy)) {
@@ -406,17 +458,43 @@ enum Step {
 pub(crate) enum Own {
     Reply(Reply),
     End(Reply, Next),
+    /// Somebody else decides it.
+    Later(Job),
+}
+
+/// Whether a user may give a command; noted if not.
+pub(crate) fn allow(
+    core: &Core,
+    desk: &Desk,
+    user: &User,
+    client: &Client,
+    spec: &'static Spec,
+    request: &Request<'_>,
+) -> Result<(), Refusal> {
+    if user.may(spec, request) {
+        return Ok(());
+    }
+    let now_ms = core.engine.clock.now_ms();
+    desk.access.notes.note(Reason::Command, spec.name, user.name.as_bytes(), connection::describe(client), now_ms);
+    Err(Refusal::no_permission(&user.name, spec.name))
 }
 
 /// Runs a long command on a worker; its reply, and the sequence that must be durable before it leaves.
 pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Dues {
+    if let Some(login) = &job.login {
+        login::run(&core.engine, desk, job, login, core.thread, out);
+        return Dues::default();
+    }
     let start = out.len();
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
     let mut dues = Dues::default();
     let began = Instant::now();
     let parsed = parse(&words);
     let spec = parsed.as_ref().ok().map(|(spec, _)| *spec);
-    let outcome = parsed.map_err(NotDone::from).and_then(|(_, request)| {
+    let outcome = parsed.map_err(NotDone::from).and_then(|(spec, request)| {
+        // It may have waited long: what counts is who they are now.
+        let user = job.user.as_ref().and_then(|user| desk.access.renewed(user)).ok_or(Refusal::NO_AUTH)?;
+        allow(core, desk, &user, &job.client, spec, &request)?;
         loop {
             let mut call = Call::new(core, desk, &mut dues);
             match dispatch::run(&mut call, request) {

@@ -1,6 +1,6 @@
 //! Commands that tell about the server and steer it.
 
-use bloomgate_command::{ClientKill, Refusal, Reply, Request, acl_cat_reply, help_reply};
+use bloomgate_command::{ClientKill, Refusal, Reply, Request, help_reply};
 
 use super::call::{Call, Outcome};
 use super::connection::describe;
@@ -57,14 +57,6 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::LatencyReset { .. } => Ok(Reply::Int(0)),
         Request::LatencyHistogram { commands } => Ok(histogram(call.desk, commands)),
         Request::LatencyDoctor => Ok(Reply::Verbatim(latency_doctor(call))),
-        Request::AclWhoami => Ok(Reply::text("default")),
-        Request::AclList => {
-            let password = if call.desk.needs_password() { "#(hidden)" } else { "nopass" };
-            Ok(Reply::Array(vec![Reply::text(format!("user default on {password} ~* &* +@all"))]))
-        }
-        Request::AclUsers => Ok(Reply::Array(vec![Reply::text("default")])),
-        Request::AclCat { category } => Ok(acl_cat_reply(category)),
-        Request::AclGetuser { user } => Ok(if user == b"default" { default_user(call.desk) } else { Reply::Nil }),
         Request::Time => {
             let now = call.core.engine.clock.now_ns();
             let (seconds, micros) = (now / 1_000_000_000, now / 1_000 % 1_000_000);
@@ -155,14 +147,20 @@ pub(super) fn kill(desk: &Desk, me: &Client, whom: ClientKill<'_>) -> Result<Rep
         ClientKill::Matching { local: Some(_), .. } => {
             Err(Refusal::err("by which of its addresses the server was reached is not kept: use ID or ADDR"))
         }
-        ClientKill::Matching { user: Some(user), .. } if user != b"default" => {
+        ClientKill::Matching { user: Some(user), .. }
+            if std::str::from_utf8(user).ok().and_then(|user| desk.access.user(user)).is_none() =>
+        {
             Err(Refusal::err(format_args!("No such user '{}'", user.escape_ascii())))
         }
-        ClientKill::Matching { id, address, skip_me, .. } => {
+        ClientKill::Matching { id, address, user, skip_me, .. } => {
+            let is = |client: &Client, user: &[u8]| {
+                client.card().user.as_ref().is_some_and(|known| known.name.as_bytes() == user)
+            };
             let all = desk.clients();
             let ended = all.iter().filter(|client| {
                 id.is_none_or(|id| u64::try_from(id) == Ok(client.id))
                     && address.is_none_or(|address| comes_from(client, address))
+                    && user.is_none_or(|user| is(client, user))
                     && !(skip_me && client.id == me.id)
             });
             Ok(Reply::Int(ended.map(|client| client.end()).count() as i64))
@@ -214,19 +212,4 @@ fn latency_doctor(call: &Call<'_, '_, '_>) -> String {
         ),
         None => format!("{commands} Nothing is written to a disk."),
     }
-}
-
-/// The only user, as ACL GETUSER describes it.
-fn default_user(desk: &Desk) -> Reply {
-    let flags: &[&'static str] = if desk.needs_password() { &["on"] } else { &["on", "nopass"] };
-    let passwords: &[&'static str] = if desk.needs_password() { &["(hidden)"] } else { &[] };
-    let texts = |texts: &[&'static str]| texts.iter().map(|&text| Reply::text(text)).collect();
-    Reply::Map(vec![
-        (Reply::text("flags"), Reply::Set(texts(flags))),
-        (Reply::text("passwords"), Reply::Array(texts(passwords))),
-        (Reply::text("commands"), Reply::text("+@all")),
-        (Reply::text("keys"), Reply::text("~*")),
-        (Reply::text("channels"), Reply::text("&*")),
-        (Reply::text("selectors"), Reply::Array(Vec::new())),
-    ])
 }

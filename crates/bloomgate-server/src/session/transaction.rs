@@ -11,8 +11,9 @@ use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, parse};
 
 use super::Dues;
 use super::call::Call;
-use super::desk::Desk;
+use super::desk::{Client, Desk};
 use super::dispatch;
+use crate::access::User;
 use crate::engine::adding::NotDone;
 use crate::engine::{Core, Engine};
 
@@ -126,7 +127,14 @@ impl Transaction {
     }
 
     /// EXEC.
-    pub fn execute(&mut self, core: &mut Core, desk: &Desk, dues: &mut Dues) -> Result<Reply, Refusal> {
+    pub fn execute(
+        &mut self,
+        core: &mut Core,
+        desk: &Desk,
+        dues: &mut Dues,
+        client: &Client,
+        user: Option<&User>,
+    ) -> Result<Reply, Refusal> {
         if !self.open {
             return Err(Refusal::EXEC_WITHOUT_MULTI);
         }
@@ -151,10 +159,13 @@ impl Transaction {
             let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
             let began = Instant::now();
             let outcome = parse(&words).map_err(NotDone::from).and_then(|(spec, request)| {
+                // Since it was queued, the user may have been changed.
+                super::allow(core, desk, user.ok_or(Refusal::NO_AUTH)?, client, spec, &request)?;
                 let outcome = match super::connection::stateless(&request) {
                     Some(reply) => Ok(reply),
                     // As Redis has it: EXEC has ended the watch already.
                     None if request == Request::Unwatch => Ok(Reply::Ok),
+                    None if request == Request::AclWhoami => Ok(super::connection::whoami(user)),
                     None => dispatch::run(&mut Call::within(core, desk, dues, &mut permit), request),
                 };
                 let failed = matches!(outcome, Err(_) | Ok(Reply::Error(_)));

@@ -5,6 +5,7 @@ pub mod table;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::access::Sealed;
 use crate::engine::{Defaults, Limits};
 use crate::store::Fsync;
 
@@ -23,8 +24,12 @@ pub struct Settings {
     pub limits: Limits,
     /// Connections at once.
     pub max_clients: usize,
-    /// A password that clients have to give.
-    pub password: Option<String>,
+    /// The password of the default user; only its seal is kept.
+    pub password: Option<Sealed>,
+    /// The file of users and namespaces; access.toml in the data folder if not said.
+    pub access: Option<PathBuf>,
+    /// Whether clients of other machines need a password whatever the default user needs.
+    pub protected_mode: bool,
     /// The file of the master secret; in the data folder if not said.
     pub master_key: Option<PathBuf>,
     /// The folder whose files BG.BUILD may read.
@@ -47,27 +52,13 @@ impl Default for Settings {
             limits: Limits { max_memory: memory, max_filter_memory: memory, max_filters: 10_000_000 },
             max_clients: 10_000,
             password: None,
+            access: None,
+            protected_mode: true,
             master_key: None,
             import_dir: None,
             defaults: Defaults::default(),
             slow_micros: 10_000,
         }
-    }
-}
-
-impl Settings {
-    /// What whoever starts a server with these settings should know, though nothing is wrong with them.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        if self.resp.ip().is_loopback() || self.password.is_some() {
-            return Vec::new();
-        }
-        vec![format!(
-            "{} is reached from other machines and there is no password: whoever connects can read, change and delete \
-             every filter and stop the server. Set one (BLOOMGATE_PASSWORD, or password in the file of --config), or \
-             listen on 127.0.0.1",
-            self.resp
-        )]
     }
 }
 
@@ -95,26 +86,8 @@ impl Settings {
             ("max-filter-memory", self.limits.max_filter_memory.to_string()),
             ("max-filters", self.limits.max_filters.to_string()),
             ("max-clients", self.max_clients.to_string()),
+            ("access", path(&self.access.clone().or(self.data.as_ref().map(|data| data.join("access.toml"))))),
             ("import-dir", path(&self.import_dir)),
         ]
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_open_door_without_a_lock_is_told() {
-        let told = |resp: &str, password: Option<&str>| {
-            let password = password.map(str::to_owned);
-            Settings { resp: resp.parse().unwrap(), password, ..Settings::default() }.warnings()
-        };
-        for open in ["0.0.0.0:6479", "192.0.2.7:6479", "[::]:6479"] {
-            let warnings = told(open, None);
-            assert!(warnings.len() == 1 && warnings[0].contains(open) && warnings[0].contains("BLOOMGATE_PASSWORD"));
-            assert!(told(open, Some("secret")).is_empty());
-        }
-        assert!(told("127.0.0.1:6479", None).is_empty() && told("[::1]:6479", None).is_empty());
     }
 }

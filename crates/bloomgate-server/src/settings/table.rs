@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 
 use super::Settings;
+use crate::access::Sealed;
 use crate::store::Fsync;
 
 /// One setting.
@@ -104,7 +105,25 @@ pub static TABLE: &[Setting] = &[
             if text.is_empty() {
                 return Err("a password has at least one character; leave the setting out for none".to_owned());
             }
-            settings.password = Some(text.to_owned());
+            settings.password = Some(Sealed::new(text)?);
+            Ok(())
+        },
+    },
+    Setting {
+        name: "access",
+        value: "FILE",
+        about: "the file of users and namespaces (TOML, mode 0600); access.toml in the data folder unless said",
+        set: |settings, text| {
+            settings.access = Some(PathBuf::from(text));
+            Ok(())
+        },
+    },
+    Setting {
+        name: "protected-mode",
+        value: "yes|no",
+        about: "whether clients of other machines are refused as long as there is no password and no user",
+        set: |settings, text| {
+            settings.protected_mode = truth(text)?;
             Ok(())
         },
     },
@@ -189,17 +208,20 @@ pub fn set(settings: &mut Settings, name: &str, text: &str) -> Result<(), String
 /// The setting of a name, or which one is near.
 pub fn find(name: &str) -> Result<&'static Setting, String> {
     TABLE.iter().find(|setting| setting.name == name).ok_or_else(|| {
-        let near = TABLE.iter().map(|setting| (strsim::levenshtein(name, setting.name), setting.name)).min();
-        match near {
-            Some((steps, near)) if steps <= 3.max(name.len() / 3) => {
-                format!("there is no setting '{name}'; did you mean '{near}'?")
-            }
-            _ => {
+        match near(name, TABLE.iter().map(|setting| setting.name)) {
+            Some(near) => format!("there is no setting '{name}'; did you mean '{near}'?"),
+            None => {
                 let names: Vec<&str> = TABLE.iter().map(|setting| setting.name).collect();
                 format!("there is no setting '{name}'; there are {}", names.join(", "))
             }
         }
     })
+}
+
+/// The name that is nearest to a wrong one, if it is near.
+pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let (steps, near) = known.map(|known| (strsim::levenshtein(name, known), known)).min()?;
+    (steps <= 3.max(name.len() / 3)).then_some(near)
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
@@ -213,6 +235,14 @@ fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     found.next().ok_or_else(|| format!("'{text}' names no address"))
 }
 
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "yes" | "true" => Ok(true),
+        "no" | "false" => Ok(false),
+        _ => Err(format!("'{text}' is neither yes nor no")),
+    }
+}
+
 fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
     let number: u64 = text.replace('_', "").parse().map_err(|_| format!("'{text}' is no whole number"))?;
     match (least..=most).contains(&number) {
@@ -222,7 +252,7 @@ fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
 }
 
 /// Bytes with a unit: 512MB, 8GiB, 1000000.
-fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size; give one like 512MB, 8GiB or 1000000");
     let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
@@ -264,6 +294,7 @@ mod tests {
             ("max-memory", "lots", "512MB"),
             ("bf-error-rate", "1", "between 0 and 1"),
             ("fsync", "sometimes", "always"),
+            ("protected-mode", "perhaps", "neither yes nor no"),
             ("import-dir", "/nowhere/at/all", "'/nowhere/at/all' is no folder"),
             ("max-memry", "1", "did you mean 'max-memory'"),
             ("colour", "1", "there are resp, data"),

@@ -6,6 +6,7 @@
 //! | `MANIFEST`, `MANIFEST.old` | the last snapshot's table of contents, and the one before |
 //! | `image-<id>-<sequence>.bloom` | one filter as of one sequence |
 //! | `log-<first sequence>` | a segment of the log |
+//! | `access.toml` | users and namespaces, unless their file is elsewhere |
 //! | `<name>.tmp-<random>` | something half written; removed at the next start |
 //!
 //! Names that are none of these are left alone.
@@ -150,6 +151,6 @@ impl Folder {
 /// Only names that this store makes: another program's `x.tmp-1` is not ours to remove.
 fn is_temporary(name: &str) -> bool {
     let Some((stem, random)) = name.rsplit_once(TEMPORARY) else { return false };
-    let ours = stem == "MANIFEST" || stem.starts_with("log-") || stem.starts_with("image-");
+    let ours = matches!(stem, "MANIFEST" | "access.toml") || stem.starts_with("log-") || stem.starts_with("image-");
     ours && random.len() == 16 && random.bytes().all(|b| b.is_ascii_hexdigit())
 }

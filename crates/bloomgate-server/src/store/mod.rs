@@ -14,6 +14,7 @@ pub use disk::faulty::{FaultyDisk, Kind, Trouble};
 pub use disk::memory::MemoryDisk;
 pub(crate) use disk::read_full;
 pub use disk::{Disk, DiskFile, RealDisk};
+pub(crate) use folder::random;
 pub use folder::{Folder, FolderError};
 pub use image::{ImageFile, image_name, remove_unreferenced};
 pub use log::error::LogError;

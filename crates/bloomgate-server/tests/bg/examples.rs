@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bloomgate_server::Settings;
+use bloomgate_server::access::Directory;
 use bloomgate_server::keeping::SharedKeeping;
 use bloomgate_server::keeping::opening::open;
 use bloomgate_server::session::desk::Desk;
@@ -114,7 +115,8 @@ fn what_the_page_shows_is_what_happens() {
     std::fs::create_dir_all(data).unwrap();
     bloomgate::Secret::from_hex(&"5a".repeat(32)).unwrap().write_file(data.join("master.key")).unwrap();
     let opened = open(&settings, 4).unwrap();
-    let desk = Desk::new(4, None, "run".into(), settings.rows(settings.resp));
+    let access = Directory::open(&settings).unwrap();
+    let desk = Desk::new(4, Some(access), "run".into(), settings.rows(settings.resp));
     desk.keeper.set(Arc::new(SharedKeeping(opened.keeping.unwrap()))).unwrap();
     let server = Server { engine: opened.engine, desk };
     let mut client = server.client(0);

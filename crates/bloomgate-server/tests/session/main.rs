@@ -1,5 +1,7 @@
 //! Conversations without a socket: every command, in both protocols.
 
+mod access;
+mod access_file;
 mod cf;
 mod chores;
 mod copying;

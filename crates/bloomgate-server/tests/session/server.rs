@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bloomgate::AnyFilter;
-use bloomgate_server::session::desk::{Desk, Keeper};
+use bloomgate_server::session::desk::Keeper;
 use bloomgate_server::session::{Next, info};
 
 use crate::talk::{NOW_MS, Talk, desk, engine};
@@ -324,30 +324,6 @@ fn clients_are_listed_and_ended() {
         "CLIENT PAUSE 100 => -ERR clients are not paused: stop the writers, or copy the filter (BG.COPY)
          CLIENT UNPAUSE => +OK",
     );
-}
-
-#[test]
-fn the_one_user_is_described_without_its_password() {
-    let mut talk = Talk::new();
-    talk.check(
-        "ACL WHOAMI => $7 default
-         ACL USERS => *1 $7 default
-         ACL LIST => *1 $34 user default on nopass ~* &* +@all
-         ACL GETUSER nobody => $-1
-         ACL GETUSER default => *12 $5 flags *2 $2 on $6 nopass $9 passwords *0 $8 commands $5 +@all $4 keys $2 ~* $8 channels $2 &* $9 selectors *0
-         ACL CAT nonsense => -ERR Unknown category 'nonsense'",
-    );
-    assert!(talk.say("ACL CAT").contains("delete"));
-    assert!(talk.say("ACL CAT delete").contains("cf.del"));
-    let mut talk = talk.resp3();
-    assert!(talk.say("ACL GETUSER default").starts_with("%6 $5 flags ~2 $2 on $6 nopass"));
-    let desk = Desk::new(1, Some("open sesame".to_owned()), String::new(), Vec::new());
-    let mut talk = Talk::with(engine(1 << 20), desk);
-    talk.check("ACL LIST => -NOAUTH Authentication required.");
-    assert_eq!(talk.send(&[b"AUTH", b"open sesame"]), b"+OK\r\n");
-    talk.check("ACL LIST => *1 $37 user default on #(hidden) ~* &* +@all");
-    assert!(!talk.say("ACL GETUSER default").contains("sesame"));
-    assert!(!talk.say("CONFIG GET *").contains("sesame"));
 }
 
 #[test]

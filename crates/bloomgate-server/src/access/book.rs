@@ -1,0 +1,82 @@
+//! All users and declared namespaces as of one moment: what the access file holds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{DEFAULT, Password, User};
+
+/// A declared namespace, as the access file has it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Namespace {
+    /// What the names of its filters begin with.
+    pub prefix: String,
+    /// Bytes its filters may take together.
+    pub max_memory: Option<u64>,
+    /// How many filters it may have.
+    pub max_filters: Option<u64>,
+    /// How many items may be added and asked for in a second.
+    pub items_per_second: Option<u64>,
+}
+
+/// Users and namespaces. There is always a user `default`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Book {
+    /// The users by their names.
+    pub users: BTreeMap<String, Arc<User>>,
+    /// The declared namespaces by their names.
+    pub namespaces: BTreeMap<String, Namespace>,
+    /// Whether somebody said what `default` is; else it is in no file.
+    pub default_is_declared: bool,
+}
+
+impl Default for Book {
+    /// Nobody but `default`, who may do everything.
+    fn default() -> Self {
+        let default = Arc::new(User::unlimited(DEFAULT));
+        Self {
+            users: BTreeMap::from([(DEFAULT.to_owned(), default)]),
+            namespaces: BTreeMap::new(),
+            default_is_declared: false,
+        }
+    }
+}
+
+impl Book {
+    /// The user of a name.
+    #[must_use]
+    pub fn user(&self, name: &str) -> Option<&Arc<User>> {
+        self.users.get(name)
+    }
+
+    /// Who `default` is.
+    #[must_use]
+    pub fn default_user(&self) -> Option<&Arc<User>> {
+        self.users.get(DEFAULT)
+    }
+
+    /// Whether somebody can log in who may steer the whole server.
+    #[must_use]
+    pub fn has_admin(&self) -> bool {
+        self.users.values().any(|user| user.is_admin())
+    }
+
+    /// Puts a user in, in place of one of that name.
+    pub fn put(&mut self, user: User) {
+        self.default_is_declared |= user.name == DEFAULT;
+        self.users.insert(user.name.clone(), Arc::new(user));
+    }
+
+    /// Gives `default` the password of the settings, which is in no file.
+    pub fn with_setting(mut self, password: Option<&Arc<Password>>) -> Result<Self, String> {
+        let (Some(password), Some(default)) = (password, self.users.get_mut(DEFAULT)) else { return Ok(self) };
+        let declared = self.default_is_declared;
+        if declared && (default.no_password || default.passwords.iter().any(|known| !known.is_of_setting())) {
+            return Err("the default user has its password by the setting `password` and by the access file: \
+                 leave one of them out"
+                .to_owned());
+        }
+        let changed = User { passwords: vec![password.clone()], no_password: false, ..(**default).clone() };
+        *default = Arc::new(changed);
+        Ok(self)
+    }
+}
