@@ -5,4 +5,5 @@ mod chores;
 mod copying;
 mod limits;
 mod server;
+mod small;
 mod talk;
