@@ -187,7 +187,7 @@ impl Scratch {
         if self.unknown.is_empty() {
             return Ok(permit.engine().journal.appended());
         }
-        self.add_unknown(permit, entry, filter, added)
+        self.add_unknown(permit, entry, filter, 0, added)
     }
 
     /// The same for a small filter. All its adders hold its lock over growth, or what one of them adds while another makes
@@ -210,53 +210,54 @@ impl Scratch {
         }
         let engine = permit.engine();
         let mut one_at_a_time = Some(engine.growth_of(entry));
-        let wanted = self.unknown.len();
+        let (wanted, mut done) = (self.unknown.len(), 0);
         if let Body::Small(small) = entry.body() {
+            let mut sequence = engine.journal.appended();
+            let when_full = small.sprout.when_full();
             let room = usize::try_from(small.remaining()).unwrap_or(usize::MAX);
-            let allowed = match small.sprout.when_full() {
-                _ if room >= wanted => wanted,
-                WhenFull::GoOn => wanted,
-                WhenFull::Refuse => room,
-                WhenFull::Grow => 0,
+            let fit = if when_full == WhenFull::GoOn { wanted } else { room.min(wanted) };
+            if fit > 0 {
+                sequence = self.add_piece(permit, entry, |digests| small.replay(digests), 0..fit, added)?;
+                done = fit;
+            }
+            let refusal = match when_full {
+                _ if done == wanted => None,
+                WhenFull::Grow if grow_up(engine, entry, small) => None,
+                WhenFull::Grow => Some(Added::NoMemory),
+                _ => Some(Added::Full),
             };
-            if allowed == wanted || small.sprout.when_full() == WhenFull::Refuse {
-                let sequence = match allowed {
-                    0 => engine.journal.appended(),
-                    some => self.add_piece(permit, entry, |digests| small.replay(digests), 0..some, added)?,
-                };
-                self.places[allowed..].iter().for_each(|&place| added[place as usize] = Added::Full);
+            if let Some(refusal) = refusal {
+                self.places[done..].iter().for_each(|&place| added[place as usize] = refusal);
+            }
+            if done == wanted || refusal.is_some() {
                 self.repeat_refusals(added);
                 return Ok(sequence);
-            }
-            if !grow_up(engine, entry, small) {
-                self.places.iter().for_each(|&place| added[place as usize] = Added::NoMemory);
-                self.repeat_refusals(added);
-                return Ok(engine.journal.appended());
             }
         }
         // It is a chain of its own now, with a lock of its own.
         one_at_a_time.take();
         match entry.body() {
-            Body::Shared(filter) => self.add_unknown(permit, entry, filter, added),
+            Body::Shared(filter) => self.add_unknown(permit, entry, filter, done, added),
             _ => Err(Refusal::new("ERR the filter has no bits").into()),
         }
     }
 
-    /// Logs the unknown digests and sets their bits, stage by stage.
+    /// Logs the unknown digests that are not done yet and sets their bits, stage by stage.
     fn add_unknown(
         &mut self,
         permit: &mut Permit<'_>,
         entry: &Entry,
         filter: &AnyFilter<Shared>,
+        mut done: usize,
         added: &mut [Added],
     ) -> Result<u64, NotDone> {
         let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
         // Before anything is done: what is begun is also ended. A transaction holds everybody up and does not wait.
-        if !permit.is_alone() && permit.engine().chores.is_growing(entry, filter, self.unknown.len() as u64 + margin) {
+        let wanted = (self.unknown.len() - done) as u64;
+        if done == 0 && !permit.is_alone() && permit.engine().chores.is_growing(entry, filter, wanted + margin) {
             return Err(NotDone::Busy);
         }
         let mut sequence = permit.engine().journal.appended();
-        let mut done = 0;
         while done < self.unknown.len() {
             let wanted = self.unknown.len() - done;
             let grows = filter.when_full() == bloomgate::WhenFull::Grow;
