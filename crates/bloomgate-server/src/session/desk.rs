@@ -1,14 +1,17 @@
 //! What all conversations share besides the filters: who is there, what was counted, what was slow, and how to stop.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::rules::{Cuts, Rules};
 use super::tallies::Tallies;
+use crate::logging::{Level, Log, Often};
+use crate::settings::Settings;
 
 /// One counter set per thread, on cache lines of its own.
 #[repr(align(128))]
@@ -130,7 +133,7 @@ pub struct Desk {
     counters: Box<[Counters]>,
     /// Each command by itself.
     pub tallies: Tallies,
-    clients: Mutex<BTreeMap<u64, Client>>,
+    clients: Mutex<Present>,
     next_client: AtomicU64,
     rejected: AtomicU64,
     slow: Mutex<VecDeque<Slow>>,
@@ -142,10 +145,49 @@ pub struct Desk {
     pub started: Instant,
     /// A number for this run of the server: another one after every start.
     pub run_id: String,
-    /// What the server was told at its start, for CONFIG GET.
+    /// What is only known once the server listens, for CONFIG GET.
     pub settings: Vec<(&'static str, String)>,
+    /// What the server was told at its start. What changed since is with whom it concerns.
+    pub told: Settings,
+    /// Limits on connections.
+    pub rules: Rules,
+    /// How often they were used.
+    pub cuts: Cuts,
+    /// The settings that CONFIG SET has changed; held while it does.
+    pub changed: Mutex<BTreeSet<&'static str>>,
+    /// Where events are told.
+    pub log: Log,
+    reloads: Mutex<Vec<Reload>>,
     /// Snapshots and other work on the data folder; nobody while it is read, and where nothing is kept.
     pub keeper: OnceLock<Arc<dyn Keeper>>,
+}
+
+/// Who is there.
+#[derive(Debug, Default)]
+struct Present {
+    by_id: BTreeMap<u64, Client>,
+    /// How many of each address that is counted.
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// Whom the limit for one address counts together: an IPv4 address, or the 64 bits of an IPv6 one that a provider gives to
+/// one customer. This machine's own are not counted: behind a proxy on it everybody has them.
+fn neighbourhood(address: Option<SocketAddr>) -> Option<IpAddr> {
+    let address = address?.ip().to_canonical();
+    match address {
+        _ if address.is_loopback() => None,
+        IpAddr::V4(_) => Some(address),
+        IpAddr::V6(address) => Some(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)))),
+    }
+}
+
+/// What is read again on SIGHUP: its name, and how.
+struct Reload(&'static str, Box<dyn Fn() -> Result<(), String> + Send + Sync>);
+
+impl std::fmt::Debug for Reload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reload({:?})", self.0)
+    }
 }
 
 /// Whoever keeps the filters on disk.
@@ -178,6 +220,7 @@ impl Desk {
         run_id: String,
         settings: Vec<(&'static str, String)>,
     ) -> Self {
+        let told = Settings::default();
         Self {
             counters: (0..threads.max(1)).map(|_| Counters::default()).collect(),
             tallies: Tallies::new(threads),
@@ -191,7 +234,44 @@ impl Desk {
             started: Instant::now(),
             run_id,
             settings,
+            rules: Rules::new(&told),
+            told,
+            cuts: Cuts::default(),
+            changed: Mutex::default(),
+            log: Log::silent(),
+            reloads: Mutex::default(),
             keeper: OnceLock::new(),
+        }
+    }
+
+    /// The desk of a server that was told these settings and tells its events there.
+    #[must_use]
+    pub fn told(mut self, settings: &Settings, log: Log) -> Self {
+        self.slow_micros = settings.slow_micros.into();
+        self.rules = Rules::new(settings);
+        self.told = settings.clone();
+        self.log = log;
+        self
+    }
+
+    /// Something to be read again on SIGHUP, with its name for the log. What cannot be read must leave things as they were.
+    pub fn on_reload(&self, what: &'static str, reload: impl Fn() -> Result<(), String> + Send + Sync + 'static) {
+        self.reloads.lock().unwrap_or_else(PoisonError::into_inner).push(Reload(what, Box::new(reload)));
+    }
+
+    /// Reads again whatever can be, and says what came of it.
+    pub fn reload(&self) {
+        for Reload(what, reload) in self.reloads.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let fields = |outcome: &'static str| [("what", (*what).into()), ("outcome", outcome.into())];
+            match reload() {
+                Ok(()) => self.log.say(Level::Info, "reloaded", format_args!("{what}: read again"), &fields("done")),
+                Err(why) => self.log.say(
+                    Level::Error,
+                    "reload-failed",
+                    format_args!("{what}: cannot be used, what was there stays: {why}"),
+                    &fields("refused"),
+                ),
+            }
         }
     }
 
@@ -213,7 +293,38 @@ impl Desk {
         differ == 0 && password.len() == given.len()
     }
 
-    /// A client comes.
+    /// A client comes, if there is room for it; if not, what it is told.
+    pub fn admit(&self, address: SocketAddr) -> Result<Client, String> {
+        let refused = {
+            let present = self.present();
+            let from_there = neighbourhood(Some(address)).and_then(|from| present.by_address.get(&from).copied());
+            let most_there = self.rules.max_per_address();
+            match (self.rules.max_clients(), most_there) {
+                (most, _) if present.by_id.len() >= most => Some("ERR max number of clients reached".to_owned()),
+                (_, Some(most)) if from_there.unwrap_or(0) >= most => Some(format!(
+                    "ERR max number of clients from one address reached ({most}): close some, or raise \
+                     max-clients-per-address"
+                )),
+                _ => None,
+            }
+        };
+        let Some(why) = refused else { return Ok(self.welcome(Some(address))) };
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.log.often(
+            Often::Refused,
+            Level::Warn,
+            "client-refused",
+            format_args!("{address} was refused: {}", why.trim_start_matches("ERR ")),
+            &[("client", address.to_string().into()), ("why", why.as_str().into())],
+        );
+        Err(why)
+    }
+
+    fn present(&self) -> std::sync::MutexGuard<'_, Present> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client comes, whoever is there.
     pub fn welcome(&self, address: Option<SocketAddr>) -> Client {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
         let card = Mutex::new(Card { protocol: 2, ..Card::default() });
@@ -226,16 +337,32 @@ impl Desk {
             ending: Notify::new(),
         };
         let client = Client(Arc::new(state));
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(id, client.clone());
+        let mut present = self.present();
+        present.by_id.insert(id, client.clone());
+        if let Some(from) = neighbourhood(address) {
+            *present.by_address.entry(from).or_default() += 1;
+        }
+        drop(present);
         client
     }
 
     /// A client goes.
     pub fn goodbye(&self, client: &Client) {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&client.id);
+        let mut present = self.present();
+        if present.by_id.remove(&client.id).is_none() {
+            return;
+        }
+        if let Some(from) = neighbourhood(client.address)
+            && let Some(count) = present.by_address.get_mut(&from)
+        {
+            *count -= 1;
+            if *count == 0 {
+                present.by_address.remove(&from);
+            }
+        }
     }
 
-    /// A client could not be taken.
+    /// A client could not be taken, without a word.
     pub fn reject(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
@@ -243,13 +370,13 @@ impl Desk {
     /// Everybody who is there, in the order they came.
     #[must_use]
     pub fn clients(&self) -> Vec<Client> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.present().by_id.values().cloned().collect()
     }
 
     /// How many are there.
     #[must_use]
     pub fn client_count(&self) -> usize {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.present().by_id.len()
     }
 
     /// How many threads it was made for.
@@ -326,6 +453,21 @@ impl Desk {
             address: client.address.map(|address| address.to_string()).unwrap_or_default(),
             name: client.card().name.clone(),
         };
+        if self.log.tells(Level::Debug) {
+            // The command alone: what it was about may be somebody's.
+            let command = words.first().and_then(|word| bloomgate_command::find(word)).map_or("?", |spec| spec.name);
+            self.log.often(
+                Often::Slow,
+                Level::Debug,
+                "slow-command",
+                format_args!("{command} of {} took {} us", slow.address, slow.micros),
+                &[
+                    ("command", command.into()),
+                    ("client", slow.address.as_str().into()),
+                    ("micros", slow.micros.into()),
+                ],
+            );
+        }
         let mut all = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
         all.push_front(slow);
         all.truncate(SLOW_KEPT);
@@ -340,5 +482,43 @@ impl Desk {
     /// SLOWLOG RESET.
     pub fn forget_slow(&self) {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_counted_by_address_and_given_back() {
+        let settings = Settings { max_clients: 5, max_clients_per_address: 2, ..Settings::default() };
+        let desk = Desk::new(1, None, String::new(), Vec::new()).told(&settings, Log::silent());
+        let admit = |from: &str| desk.admit(from.parse().unwrap());
+        let one = admit("192.0.2.1:1000").unwrap();
+        let two = admit("[::ffff:192.0.2.1]:1001").unwrap();
+        let why = admit("192.0.2.1:1002").unwrap_err();
+        assert!(why.starts_with("ERR max number of clients from one address reached (2)"), "{why}");
+        let three = admit("[2001:db8::1]:1").unwrap();
+        let four = admit("[2001:db8::2:1]:1").unwrap();
+        assert!(admit("[2001:db8::3]:1").is_err(), "one /64 is one address");
+        desk.goodbye(&one);
+        // Twice is once.
+        desk.goodbye(&one);
+        let again = admit("192.0.2.1:1003").unwrap();
+        assert!(admit("192.0.2.1:1004").is_err());
+        let five = admit("127.0.0.1:1").unwrap();
+        assert_eq!(admit("192.0.2.9:1").unwrap_err(), "ERR max number of clients reached");
+        assert_eq!(desk.totals().rejected, 4);
+        desk.goodbye(&four);
+        // This machine's own are not counted together.
+        desk.rules.set(&Settings { max_clients: 100, ..settings.clone() });
+        let own: Vec<Client> = (0..10).map(|port| admit(&format!("127.0.0.1:{port}")).unwrap()).collect();
+        desk.rules.set(&Settings { max_clients: 100, max_clients_per_address: 0, ..settings });
+        let many: Vec<Client> = (0..10).map(|port| admit(&format!("192.0.2.1:{port}")).unwrap()).collect();
+        for client in [two, three, again, five].iter().chain(&own).chain(&many) {
+            desk.goodbye(client);
+        }
+        let present = desk.present();
+        assert!(present.by_id.is_empty() && present.by_address.is_empty());
     }
 }

@@ -18,6 +18,7 @@ pub mod info;
 pub mod installing;
 pub mod loading;
 pub mod names;
+pub mod rules;
 pub mod server;
 pub mod tallies;
 pub mod transaction;
@@ -29,6 +30,7 @@ use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Spec, find, num
 use crate::engine::Core;
 use crate::engine::adding::NotDone;
 use crate::engine::shadows::check_name;
+use crate::logging::{self, Level, Often};
 use crate::resp::{Frame, Limits, ProtocolError, Reader};
 use batch::{Batch, Hot};
 use call::Call;
@@ -151,6 +153,20 @@ impl Session {
         }
     }
 
+    /// What was sent is no request.
+    #[cold]
+    fn note_wrong(&self, desk: &Desk, wrong: &ProtocolError) {
+        let client = self.client.address.map(|address| address.to_string()).unwrap_or_default();
+        let why = logging::shown(wrong.to_string().trim_start_matches("ERR ").as_bytes());
+        desk.log.often(
+            Often::Protocol,
+            Level::Warn,
+            "protocol-error",
+            format_args!("{client} sent what is no request and is closed: {why}"),
+            &[("client", client.as_str().into()), ("why", why.as_str().into())],
+        );
+    }
+
     /// The protocol it speaks now.
     #[must_use]
     pub fn protocol(&self) -> Protocol {
@@ -199,6 +215,7 @@ impl Session {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Next::Read,
                 Err(wrong) => {
+                    self.note_wrong(desk, &wrong);
                     if !batch.flush(core, desk, self.protocol, out, &mut dues) {
                         break self.wait(batch.abandon());
                     }
