@@ -334,7 +334,7 @@ pub fn told(error: bloomgate_gate::Error) -> Failure {
 #[cfg(feature = "serve")]
 fn start_server() -> Result<String, Failure> {
     let settings =
-        bloomgate_server::Settings { resp: ([127, 0, 0, 1], 0).into(), ..bloomgate_server::Settings::default() };
+        bloomgate_server::Settings { resp: Some(([127, 0, 0, 1], 0).into()), ..bloomgate_server::Settings::default() };
     let (tell, told) = std::sync::mpsc::channel();
     let failed = tell.clone();
     std::thread::Builder::new()

@@ -53,10 +53,10 @@ impl Engine {
 
     /// Refuses one more filter when there are as many as may be.
     pub fn check_count(&self) -> Result<(), Refusal> {
-        if self.names.len() as u64 >= self.limits.max_filters {
+        if self.names.len() as u64 >= self.max_filters() {
             return Err(Refusal::err(format_args!(
                 "there are {} filters, the most that may be: delete some, or raise max-filters",
-                self.limits.max_filters
+                self.max_filters()
             )));
         }
         Ok(())

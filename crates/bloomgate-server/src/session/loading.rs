@@ -93,10 +93,10 @@ fn header(engine: &Engine, key: &[u8], iterator: i64, data: &[u8], family: Famil
         let right = if family == Family::Bloom { "CF.LOADCHUNK" } else { "BF.LOADCHUNK" };
         return Err(Refusal::err(format_args!("the dump is of the other family of filters: load it with {right}")));
     }
-    if engine.names.len() as u64 >= engine.limits.max_filters {
+    if engine.names.len() as u64 >= engine.max_filters() {
         return Err(Refusal::err(format_args!(
             "there are {} filters, the most that may be: delete some, or raise max-filters",
-            engine.limits.max_filters
+            engine.max_filters()
         )));
     }
     // A file has up to a few hundredths more than the filter; that itself is checked when its shape is known.

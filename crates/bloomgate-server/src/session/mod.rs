@@ -20,6 +20,7 @@ pub mod installing;
 pub mod loading;
 pub mod login;
 pub mod names;
+pub mod rules;
 pub mod server;
 pub mod tallies;
 pub mod transaction;
@@ -34,6 +35,7 @@ use crate::access::notes::Reason;
 use crate::engine::Core;
 use crate::engine::adding::NotDone;
 use crate::engine::shadows::check_name;
+use crate::logging::{self, Level, Often};
 use crate::resp::{Frame, Limits, ProtocolError, Reader};
 use batch::{Batch, Hot};
 use call::Call;
@@ -145,7 +147,7 @@ impl Session {
     #[must_use]
     pub fn new(client: Client, desk: &Desk) -> Self {
         let generation = desk.access.generation();
-        let user = desk.access.newcomer(client.address);
+        let user = desk.access.newcomer(client.comes_from());
         client.card().user.clone_from(&user);
         Self {
             client,
@@ -168,6 +170,20 @@ impl Session {
             self.last = command;
             self.client.card().last = command;
         }
+    }
+
+    /// What was sent is no request.
+    #[cold]
+    fn note_wrong(&self, desk: &Desk, wrong: &ProtocolError) {
+        let client = self.client.address.map(|address| address.to_string()).unwrap_or_default();
+        let why = logging::shown(wrong.to_string().trim_start_matches("ERR ").as_bytes());
+        desk.log.often(
+            Often::Protocol,
+            Level::Warn,
+            "protocol-error",
+            format_args!("{client} sent what is no request and is closed: {why}"),
+            &[("client", client.as_str().into()), ("why", why.as_str().into())],
+        );
     }
 
     /// The protocol it speaks now.
@@ -244,6 +260,7 @@ impl Session {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Next::Read,
                 Err(wrong) => {
+                    self.note_wrong(desk, &wrong);
                     if !batch.flush(core, desk, self.protocol, out, &mut dues) {
                         break self.wait(batch.abandon());
                     }
