@@ -28,6 +28,7 @@ pub mod recipe;
 pub mod record;
 mod repeated;
 pub mod retries;
+mod room;
 pub mod shadows;
 pub mod small;
 pub mod structure;
