@@ -33,7 +33,8 @@ when the power fails, and nothing when only the program ends; never leaves it to
 
 A setting is told by its flag, else by its variable (BLOOMGATE_MAX_MEMORY for --max-memory), else by its line in the file \
 of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name is an error. Without a flag, so by variable \
-or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), bf-error-rate, \
+or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), probe, feedback-entries, \
+feedback-ttl and feedback-settle (how the server watches its filters, see docs/operations.md), bf-error-rate, \
 bf-initial-size, bf-expansion-factor and cf-initial-size (of filters that BF.ADD and CF.ADD make by themselves).
 
 There is no encryption and, without a password, no login: who reaches the address can do everything. It is reached from this \

@@ -32,7 +32,7 @@ const COMMAND: [Spec; 5] = [
         .flags(PLAIN)
         .right(Right::Connection)
         .says("", "How many commands there are.")
-        .example("COMMAND COUNT", "102"),
+        .example("COMMAND COUNT", "104"),
     server("command|docs", 2, ANY, |args| Ok(Request::Command(CommandQuery::Docs(args.from(2)))))
         .flags(PLAIN)
         .right(Right::Connection)
@@ -121,7 +121,7 @@ const ACL: [Spec; 5] = [
     server("acl|cat", 2, 3, acl_cat)
         .flags(&[Flag::Noscript, Flag::Loading, Flag::Stale])
         .says("[category]", "The rights there are, or the commands of one.")
-        .example("ACL CAT delete", "1) cf.del\n2) bg.remove"),
+        .example("ACL CAT delete", "1) cf.del\n2) bg.remove\n3) bg.feedback"),
     server("acl|getuser", 3, 3, |args| Ok(Request::AclGetuser { user: args.name(2)? }))
         .flags(ADMIN)
         .says("user", "The rights of a user.")

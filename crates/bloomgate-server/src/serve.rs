@@ -72,6 +72,7 @@ pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Re
     let stop = Arc::new(Notify::new());
     let failed = |error: io::Error| format!("no thread: {error}");
     engine.start_chores().map_err(failed)?;
+    engine.start_watch().map_err(failed)?;
     let workers = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;
     let mut reactors = Reactors::start(&engine, &desk, &workers, &stop, settings.threads).map_err(failed)?;
     let served = runtime.block_on(async {

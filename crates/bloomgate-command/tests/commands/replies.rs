@@ -118,7 +118,7 @@ fn command_describes_the_table() {
     };
     assert_eq!(list(CommandFilter::Pattern(b"BF.*")), 11);
     assert_eq!(list(CommandFilter::Pattern(b"cf.*")), 14);
-    assert_eq!(list(CommandFilter::Category(b"delete")), 2);
+    assert_eq!(list(CommandFilter::Category(b"delete")), 3);
     assert_eq!(list(CommandFilter::Category(b"nosuch")), 0);
     assert_eq!(list(CommandFilter::Module(b"bf")), 25);
     assert_eq!(list(CommandFilter::Module(b"search")), 0);
@@ -141,7 +141,8 @@ fn command_describes_the_table() {
 fn help_and_rights_are_listed() {
     let Reply::Array(lines) = help_reply(find(b"client").unwrap()) else { panic!() };
     assert!(lines.contains(&Reply::simple("SETNAME name")));
-    assert_eq!(acl_cat_reply(Some(b"delete")), Reply::Array(vec!["cf.del".into(), "bg.remove".into()]));
+    let deleting = vec!["cf.del".into(), "bg.remove".into(), "bg.feedback".into()];
+    assert_eq!(acl_cat_reply(Some(b"delete")), Reply::Array(deleting));
     let Reply::Array(rights) = acl_cat_reply(None) else { panic!() };
     assert!(rights.contains(&Reply::text("cuckoo")));
 }

@@ -200,7 +200,7 @@ fn rights_follow_what_a_command_does() {
     }
     let deleting: Vec<&str> =
         every().filter(|spec| spec.rights.contains(Right::Delete)).map(|spec| spec.name).collect();
-    assert_eq!(deleting, ["cf.del", "bg.remove"]);
+    assert_eq!(deleting, ["cf.del", "bg.remove", "bg.feedback"]);
     assert!(rights("bf.add").contains(Right::Bloom) && rights("bf.add").contains(Right::Write));
     assert!(rights("cf.exists").contains(Right::Cuckoo) && rights("cf.exists").contains(Right::Read));
     assert!(rights("cf.compact").contains(Right::Write), "it writes");

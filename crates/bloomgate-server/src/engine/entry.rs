@@ -189,6 +189,8 @@ pub struct Entry {
     writer: Mutex<Writer>,
     /// Whether its one writer has changed it and not yet said so to the log.
     unrecorded: AtomicBool,
+    /// Whether clients have reported items of it as absent ([`super::watch::feedback`]).
+    feedback: AtomicBool,
 }
 
 impl Entry {
@@ -215,6 +217,7 @@ impl Entry {
             shadow: RwLock::new(None),
             writer: Mutex::new(Writer::default()),
             unrecorded: AtomicBool::new(false),
+            feedback: AtomicBool::new(false),
         }
     }
 
@@ -350,6 +353,29 @@ impl Entry {
         let mut held = self.shadow.write().unwrap_or_else(PoisonError::into_inner);
         self.shadowed.store(shadow.is_some(), Ordering::Release);
         *held = shadow;
+    }
+
+    /// Whether clients have reported items of it as absent.
+    #[must_use]
+    #[inline]
+    pub fn has_feedback(&self) -> bool {
+        self.feedback.load(Ordering::Acquire)
+    }
+
+    /// From now on clients have, or have not. With nobody writing.
+    pub(super) fn set_feedback(&self, has: bool) {
+        self.feedback.store(has, Ordering::Release);
+    }
+
+    /// Whether its bits take a digest for present. Counts nothing.
+    #[must_use]
+    pub fn contains(&self, digest: Digest) -> bool {
+        point();
+        match &self.body {
+            Body::Shared(filter) => filter.contains_digest(digest),
+            Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).contains_digest(digest),
+            Body::Unavailable { .. } => true,
+        }
     }
 
     /// The one writer of an ordered filter says that it sets bits whose record comes later.

@@ -26,6 +26,7 @@ pub mod retries;
 pub mod shadows;
 pub mod structure;
 pub mod turnstile;
+pub mod watch;
 pub mod windows;
 
 use std::sync::Arc;
@@ -45,6 +46,7 @@ use journal::Journal;
 use loads::Loads;
 use names::{Names, Nearby};
 use turnstile::{Passing, Standstill, Turnstile};
+use watch::Watch;
 
 /// What the engine is told at the start.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,6 +116,8 @@ pub struct Engine {
     pub dumps: Dumps,
     /// Filters that come in chunks and are not whole yet.
     pub loads: Loads,
+    /// What is known about the filters' answers, and what clients have reported.
+    pub watch: Watch,
     /// The id of the next filter.
     pub(crate) next_id: AtomicU64,
     /// Whether it is still reading what was there before.
@@ -205,6 +209,7 @@ impl Engine {
             chores: Chores::default(),
             dumps: Dumps::default(),
             loads: Loads::default(),
+            watch: Watch::default(),
             next_id: AtomicU64::new(1),
             loading: AtomicBool::new(loading),
             has_expiries: AtomicBool::new(false),

@@ -286,6 +286,7 @@ impl Permit<'_> {
     /// A filter lost its name: its memory goes when the last lookup is done.
     fn retire(&self, entry: Arc<Entry>) {
         let bits = entry.charged.swap(0, Ordering::Relaxed);
+        self.engine().watch.forget(&entry);
         self.engine().budget.release(bits + Entry::overhead(&entry.name()));
         self.engine().chores.let_go(entry, bits);
     }
@@ -320,6 +321,7 @@ impl Permit<'_> {
         self.engine().budget.charge_anyway(Entry::overhead(to));
         self.engine().budget.release(Entry::overhead(&from));
         entry.touch(sequence);
+        self.engine().watch.feedback.forget(entry);
         Ok(sequence)
     }
 
@@ -334,8 +336,10 @@ impl Permit<'_> {
         Record::Rename { id: other.id, name: &one.name() }.put(&mut record);
         let sequence = self.log(&record)?;
         self.engine().names.swap(one, other);
-        one.touch(sequence);
-        other.touch(sequence);
+        for entry in [one, other] {
+            entry.touch(sequence);
+            self.engine().watch.feedback.forget(entry);
+        }
         Ok(sequence)
     }
 

@@ -5,6 +5,7 @@ pub mod table;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::engine::watch::WatchSettings;
 use crate::engine::{Defaults, Limits};
 use crate::store::Fsync;
 
@@ -33,6 +34,8 @@ pub struct Settings {
     pub defaults: Defaults,
     /// Commands that take longer are noted in the slow log, in microseconds.
     pub slow_micros: u64,
+    /// How the server watches itself.
+    pub watch: WatchSettings,
 }
 
 impl Default for Settings {
@@ -51,6 +54,7 @@ impl Default for Settings {
             import_dir: None,
             defaults: Defaults::default(),
             slow_micros: 10_000,
+            watch: WatchSettings::default(),
         }
     }
 }
@@ -96,6 +100,10 @@ impl Settings {
             ("max-filters", self.limits.max_filters.to_string()),
             ("max-clients", self.max_clients.to_string()),
             ("import-dir", path(&self.import_dir)),
+            ("probe", if self.watch.share > 0.0 { self.watch.share.to_string() } else { "off".to_owned() }),
+            ("feedback-entries", self.watch.feedback_entries.to_string()),
+            ("feedback-ttl", self.watch.feedback_ttl.to_string()),
+            ("feedback-settle", self.watch.feedback_settle.to_string()),
         ]
     }
 }
