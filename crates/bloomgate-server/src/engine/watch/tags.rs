@@ -71,17 +71,17 @@ impl Tags {
 
     /// An empty table.
     pub(super) fn new(entries: u64, now_ms: u64) -> Result<Self, Refusal> {
-        let stripe = || {
-            let places = places(entries);
-            Ok(Mutex::new(Stripe {
+        // Its size is searched for: once for all.
+        let (places, empty) = (places(entries), lately(entries)?);
+        let stripe = |_| {
+            Mutex::new(Stripe {
                 tags: vec![0; places].into(),
                 until: vec![0; places].into(),
-                lately: [lately(entries)?, lately(entries)?],
+                lately: [empty.clone(), empty.clone()],
                 turned_ms: now_ms,
-            }))
+            })
         };
-        let stripes = (0..STRIPES).map(|_| stripe()).collect::<Result<Vec<_>, Refusal>>()?;
-        Ok(Self { stripes: stripes.into() })
+        Ok(Self { stripes: (0..STRIPES).map(stripe).collect() })
     }
 
     fn stripe(&self, tag: u128) -> MutexGuard<'_, Stripe> {
