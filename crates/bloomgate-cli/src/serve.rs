@@ -35,9 +35,10 @@ when the power fails, and nothing when only the program ends; never leaves it to
 A setting is told by its flag, else by its variable (BLOOMGATE_MAX_MEMORY for --max-memory), else by its line in the file \
 of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name is an error. Without a flag, so by variable \
 or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), limits on clients \
-(max-clients-per-address, idle-timeout, request-deadline, output-stall, output-limit), bf-* and cf-* (what filters are like \
-that BF.ADD and CF.ADD make by themselves). CONFIG SET changes limits and defaults while it runs, CONFIG REWRITE writes them \
-back to the file of --config.
+(max-clients-per-address, idle-timeout, request-deadline, output-stall, output-limit), probe, feedback-entries, feedback-ttl \
+and feedback-settle (how the server watches its filters, see docs/operations.md), bf-* and cf-* (what filters are like that \
+BF.ADD and CF.ADD make by themselves). CONFIG SET changes limits and defaults while it runs, CONFIG REWRITE writes them back to \
+the file of --config.
 
 Until there is a password or a user there is no login, and without --tls no encryption. It is reached from this machine \
 alone unless --resp or --tls says otherwise, and in protected mode it refuses clients of other machines until there is one, or \

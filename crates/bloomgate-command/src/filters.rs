@@ -60,7 +60,7 @@ const fn bg(name: &'static str, least: u32, most: u32, parser: Parser) -> Spec {
     Spec::new(name, Group::Bloomgate, least, most, parser)
 }
 
-pub(crate) const SPECS: [Spec; 22] = [
+pub(crate) const SPECS: [Spec; 24] = [
     bg("bg.create", 4, 30, create)
         .flags(WRITE)
         .options(2, CREATE)
@@ -119,6 +119,32 @@ pub(crate) const SPECS: [Spec; 22] = [
         .options(2, RESET)
         .says("name [RESET]", "The counters of what was asked and answered, and with RESET from zero again.")
         .example("BG.AUDIT visits", "1) lookups\n2) 2\n3) positives\n4) 1\n5) ..."),
+    bg("bg.stats", 1, 2, stats)
+        .flags(READ_SLOW)
+        .says(
+            "[name]",
+            "What the server measures. Of a filter: the rates promised, expected by its items, estimated from its bits and \
+             measured with random keys (probed now; with its 95 % interval), its fill against theory, how far its bits are \
+             from those of random keys in standard deviations, and the verdict: ok, suspicious or poisoned; feedback and \
+             counters. Without a name: what was probed and reported in all, and the ten worst filters by rate and by score.",
+        )
+        .costs("O(n) for n bytes of the filter; without a name O(1)")
+        .example("BG.STATS visits", "1) name\n2) visits\n3) kind\n4) rotating\n5) ...verdict\n...) ok\n...\n> BG.STATS\n1) filters\n...")
+        .heavy(),
+    bg("bg.feedback", 3, ANY, |args| Ok(Request::BgFeedback { name: args.name(1)?, items: args.items(2)? }))
+        .flags(&[Flag::Write])
+        .right(Right::Delete)
+        .says(
+            "name item [item ...]",
+            "Reports items that the filter takes for present and that a look at the data has just proved absent: for an hour \
+             (feedback-ttl) they are answered with 0, or until they are added. Answers how many of them are from now on. \
+             The first report of a filter begins to watch its adds, and reports count a minute later (feedback-settle): an \
+             item that was added within that time is not taken, because its writer may not have been done when you looked. \
+             Reporting an item that is there makes a \"no\" wrong, so it needs the right to delete. Not for kinds that count \
+             or remove (counting, cuckoo, quotient).",
+        )
+        .costs("O(n) for n items")
+        .example("BG.FEEDBACK visits mallory", "0"),
     bg("bg.digest", 2, 2, |args| Ok(Request::BgDigest { name: args.name(1)? }))
         .flags(READ_SLOW)
         .says("name", "The content address of the filter: the BLAKE3 of its file, 64 hexadecimal digits.")
@@ -322,6 +348,11 @@ fn remove(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
 fn info(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
     let field = args.from(2).first().map(|field| label("a field", field)).transpose()?;
     Ok(Request::BgInfo { name: args.name(1)?, field })
+}
+
+fn stats(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let name = if args.len() > 1 { Some(args.name(1)?) } else { None };
+    Ok(Request::BgStats { name })
 }
 
 fn audit(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {

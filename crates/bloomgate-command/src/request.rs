@@ -217,6 +217,14 @@ pub enum Request<'a> {
         name: &'a [u8],
         items: &'a [&'a [u8]],
     },
+    /// Without a name, of all filters.
+    BgStats {
+        name: Option<&'a [u8]>,
+    },
+    BgFeedback {
+        name: &'a [u8],
+        items: &'a [&'a [u8]],
+    },
     BgSecrets,
     BgBackup {
         folder: &'a str,

@@ -100,6 +100,7 @@ fn serve_there(
     let desk = Arc::new(desk.told(settings, log.clone()));
     let stop = Arc::new(Notify::new());
     engine.start_chores().map_err(failed)?;
+    engine.start_watch().map_err(failed)?;
     let workers = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;
     let mut reactors = Reactors::start(&engine, &desk, &workers, &stop, settings.threads).map_err(failed)?;
     let mut system = ServiceManager::from_environment();

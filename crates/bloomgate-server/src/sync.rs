@@ -101,4 +101,8 @@ pub enum Fault {
     SequenceLate,
     /// Threads are not told that a name has lost its filter.
     StaleNames,
+    /// An add leaves the report that its item is absent.
+    TagsKept,
+    /// An add does not say to reports that its item was added.
+    AddsForgotten,
 }

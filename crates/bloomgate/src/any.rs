@@ -1,9 +1,14 @@
 //! [`AnyFilter`]: one enum over the kinds, for programs that learn the kind from a file or a user.
 
+mod look;
+#[cfg(test)]
+mod look_tests;
 mod sets;
 mod shared;
 #[cfg(test)]
 mod tests;
+
+pub use look::{LineSample, Look};
 
 use crate::bits::{Owned, Store};
 use crate::bloom::{Blocked, Classic, Counting, Partitioned, Rotating, Scalable, Stable};

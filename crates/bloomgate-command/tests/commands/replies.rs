@@ -118,7 +118,7 @@ fn command_describes_the_table() {
     };
     assert_eq!(list(CommandFilter::Pattern(b"BF.*")), 11);
     assert_eq!(list(CommandFilter::Pattern(b"cf.*")), 14);
-    assert_eq!(list(CommandFilter::Category(b"delete")), 14);
+    assert_eq!(list(CommandFilter::Category(b"delete")), 15);
     assert_eq!(list(CommandFilter::Category(b"nosuch")), 0);
     assert_eq!(list(CommandFilter::Module(b"bf")), 25);
     assert_eq!(list(CommandFilter::Module(b"search")), 0);

@@ -80,7 +80,7 @@ pub struct Scratch {
 }
 
 /// Whether each item may be in the filter.
-pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<(), Refusal> {
+pub fn ask(engine: &Engine, entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<(), Refusal> {
     answers.clear();
     answers.resize(items.len(), false);
     point();
@@ -94,6 +94,9 @@ pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<()
     point();
     // Who has seen the bits of a write sees its sequence too.
     fence(Ordering::Acquire);
+    if entry.has_feedback() {
+        engine.watch.feedback.spare(engine, entry, items, answers)?;
+    }
     let positives = answers.iter().filter(|&&answer| answer).count() as u64;
     entry.count(Counts { lookups: items.len() as u64, positives, ..Counts::default() });
     Ok(())
@@ -149,6 +152,10 @@ impl Scratch {
         added.clear();
         added.resize(items.len(), Added::Known);
         self.hash(entry, items)?;
+        if entry.has_feedback() {
+            // First: who finds the bits of this add must not find a report that says "no".
+            permit.engine().watch.feedback.adding(permit.engine(), entry, &self.digests);
+        }
         let sequence = match entry.body() {
             Body::Small(small) => self.add_to_small(permit, entry, small, added)?,
             Body::Shared(filter) if !entry.is_ordered() => self.add_unordered(permit, entry, filter, added)?,

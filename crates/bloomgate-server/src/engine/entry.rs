@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
 use bloomgate::bits::{Annex, Parcel};
-use bloomgate::{AnyFilter, Contract, Kind, Shared};
+use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
 use bloomgate_command::Refusal;
 
 use super::audit::{Audit, Counts, Tally};
@@ -210,6 +210,8 @@ struct Rare {
     writer: Mutex<Writer>,
     /// Whether its one writer has changed it and not yet said so to the log.
     unrecorded: AtomicBool,
+    /// Whether clients have reported items of it as absent ([`super::watch::feedback`]).
+    feedback: AtomicBool,
 }
 
 impl Deref for Entry {
@@ -538,6 +540,36 @@ impl Entry {
         let mut held = rare.shadow.write().unwrap_or_else(PoisonError::into_inner);
         rare.shadowed.store(shadow.is_some(), Ordering::Release);
         *held = shadow;
+    }
+
+    /// Whether clients have reported items of it as absent.
+    #[must_use]
+    #[inline]
+    pub fn has_feedback(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.feedback.load(Ordering::Acquire))
+    }
+
+    /// From now on clients have, or have not. With nobody writing.
+    pub(super) fn set_feedback(&self, has: bool) {
+        if has || self.has_feedback() {
+            self.rare().feedback.store(has, Ordering::Release);
+        }
+    }
+
+    /// Whether its bits take a digest for present. Counts nothing.
+    #[must_use]
+    pub fn contains(&self, digest: Digest) -> bool {
+        point();
+        match self.body() {
+            Body::Small(small) => {
+                let mut answer = [true];
+                // What cannot answer says "maybe".
+                small.contains_digests(&[digest], &mut answer).is_err() || answer[0]
+            }
+            Body::Shared(filter) => filter.contains_digest(digest),
+            Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).contains_digest(digest),
+            Body::Unavailable { .. } => true,
+        }
     }
 
     /// The one writer of an ordered filter says that it sets bits whose record comes later.

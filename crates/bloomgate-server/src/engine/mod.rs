@@ -33,6 +33,7 @@ pub mod shadows;
 pub mod small;
 pub mod structure;
 pub mod turnstile;
+pub mod watch;
 pub mod windows;
 
 use std::sync::{Arc, PoisonError};
@@ -54,6 +55,7 @@ use live::LiveDefaults;
 use loads::Loads;
 use names::{Names, Nearby};
 use turnstile::{Passing, Standstill, Turnstile};
+use watch::Watch;
 
 /// What the engine may take.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,6 +125,8 @@ pub struct Engine {
     pub dumps: Dumps,
     /// Filters that come in chunks and are not whole yet.
     pub loads: Loads,
+    /// What is known about the filters' answers, and what clients have reported.
+    pub watch: Watch,
     /// The id of the next filter.
     pub(crate) next_id: AtomicU64,
     /// Whether it is still reading what was there before.
@@ -218,6 +222,7 @@ impl Engine {
             chores: Chores::default(),
             dumps: Dumps::default(),
             loads: Loads::default(),
+            watch: Watch::default(),
             next_id: AtomicU64::new(1),
             loading: AtomicBool::new(loading),
             growing: (0..GROWING).map(|_| Mutex::default()).collect(),

@@ -274,6 +274,7 @@ impl Permit<'_> {
     /// A filter lost its name: its memory goes when the last lookup is done.
     fn retire(&self, entry: Entry) {
         let bits = entry.take_charge();
+        self.engine().watch.forget(&entry);
         self.engine().budget.release(bits + entry.overhead());
         self.engine().chores.let_go(entry, bits);
     }
@@ -312,6 +313,7 @@ impl Permit<'_> {
         }
         self.recharge(entry, was);
         entry.touch(sequence);
+        self.engine().watch.feedback.forget(entry);
         Ok(sequence)
     }
 
@@ -329,8 +331,10 @@ impl Permit<'_> {
         self.engine().names.swap(one, other);
         self.recharge(one, was[0]);
         self.recharge(other, was[1]);
-        one.touch(sequence);
-        other.touch(sequence);
+        for entry in [one, other] {
+            entry.touch(sequence);
+            self.engine().watch.feedback.forget(entry);
+        }
         Ok(sequence)
     }
 

@@ -14,6 +14,7 @@ use crate::engine::clock::Clock;
 use crate::engine::contracts::{Contracts, DEFAULT};
 use crate::engine::journal::Journal;
 use crate::engine::record::Record;
+use crate::engine::watch::Watch;
 use crate::settings::Settings;
 use crate::store::{Disk, Folder, LogOptions, RealDisk};
 
@@ -69,7 +70,9 @@ impl Opening {
             }
             None => Journal::nowhere(),
         };
-        let engine = Arc::new(Engine::new(journal, contracts, Clock::start(), limits, defaults, threads));
+        let mut engine = Engine::new(journal, contracts, Clock::start(), limits, defaults, threads);
+        engine.watch = Watch::new(settings.watch);
+        let engine = Arc::new(engine);
         let options = LogOptions { fsync: settings.fsync, ..LogOptions::default() };
         Ok(Self { engine, folder, options, threads: settings.threads })
     }

@@ -243,7 +243,7 @@ impl<'a> Batch<'a> {
             }
             Some(entry) if entry.family() != Family::Bloom => return Err(Refusal::WRONG_TYPE.into()),
             Some(entry) => {
-                ask(entry, &self.items, &mut self.answers)?;
+                ask(&core.engine, entry, &self.items, &mut self.answers)?;
                 // Found, and perhaps not in the log yet: then there is nothing to wait for.
                 let waits = core.engine.journal.lookups_wait();
                 if waits && self.answers.contains(&true) && entry.is_ahead_of_the_log() {

@@ -134,7 +134,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
         return Ok(items.iter().map(|_| Reply::Bool(false)).collect());
     };
     let mut answers = Vec::new();
-    ask(&entry, items, &mut answers)?;
+    ask(&call.core.engine, &entry, items, &mut answers)?;
     // The look may show a write that came after the filter was found.
     call.shows(&entry, answers.contains(&true))?;
     Ok(answers.into_iter().map(Reply::Bool).collect())

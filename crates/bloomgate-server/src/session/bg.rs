@@ -8,6 +8,7 @@ mod rekeying;
 mod replacing;
 mod sets;
 mod telling;
+mod watching;
 
 use bloomgate_command::{Refusal, Reply, Request, help};
 
@@ -28,6 +29,9 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::BgEstimate { name } => telling::estimate(call, name),
         Request::BgAudit { name, reset } => telling::audit(call, name, reset),
         Request::BgSecrets => Ok(telling::secrets(call)),
+        Request::BgStats { name: Some(name) } => watching::filter(call, name),
+        Request::BgStats { name: None } => Ok(watching::server(call)),
+        Request::BgFeedback { name, items } => watching::feedback(call, name, items),
         Request::BgDigest { name } => files::digest(call, name),
         Request::BgDump { name } => files::dump(call, name),
         Request::BgDelta { name, base } => files::delta(call, name, base),

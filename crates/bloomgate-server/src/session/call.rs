@@ -48,6 +48,12 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
         self.held.is_some()
     }
 
+    /// The right to write that a transaction holds for it.
+    #[must_use]
+    pub fn held(&self) -> Option<&Permit<'e>> {
+        self.held.as_deref()
+    }
+
     /// The reply must not leave before the log is durable up to here.
     pub fn depends_on(&mut self, sequence: u64) {
         self.dues.write(sequence);

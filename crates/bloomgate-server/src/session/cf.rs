@@ -191,7 +191,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     call.desk.count_items(call.core.thread, false, items.len() as u64);
     let mut answers = vec![false; items.len()];
     if let Some(entry) = call.find_of(key, Family::Cuckoo)? {
-        ask(&entry, items, &mut answers)?;
+        ask(&call.core.engine, &entry, items, &mut answers)?;
         // The look may show a write that came after the first question about it.
         call.shows(&entry, answers.contains(&true))?;
     }

@@ -9,10 +9,11 @@ use super::server::{BF_VERSION, REDIS_VERSION, own_version};
 use super::tallies::Told;
 use crate::engine::Engine;
 use crate::engine::journal::Journal;
+use crate::engine::watch::findings::{Finding, Verdict};
 use crate::store::LogState;
 
 /// The sections in their order; whether INFO without arguments tells them; who writes them.
-const SECTIONS: [(&str, bool, Section); 13] = [
+const SECTIONS: [(&str, bool, Section); 14] = [
     ("Server", true, server),
     ("Clients", true, clients),
     ("Memory", true, memory),
@@ -26,6 +27,7 @@ const SECTIONS: [(&str, bool, Section); 13] = [
     ("Cluster", true, cluster),
     ("Keyspace", true, keyspace),
     ("Bloomgate", true, bloomgate),
+    ("Watch", true, watch),
 ];
 
 /// The lines of a section.
@@ -260,6 +262,26 @@ fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     for (kind, count) in engine.names.kinds() {
         lines.put(&format!("filters_{}", kind.to_string().replace('-', "_")), count);
     }
+}
+
+/// What the server measures about its filters, and what clients have reported.
+fn watch(lines: &mut Lines, engine: &Engine, _: &Desk) {
+    let watch = &engine.watch;
+    let (feedback, found) = (watch.feedback.totals(), watch.findings.all());
+    let count = |verdict: Verdict| found.iter().filter(|one| one.verdict() == verdict).count();
+    let worst = found.iter().filter_map(Finding::ratio).fold(0.0, f64::max);
+    lines.put("probe_share", watch.settings.share);
+    lines.put("probe_probes", watch.probes.load(Ordering::Relaxed));
+    lines.put("probe_visits", watch.visits.load(Ordering::Relaxed));
+    lines.put("probe_rounds", watch.rounds.load(Ordering::Relaxed));
+    lines.put("probe_filters", found.len());
+    lines.put("worst_rate_ratio", format_args!("{worst:.4}"));
+    lines.put("suspicious_filters", count(Verdict::Suspicious));
+    lines.put("poisoned_filters", count(Verdict::Poisoned));
+    lines.put("feedback_filters", feedback.filters);
+    lines.put("feedback_entries", feedback.entries);
+    lines.put("feedback_reports", feedback.reports);
+    lines.put("feedback_spared", feedback.spared);
 }
 
 /// Memory of the process, where the system tells it.

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::access::Sealed;
+use crate::engine::watch::WatchSettings;
 use crate::engine::{Defaults, Limits};
 use crate::logging::{Format, Level};
 use crate::net::identity::Files;
@@ -68,6 +69,8 @@ pub struct Settings {
     pub log_format: Format,
     /// The file that the settings came from, for CONFIG REWRITE. No setting itself.
     pub config: Option<PathBuf>,
+    /// How the server watches itself.
+    pub watch: WatchSettings,
 }
 
 impl Default for Settings {
@@ -102,6 +105,7 @@ impl Default for Settings {
             log_level: Level::default(),
             log_format: Format::default(),
             config: None,
+            watch: WatchSettings::default(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Settings;
 use crate::access::Sealed;
+use crate::engine::watch::WatchSettings;
 use crate::store::Fsync;
 
 /// One setting.
@@ -326,6 +327,61 @@ pub static TABLE: &[Setting] = &[
         get: Some(|settings| settings.log_format.name().to_owned()),
     },
     Setting {
+        name: "probe",
+        value: "SHARE",
+        about: "measures each filter's rate in the background: on, off, or the share of a core that it may take (0.01)",
+        live: false,
+        set: |settings, text| {
+            settings.watch.share = match text {
+                "on" => WatchSettings::default().share,
+                "off" => 0.0,
+                _ => {
+                    let share = text.parse().ok().filter(|share| (1e-4..=0.5).contains(share));
+                    share
+                        .ok_or_else(|| format!("'{text}' is not on, off or a share from 0.0001 to 0.5; 1 % is 0.01"))?
+                }
+            };
+            Ok(())
+        },
+        get: Some(|settings| match settings.watch.share > 0.0 {
+            true => settings.watch.share.to_string(),
+            false => "off".to_owned(),
+        }),
+    },
+    Setting {
+        name: "feedback-entries",
+        value: "N",
+        about: "items that BG.FEEDBACK keeps for all filters, 20 bytes each and charged with the first; 0 takes none",
+        live: false,
+        set: |settings, text| {
+            settings.watch.feedback_entries = number(text, 0, 1 << 32)?;
+            Ok(())
+        },
+        get: Some(|settings| settings.watch.feedback_entries.to_string()),
+    },
+    Setting {
+        name: "feedback-ttl",
+        value: "SECONDS",
+        about: "how long an item that was reported absent is answered with no",
+        live: false,
+        set: |settings, text| {
+            settings.watch.feedback_ttl = number(text, 1, 365 * 86_400)?;
+            Ok(())
+        },
+        get: Some(|settings| settings.watch.feedback_ttl.to_string()),
+    },
+    Setting {
+        name: "feedback-settle",
+        value: "SECONDS",
+        about: "how long an item that was added cannot be reported: longer than any write to your database takes",
+        live: false,
+        set: |settings, text| {
+            settings.watch.feedback_settle = number(text, 0, 86_400)?;
+            Ok(())
+        },
+        get: Some(|settings| settings.watch.feedback_settle.to_string()),
+    },
+    Setting {
         name: "bf-error-rate",
         value: "P",
         about: "the rate of filters that BF.ADD makes by itself",
@@ -572,6 +628,8 @@ mod tests {
             ("bf-error-rate", "1", "between 0 and 1"),
             ("fsync", "sometimes", "always"),
             ("protected-mode", "perhaps", "neither yes nor no"),
+            ("probe", "2", "a share from 0.0001 to 0.5"),
+            ("feedback-ttl", "0", "not between 1 and 31536000"),
             ("import-dir", "/nowhere/at/all", "'/nowhere/at/all' is no folder"),
             ("max-memry", "1", "did you mean 'max-memory'"),
             ("colour", "1", "there are resp, tls"),

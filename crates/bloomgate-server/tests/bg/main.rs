@@ -10,4 +10,5 @@ mod rekeying;
 mod restarting;
 mod sets;
 mod telling;
+mod watching;
 mod windows;

@@ -208,7 +208,7 @@ impl Server {
     pub fn answers(&self, name: &str, items: &[String]) -> Vec<bool> {
         let items: Vec<&[u8]> = items.iter().map(|item| item.as_bytes()).collect();
         let mut answers = Vec::new();
-        ask(&self.entry(name), &items, &mut answers).unwrap();
+        ask(&self.engine, &self.entry(name), &items, &mut answers).unwrap();
         answers
     }
 

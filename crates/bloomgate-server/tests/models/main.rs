@@ -9,6 +9,7 @@
 
 mod adding;
 mod explore;
+mod feedback;
 mod house;
 mod naming;
 mod snapshots;

@@ -402,12 +402,23 @@ impl<S: Store> Counting<S> {
     /// How many counters are not zero. Reads all of them.
     #[must_use]
     pub fn set_cells(&self) -> u64 {
+        self.set_between(0, self.store.words().count())
+    }
+
+    /// How many counters of a line are not zero.
+    pub(crate) fn set_in_line(&self, line: u64) -> u32 {
+        let words = LINE_WORDS * self.width.bits() as usize;
+        let from = line as usize * words;
+        self.set_between(from, from + words) as u32
+    }
+
+    fn set_between(&self, from: usize, to: usize) -> u64 {
         let width = self.width.bits();
         // A one at the lowest bit of every counter.
         let ones = u64::MAX / self.width.top();
         let mut set = 0;
         let words = self.store.words();
-        for at in 0..words.count() {
+        for at in from..to {
             let mut folded = words.load(at);
             let mut reach = 1;
             while reach < width {

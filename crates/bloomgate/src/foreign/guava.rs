@@ -160,7 +160,7 @@ impl GuavaShape {
     }
 
     /// The bits that the strategy can set.
-    fn reach(&self) -> u64 {
+    pub(crate) fn reach(&self) -> u64 {
         match self.strategy {
             Strategy::Murmur128Mitz32 => self.bits().min(REACH_32),
             Strategy::Murmur128Mitz64 => self.bits(),

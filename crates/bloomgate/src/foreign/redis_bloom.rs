@@ -142,6 +142,11 @@ impl Link {
             .filter(|link| link.end() <= MOST_WORDS)
     }
 
+    /// The first word of the link among those of the chain.
+    pub(crate) fn first_word(&self) -> u64 {
+        self.start
+    }
+
     fn bytes(&self) -> u64 {
         self.bits / 8
     }

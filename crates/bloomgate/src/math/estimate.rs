@@ -196,6 +196,14 @@ pub fn blocked(set: u64, blocks: u64, lines: u32, paired: bool, z: f64) -> Estim
 /// Standard error of the number of insertions into lines.
 fn blocked_error(b: f64, insertions: f64, paired: bool) -> f64 {
     let one = (1.0 - MISS_ONE) / b;
+    let other_line = insertions * (-(one / (1.0 - one)).powi(2)).ln_1p();
+    let relative_variance = blocked_line_spread(b, insertions, paired) / b + other_line.exp_m1();
+    relative_variance.max(0.0).sqrt() / -(-one).ln_1p()
+}
+
+/// `(Var U - Cov(U, U')) / E[U]²` for the unset bits `U` and `U'` of two lines of `b` after so many insertions.
+pub(super) fn blocked_line_spread(b: f64, insertions: f64, paired: bool) -> f64 {
+    let one = (1.0 - MISS_ONE) / b;
     let miss = (-one).ln_1p();
     // How much more often than independent bits two bits stay unset together, given what one insertion into their line
     // leaves alone with probability `both`.
@@ -213,9 +221,7 @@ fn blocked_error(b: f64, insertions: f64, paired: bool) -> f64 {
     };
     // ln((1 - 2x) / (1 - x)²) without cancellation.
     let other_line = (insertions * (-(one / (1.0 - one)).powi(2)).ln_1p()).exp();
-    let line = (same_bit + 63.0 * same_word + 64.0 * other_word + others) / LINE_BITS as f64;
-    let relative_variance = (line - other_line) / b + (insertions * (-(one / (1.0 - one)).powi(2)).ln_1p()).exp_m1();
-    relative_variance.max(0.0).sqrt() / -miss
+    (same_bit + 63.0 * same_word + 64.0 * other_word + others) / LINE_BITS as f64 - other_line
 }
 
 /// The rate that a classic filter has now, from its bits: `(X/m)^k`.

@@ -18,6 +18,7 @@
 //! | [`fuse`] | three cells that xor to a fingerprint |
 //! | [`tiers`] | levels of growing size that share memory |
 //! | [`estimate`] | what the bits say about the keys, and what a measurement says about a rate |
+//! | [`lines`] | how full the lines of a filter are after so many keys, and how much they differ |
 //! | [`overlap`] | what two filters' bits say about the keys they share |
 //!
 //! Every size is the *smallest* one whose exact expected rate is at most the asked rate, within [`SLACK`].
@@ -28,6 +29,7 @@ pub mod cuckoo;
 pub mod estimate;
 pub mod fuse;
 mod line_sharing;
+pub mod lines;
 pub mod overlap;
 pub mod partitioned;
 pub mod quotient;

@@ -60,7 +60,7 @@ pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outc
     }
     let entry = existing(call, name)?;
     let mut answers = Vec::new();
-    ask(&entry, items, &mut answers)?;
+    ask(&call.core.engine, &entry, items, &mut answers)?;
     // The look may show a write that came after the filter was found.
     call.shows(&entry, answers.contains(&true))?;
     Ok(Reply::Array(answers.into_iter().map(Reply::Bool).collect()))

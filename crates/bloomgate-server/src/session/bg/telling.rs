@@ -12,11 +12,11 @@ use crate::engine::entry::{Body, Entry, Maker};
 use crate::engine::facts::Facts;
 
 /// A number or nothing.
-fn or_nil<T>(value: Option<T>, tell: impl FnOnce(T) -> Reply) -> Reply {
+pub(super) fn or_nil<T>(value: Option<T>, tell: impl FnOnce(T) -> Reply) -> Reply {
     value.map_or(Reply::Nil, tell)
 }
 
-fn int(value: u64) -> Reply {
+pub(super) fn int(value: u64) -> Reply {
     Reply::Int(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
@@ -53,13 +53,7 @@ const FIELDS: &[(&str, Tell)] = &[
     ("secret_id", |_, entry, _| {
         or_nil(entry.contract().and_then(|contract| contract.secret_id()), |id| Reply::text(id.to_string()))
     }),
-    ("secret_age_seconds", |engine, entry, _| {
-        keyed(entry, |entry| {
-            let hashing = &entry.recipe().hashing;
-            let began = began_ms(engine, &hashing.contract, hashing.epoch).unwrap_or(entry.created_ms);
-            int(engine.clock.now_ms().saturating_sub(began) / 1_000)
-        })
-    }),
+    ("secret_age_seconds", |engine, entry, _| secret_age(engine, entry)),
     ("created_ms", |_, entry, _| int(entry.created_ms)),
     ("expires_ms", |_, entry, _| match entry.expires_ms() {
         0 => Reply::Nil,
@@ -78,6 +72,15 @@ const FIELDS: &[(&str, Tell)] = &[
     }),
     ("rekeying", |engine, entry, _| Reply::Bool(engine.shadow_of(entry).is_some())),
 ];
+
+/// How old the secret of a filter is, in seconds.
+pub(super) fn secret_age(engine: &Engine, entry: &Entry) -> Reply {
+    keyed(entry, |entry| {
+        let hashing = &entry.recipe().hashing;
+        let began = began_ms(engine, &hashing.contract, hashing.epoch).unwrap_or(entry.created_ms);
+        int(engine.clock.now_ms().saturating_sub(began) / 1_000)
+    })
+}
 
 fn keyed(entry: &Entry, tell: impl FnOnce(&Entry) -> Reply) -> Reply {
     if entry.recipe().hashing.algorithm.is_keyed() { tell(entry) } else { Reply::Nil }

@@ -1,0 +1,308 @@
+//! What was found about filters: the measured rate with its interval, how the bits look, and what follows from both.
+//!
+//! Kept for the 4,096 filters that matter most: suspicious ones, those that somebody asked about within the hour, then the
+//! largest. A million small filters take no memory here.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bloomgate::AnyFilter;
+use bloomgate::any::{LineSample, Look};
+use bloomgate::bits::Store;
+use bloomgate::math::estimate::{Z, rate_interval};
+
+use super::rounds::{ENOUGH, Probed};
+use crate::engine::Engine;
+use crate::engine::entry::{Body, Entry};
+
+/// Filters that something is kept about.
+pub const KEPT: usize = 4_096;
+/// How long a filter matters because somebody asked about it.
+const ASKED_MS: u64 = 3_600_000;
+/// Above so many standard deviations bits are suspicious. Random keys get there in fewer than one of 100,000 looks; the
+/// tests hold 10,000 filters of all kinds and sizes against it.
+pub const SUSPICIOUS: f64 = 5.0;
+/// Above so many, and with twice the rate that was promised, the filter is poisoned.
+pub const POISONED: f64 = 8.0;
+/// A rate that is so many times the promised one.
+const TWICE: f64 = 2.0;
+
+/// What follows from what was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// As random keys would have it, as far as can be told.
+    Ok,
+    /// Bits that random keys do not make, or a rate far above the promised one where there are no bits to look at.
+    Suspicious,
+    /// Such bits, and the rate is above twice the promised one.
+    Poisoned,
+}
+
+impl Verdict {
+    /// As BG.STATS tells it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Suspicious => "suspicious",
+            Self::Poisoned => "poisoned",
+        }
+    }
+}
+
+/// What was found about a filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The filter.
+    pub id: u64,
+    /// Random digests asked, and found, since it was last another filter.
+    pub probed: Probed,
+    /// When the last were, in milliseconds since 1970.
+    pub probed_ms: u64,
+    /// How its bits look; nothing for kinds that have no such bits.
+    pub look: Option<Look>,
+    /// The rate that was promised.
+    pub promised: f64,
+    /// When somebody asked about it last; 0 for never.
+    asked_ms: u64,
+    bytes: u64,
+    /// Keys and stages when the probes began.
+    began: (u64, usize),
+    /// The last change that the probes have seen.
+    touched: u64,
+}
+
+impl Finding {
+    /// The measured rate; nothing before the first probe.
+    #[must_use]
+    pub fn measured(&self) -> Option<f64> {
+        (self.probed.probes > 0).then(|| self.probed.hits as f64 / self.probed.probes as f64)
+    }
+
+    /// Between which rates it lies, with 95 % certainty (Wilson 1927).
+    #[must_use]
+    pub fn interval(&self) -> (f64, f64) {
+        rate_interval(self.probed.hits, self.probed.probes, Z)
+    }
+
+    /// The measured rate over the promised one.
+    #[must_use]
+    pub fn ratio(&self) -> Option<f64> {
+        self.measured().filter(|_| self.promised > 0.0).map(|measured| measured / self.promised)
+    }
+
+    /// How far the bits are from those of random keys, in standard deviations.
+    #[must_use]
+    pub fn score(&self) -> Option<f64> {
+        self.look.as_ref().and_then(Look::score)
+    }
+
+    /// What follows.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        let above =
+            |deviations: f64| rate_interval(self.probed.hits, self.probed.probes, deviations).0 > TWICE * self.promised;
+        match (self.score(), &self.look) {
+            (Some(score), _) if score > POISONED && above(Z) => Verdict::Poisoned,
+            (Some(score), _) if score > SUSPICIOUS => Verdict::Suspicious,
+            // No bits to look at: the rate alone tells, and has to be certain.
+            (None, None) if above(SUSPICIOUS) => Verdict::Suspicious,
+            _ => Verdict::Ok,
+        }
+    }
+
+    fn weight(&self, now_ms: u64) -> u64 {
+        let asked = self.asked_ms != 0 && now_ms.saturating_sub(self.asked_ms) < ASKED_MS;
+        if asked || self.verdict() != Verdict::Ok { u64::MAX } else { self.bytes }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    found: HashMap<u64, Finding>,
+    /// No filter that is lighter gets in; 0 while there is room.
+    floor: u64,
+}
+
+/// What was found about the filters that matter.
+#[derive(Debug, Default)]
+pub struct Findings(Mutex<Table>);
+
+/// The numbers of a filter that its probes belong to.
+fn state<S: Store>(filter: &AnyFilter<S>, lines: Option<&LineSample>) -> (u64, f64, u64, Option<Look>) {
+    let look = lines.and_then(|lines| filter.look(lines));
+    (filter.len(), filter.promised_rate(), filter.size_in_bytes(), look)
+}
+
+impl Findings {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether enough is known about a filter that has not changed since.
+    #[must_use]
+    pub fn is_settled(&self, entry: &Entry) -> bool {
+        let table = self.table();
+        let found = table.found.get(&entry.id);
+        found.is_some_and(|found| found.probed.probes >= ENOUGH && found.touched == entry.touched())
+    }
+
+    /// Takes what a visit has found; what is known now.
+    pub fn note(
+        &self,
+        engine: &Engine,
+        entry: &Entry,
+        probed: Probed,
+        lines: Option<&LineSample>,
+        asked: bool,
+    ) -> Finding {
+        let (len, promised, bytes, look) = match entry.body() {
+            // A few hundred bytes.
+            Body::Small(_) => entry.copy().map_or((0, 1.0, 0, None), |filter| state(&filter, lines)),
+            Body::Shared(filter) => state(filter, lines),
+            Body::Guarded(filter) => state(&*filter.read().unwrap_or_else(PoisonError::into_inner), lines),
+            Body::Unavailable { .. } => (0, 1.0, 0, None),
+        };
+        let stages = entry.with(|filter| filter.stages()).unwrap_or(0);
+        let now_ms = engine.clock.now_ms();
+        let touched = entry.touched();
+        let mut finding = Finding {
+            id: entry.id,
+            probed,
+            probed_ms: now_ms,
+            look,
+            promised,
+            asked_ms: if asked { now_ms } else { 0 },
+            bytes,
+            began: (len, stages),
+            touched,
+        };
+        let mut table = self.table();
+        if let Some(before) = table.found.get(&entry.id) {
+            finding.asked_ms = finding.asked_ms.max(before.asked_ms);
+            // One key in 64 more or fewer is a tenth of the rate at seven hashes: that is another filter.
+            let (keys, had) = before.began;
+            if had == stages && len.abs_diff(keys) <= keys / 64 {
+                finding.began = before.began;
+                let mut past = before.probed;
+                if past.probes >= ENOUGH {
+                    // An estimate of the last few million, not of all time.
+                    past = Probed { probes: past.probes / 2, hits: past.hits / 2 };
+                }
+                finding.probed.probes += past.probes;
+                finding.probed.hits += past.hits;
+            }
+        }
+        // Whoever was deleted meanwhile stays out: nobody would take it away again.
+        if engine.names.by_id(entry.id).is_some() {
+            table.keep(finding.clone(), now_ms);
+        }
+        finding
+    }
+
+    /// A filter is gone.
+    pub fn forget(&self, id: u64) {
+        let mut table = self.table();
+        if table.found.remove(&id).is_some() {
+            table.floor = 0;
+        }
+    }
+
+    /// What is known about a filter.
+    #[must_use]
+    pub fn of(&self, id: u64) -> Option<Finding> {
+        self.table().found.get(&id).cloned()
+    }
+
+    /// Everything that is known.
+    #[must_use]
+    pub fn all(&self) -> Vec<Finding> {
+        self.table().found.values().cloned().collect()
+    }
+}
+
+impl Table {
+    fn keep(&mut self, finding: Finding, now_ms: u64) {
+        let weight = finding.weight(now_ms);
+        if self.found.len() >= KEPT && !self.found.contains_key(&finding.id) {
+            if weight <= self.floor {
+                return;
+            }
+            let lightest = self.found.values().map(|one| (one.weight(now_ms), one.id)).min();
+            let Some((least, id)) = lightest.filter(|&(least, _)| least < weight) else {
+                self.floor = lightest.map_or(0, |(least, _)| least);
+                return;
+            };
+            self.found.remove(&id);
+            self.floor = least;
+        }
+        self.found.insert(finding.id, finding);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding(id: u64, bytes: u64, hits: u64, score: Option<f64>) -> Finding {
+        let look = score.map(|score| Look {
+            fill: 0.7,
+            expected_fill: 0.5,
+            fill_score: Some(score),
+            evenness_score: None,
+            lines: 64,
+        });
+        Finding {
+            id,
+            probed: Probed { probes: 10_000, hits },
+            probed_ms: 1,
+            look,
+            promised: 0.01,
+            asked_ms: 0,
+            bytes,
+            began: (0, 1),
+            touched: 0,
+        }
+    }
+
+    #[test]
+    fn verdicts_need_bits_that_lie_and_a_rate_that_is_broken() {
+        for (hits, score, verdict) in [
+            (100, Some(0.3), Verdict::Ok),
+            (100, Some(-30.0), Verdict::Ok),
+            (100, Some(5.1), Verdict::Suspicious),
+            (100, Some(40.0), Verdict::Suspicious),
+            (1_100, Some(7.9), Verdict::Suspicious),
+            (1_100, Some(8.1), Verdict::Poisoned),
+            // 2 % measured is not yet certainly above 2 %.
+            (205, Some(8.1), Verdict::Suspicious),
+            // Filled beyond its capacity by honest keys: the rate says so, and nothing is wrong with the bits.
+            (1_100, Some(0.3), Verdict::Ok),
+            (100, None, Verdict::Ok),
+            (1_100, None, Verdict::Suspicious),
+        ] {
+            assert_eq!(finding(1, 1, hits, score).verdict(), verdict, "{hits} {score:?}");
+        }
+    }
+
+    #[test]
+    fn the_largest_the_asked_and_the_suspicious_are_kept() {
+        let mut table = Table::default();
+        for id in 0..20_000 {
+            table.keep(finding(id, id, 100, Some(0.0)), 10);
+        }
+        assert_eq!(table.found.len(), KEPT);
+        assert!((20_000 - KEPT as u64..20_000).all(|id| table.found.contains_key(&id)));
+        table.keep(finding(50_000, 3, 100, Some(0.0)), 10);
+        assert!(!table.found.contains_key(&50_000), "lighter than all");
+        table.keep(finding(50_001, 3, 100, Some(9.0)), 10);
+        table.keep(Finding { asked_ms: 5, ..finding(50_002, 3, 100, Some(0.0)) }, 10);
+        assert!(table.found.contains_key(&50_001) && table.found.contains_key(&50_002));
+        assert_eq!(table.found.len(), KEPT);
+        // An hour later nobody remembers who asked.
+        let hour = 10 + ASKED_MS;
+        table.floor = 0;
+        table.keep(finding(60_000, 100_000, 100, Some(0.0)), hour);
+        assert!(!table.found.contains_key(&50_002) && table.found.contains_key(&50_001));
+    }
+}

@@ -1,0 +1,216 @@
+//! Reported items by their whole digests: a table of a fixed size, in stripes that have a lock each.
+//!
+//! A tag is a digest of 128 bits mixed with a random number of its filter, so two items have one tag exactly if the filter
+//! itself could never tell them apart. A bucket has eight places; when all are taken the one that would end first goes,
+//! which costs a client one false positive more.
+//!
+//! **Beside the tags of a stripe are the items that were added lately**, in two small filters that take turns. Whoever
+//! finds an item absent in a database and reports it here may be overtaken by somebody who adds it; after the add the
+//! report must not count. Adds put their items there and take the tag away, reports look there first, both under the lock
+//! of the stripe: whichever comes first, no item that was added before a report is hidden by it. An item that is found
+//! there by mistake is not reported, and that is all.
+
+use std::sync::PoisonError;
+
+use bloomgate::{Blocked, Contract, Digest, WhenFull};
+use bloomgate_command::Refusal;
+
+use crate::engine::recipe::refused;
+use crate::sync::{Fault, Mutex, MutexGuard, broken, point};
+
+const STRIPES: usize = 64;
+/// Places of a bucket.
+const WAYS: usize = 8;
+/// Lately added items of a stripe that keep their filter's rate, 1 %; more make it refuse more reports.
+const LATELY: std::ops::RangeInclusive<u64> = 1_024..=65_536;
+
+/// What became of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Put {
+    /// It is there now.
+    New,
+    /// It was there, and stays longer.
+    Known,
+    /// The item was added lately.
+    AddedLately,
+}
+
+/// All stripes.
+#[derive(Debug)]
+pub(super) struct Tags {
+    stripes: Box<[Mutex<Stripe>]>,
+}
+
+#[derive(Debug)]
+struct Stripe {
+    tags: Box<[u128]>,
+    /// In seconds since 1970; 0 for a place that is free.
+    until: Box<[u32]>,
+    /// The younger one first.
+    lately: [Blocked; 2],
+    /// When the younger one was begun, in milliseconds.
+    turned_ms: u64,
+}
+
+fn lately(entries: u64) -> Result<Blocked, Refusal> {
+    let items = (entries * 4 / STRIPES as u64).clamp(*LATELY.start(), *LATELY.end());
+    let builder = Blocked::builder().items(items).rate(0.01).contract(Contract::given());
+    builder.when_full(WhenFull::GoOn).build().map_err(|error| refused(&error))
+}
+
+fn places(entries: u64) -> usize {
+    (entries as usize / STRIPES).next_multiple_of(WAYS).max(WAYS)
+}
+
+impl Tags {
+    /// Memory that a table for so many entries takes.
+    pub(super) fn bytes(entries: u64) -> Result<u64, Refusal> {
+        let stripe = places(entries) * (size_of::<u128>() + size_of::<u32>()) + size_of::<Mutex<Stripe>>();
+        Ok(STRIPES as u64 * (stripe as u64 + 2 * lately(entries)?.size_in_bytes()))
+    }
+
+    /// An empty table.
+    pub(super) fn new(entries: u64, now_ms: u64) -> Result<Self, Refusal> {
+        // Its size is searched for: once for all.
+        let (places, empty) = (places(entries), lately(entries)?);
+        let stripe = |_| {
+            Mutex::new(Stripe {
+                tags: vec![0; places].into(),
+                until: vec![0; places].into(),
+                lately: [empty.clone(), empty.clone()],
+                turned_ms: now_ms,
+            })
+        };
+        Ok(Self { stripes: (0..STRIPES).map(stripe).collect() })
+    }
+
+    fn stripe(&self, tag: u128) -> MutexGuard<'_, Stripe> {
+        let stripe = (tag >> 64) as usize % STRIPES;
+        self.stripes[stripe].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a tag is there. Its end is looked at here: nobody sweeps.
+    pub(super) fn has(&self, tag: u128, now_s: u32) -> bool {
+        let stripe = self.stripe(tag);
+        stripe.bucket(tag).any(|at| stripe.tags[at] == tag && stripe.until[at] > now_s)
+    }
+
+    /// An item is added: its tag goes, and cannot come again before it has settled. Whether there was one.
+    pub(super) fn added(&self, tag: u128, now_ms: u64, settle_ms: u64) -> bool {
+        let mut stripe = self.stripe(tag);
+        stripe.turn(now_ms, settle_ms);
+        if !broken(Fault::AddsForgotten) {
+            // It goes on when it is full, so nothing is refused.
+            let _ = stripe.lately[0].insert_digest(Digest::from_u128(tag));
+        }
+        let there = stripe.bucket(tag).find(|&at| stripe.tags[at] == tag && stripe.until[at] != 0);
+        match there {
+            Some(at) if !broken(Fault::TagsKept) => {
+                stripe.until[at] = 0;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An item is reported absent; what became of that, and whether a place that was free is taken now.
+    pub(super) fn put(&self, tag: u128, until_s: u32, now_ms: u64, settle_ms: u64) -> (Put, bool) {
+        let mut stripe = self.stripe(tag);
+        stripe.turn(now_ms, settle_ms);
+        let digest = Digest::from_u128(tag);
+        if stripe.lately.iter().any(|lately| lately.contains_digest(digest)) {
+            return (Put::AddedLately, false);
+        }
+        point();
+        let now_s = (now_ms / 1_000) as u32;
+        if let Some(at) = stripe.bucket(tag).find(|&at| stripe.tags[at] == tag && stripe.until[at] > now_s) {
+            stripe.until[at] = until_s;
+            return (Put::Known, false);
+        }
+        // A free place, or the one that ends first.
+        let Some(at) = stripe.bucket(tag).min_by_key(|&at| stripe.until[at]) else { return (Put::AddedLately, false) };
+        let free = stripe.until[at] == 0;
+        stripe.tags[at] = tag;
+        stripe.until[at] = until_s;
+        (Put::New, free)
+    }
+}
+
+impl Stripe {
+    /// The places that a tag may be in.
+    fn bucket(&self, tag: u128) -> std::ops::Range<usize> {
+        let buckets = self.tags.len() / WAYS;
+        let bucket = ((u128::from(tag as u64) * buckets as u128) >> 64) as usize;
+        bucket * WAYS..bucket * WAYS + WAYS
+    }
+
+    /// Forgets adds that have settled: an item stays for one to two times as long as it takes.
+    fn turn(&mut self, now_ms: u64, settle_ms: u64) {
+        let passed = now_ms.saturating_sub(self.turned_ms);
+        if passed < settle_ms {
+            return;
+        }
+        if passed >= 2 * settle_ms {
+            self.lately[0].clear();
+        }
+        self.lately.swap(0, 1);
+        self.lately[0].clear();
+        self.turned_ms = now_ms;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::random::Random;
+    use super::*;
+
+    const NOW_MS: u64 = 1_700_000_000_000;
+    const NOW_S: u32 = 1_700_000_000;
+
+    fn tag(random: &mut Random) -> u128 {
+        random.digest().to_u128()
+    }
+
+    #[test]
+    fn tags_come_stay_and_go() {
+        let mut random = Random::from_seed(1);
+        let tags = Tags::new(4_096, NOW_MS).unwrap();
+        let all: Vec<u128> = (0..500).map(|_| tag(&mut random)).collect();
+        for &tag in &all {
+            assert_eq!(tags.put(tag, NOW_S + 10, NOW_MS, 60_000), (Put::New, true));
+            assert_eq!(tags.put(tag, NOW_S + 10, NOW_MS, 60_000), (Put::Known, false));
+        }
+        assert!(all.iter().all(|&tag| tags.has(tag, NOW_S + 9) && !tags.has(tag, NOW_S + 10)));
+        assert!((0..10_000).all(|_| !tags.has(tag(&mut random), NOW_S)));
+        assert!(all.iter().all(|&tag| tags.added(tag, NOW_MS, 60_000) && !tags.has(tag, NOW_S)));
+        assert!(all.iter().all(|&tag| tags.put(tag, NOW_S + 10, NOW_MS, 60_000).0 == Put::AddedLately));
+    }
+
+    #[test]
+    fn what_was_added_cannot_be_reported_until_it_has_settled() {
+        let mut random = Random::from_seed(2);
+        let tags = Tags::new(64, NOW_MS).unwrap();
+        let all: Vec<u128> = (0..200).map(|_| tag(&mut random)).collect();
+        all.iter().for_each(|&tag| assert!(!tags.added(tag, NOW_MS + 30_000, 60_000)));
+        let late = |tag: u128, after: u64| tags.put(tag, NOW_S + 9_999, NOW_MS + after, 60_000).0 == Put::AddedLately;
+        // Within the time always, whenever the two filters take turns; after twice that, never.
+        assert!(all[..100].iter().all(|&tag| late(tag, 60_001) && late(tag, 89_999)));
+        let still = all[100..].iter().filter(|&&tag| late(tag, 30_000 + 120_000)).count();
+        assert!(still <= 5, "{still} of 100, and one in a hundred is found by mistake");
+    }
+
+    #[test]
+    fn a_full_table_drops_what_ends_first_and_grows_no_more() {
+        let mut random = Random::from_seed(3);
+        let tags = Tags::new(64 * 8, NOW_MS).unwrap();
+        let mut taken = 0u64;
+        let mut last = 0;
+        for at in 0..10_000u32 {
+            last = tag(&mut random);
+            taken += u64::from(tags.put(last, NOW_S + 100 + at, NOW_MS, 60_000).1);
+        }
+        assert_eq!(taken, 64 * 8);
+        assert!(tags.has(last, NOW_S));
+        assert!(Tags::bytes(1 << 20).unwrap() < 40 << 20);
+    }
+}
