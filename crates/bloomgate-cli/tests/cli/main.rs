@@ -19,6 +19,8 @@ mod gate;
 mod import;
 mod info;
 mod merge;
+#[cfg(all(unix, feature = "redis", feature = "serve"))]
+mod operating;
 mod plan;
 #[cfg(all(unix, feature = "postgres"))]
 mod postgres;

@@ -3,7 +3,6 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -14,34 +13,42 @@ use redis::{Connection, ConnectionLike, ErrorKind, RedisResult, Value, cmd, pipe
 use crate::scene::Scene;
 
 /// No test waits longer than this for an answer: a server that hangs fails the test instead of holding it.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A running server; it is killed if the test ends before it.
-struct Server {
-    child: Child,
-    port: u16,
-    said: Arc<Mutex<String>>,
+pub struct Server {
+    pub child: Child,
+    pub port: u16,
+    pub said: Arc<Mutex<String>>,
     listener: Option<JoinHandle<()>>,
 }
 
 /// A command that runs in the scene, without what the caller's shell says about servers.
-fn bloomgate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Command {
+pub fn bloomgate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("BLOOMGATE_") && name != "BLOOMGATE_SIMD" {
             command.env_remove(name);
         }
     }
-    command.env_remove("NOTIFY_SOCKET").env("LC_ALL", "C.UTF-8").current_dir(scene.path(""));
+    for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
+        command.env_remove(name);
+    }
+    command.env("LC_ALL", "C.UTF-8").current_dir(scene.path(""));
     command.args(arguments.split_whitespace()).envs(variables.iter().copied()).stdin(Stdio::null());
     command
 }
 
 impl Server {
     /// Starts `serve` on any free port, and waits until it says that it is ready.
-    fn start(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn start(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = bloomgate(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(command.stdout(Stdio::null()))
+    }
+
+    /// Starts a command that becomes a server, and waits until it says that it is ready.
+    pub fn spawn(command: &mut Command) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = String::new();
         let port = loop {
@@ -61,15 +68,24 @@ impl Server {
     }
 
     /// A client of it, in RESP2 or RESP3.
-    fn client(&self, protocol: u8) -> Connection {
+    pub fn client(&self, protocol: u8) -> Connection {
         let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", self.port);
         let connection = redis::Client::open(url).unwrap().get_connection_with_timeout(PATIENCE).unwrap();
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
         connection
     }
 
+    /// Waits until it has said this.
+    pub fn wait_for(&self, words: &str) {
+        let begin = std::time::Instant::now();
+        while !self.said.lock().unwrap().contains(words) {
+            assert!(begin.elapsed() < PATIENCE, "{words:?} was never said: {}", self.said.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Sends bytes as they are; everything that comes back until the server closes.
-    fn raw(&self, sent: &str) -> String {
+    pub fn raw(&self, sent: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.write_all(sent.as_bytes()).unwrap();
@@ -78,13 +94,13 @@ impl Server {
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let told = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
         assert!(told.success());
     }
 
     /// Waits until it has ended; its exit code, none if a signal ended it, and all that it said.
-    fn end(mut self) -> (Option<i32>, String) {
+    pub fn end(mut self) -> (Option<i32>, String) {
         let code = self.child.wait().unwrap().code();
         self.listener.take().unwrap().join().unwrap();
         let said = self.said.lock().unwrap().clone();
@@ -93,7 +109,7 @@ impl Server {
 
     /// Asks it to stop as a service manager does, which must end well.
     #[track_caller]
-    fn stop(self) -> String {
+    pub fn stop(self) -> String {
         self.signal("-TERM");
         let (code, said) = self.end();
         assert_eq!(code, Some(0), "{said}");
@@ -118,7 +134,7 @@ fn exists(client: &mut Connection, key: &str, item: impl redis::ToRedisArgs) -> 
 
 /// A `serve` that must be refused at once, with exit code 2 and all of this in its message.
 #[track_caller]
-fn refused(scene: &Scene, arguments: &str, variables: &[(&str, &str)], says: &[&str]) {
+pub fn refused(scene: &Scene, arguments: &str, variables: &[(&str, &str)], says: &[&str]) {
     let ran = bloomgate(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables).output().unwrap();
     let error = String::from_utf8_lossy(&ran.stderr);
     assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0), "{arguments} {variables:?}: {error}");
@@ -318,19 +334,4 @@ fn a_password_is_asked_for() {
         assert_eq!(redis::Client::open(url).unwrap().get_connection_with_timeout(PATIENCE).is_ok(), works);
     }
     assert!(!server.stop().contains("open-sesame"));
-}
-
-#[test]
-fn a_service_manager_is_told() {
-    let scene = Scene::new();
-    let path = scene.path("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let server = Server::start(&scene, "--data none", &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
-    let mut state = [0; 64];
-    let length = socket.recv(&mut state).unwrap();
-    assert_eq!(&state[..length], b"READY=1");
-    server.stop();
-    let length = socket.recv(&mut state).unwrap();
-    assert_eq!(&state[..length], b"STOPPING=1");
 }
