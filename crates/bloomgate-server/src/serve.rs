@@ -156,6 +156,10 @@ fn serve_there(
                 },
             }
         };
+        // What happened since the last look is told too.
+        if ready.is_none() {
+            watch.look(&engine, &desk, keeping.as_deref(), &system);
+        }
         greeter = doors.close();
         Ok::<&str, String>(by)
     });
@@ -440,7 +444,7 @@ fn counted(count: u64, noun: &str) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);

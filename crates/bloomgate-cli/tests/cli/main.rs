@@ -22,6 +22,8 @@ mod got;
 mod import;
 mod info;
 mod merge;
+#[cfg(all(unix, feature = "redis", feature = "serve"))]
+mod operating;
 mod plan;
 #[cfg(all(unix, feature = "postgres"))]
 mod postgres;

@@ -9,31 +9,44 @@ use redis::{Connection, ConnectionLike, ErrorKind, RedisResult, Value, cmd, pipe
 use crate::scene::Scene;
 use crate::service::{self, PATIENCE, Running, bloomgate};
 
+/// The port in the line in which a server says that it is ready.
+pub fn port_in(line: &str, ip: &str) -> Option<u16> {
+    let told = line.strip_prefix(&format!("bloomgate: ready on {ip}:"))?;
+    Some(told.split(',').next().unwrap().parse().unwrap())
+}
+
 /// A server, and what its clients do.
 impl Running {
     /// Starts `serve` on any free port, and waits until it says that it is ready.
-    fn serve(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn serve(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
         Self::serve_on("127.0.0.1", scene, arguments, variables)
     }
 
     /// The same on another address.
-    fn serve_on(ip: &str, scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
-        Self::start(scene, &format!("serve --resp {ip}:0 {arguments}"), variables, |line| {
-            let told = line.strip_prefix(&format!("bloomgate: ready on {ip}:"))?;
-            Some(told.split(',').next().unwrap().parse().unwrap())
-        })
+    pub fn serve_on(ip: &str, scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+        let mut command = bloomgate(scene, &format!("serve --resp {ip}:0 {arguments}"), variables);
+        Self::spawn(command.stdout(std::process::Stdio::null()), |line| port_in(line, ip))
     }
 
     /// A client of it, in RESP2 or RESP3.
-    fn client(&self, protocol: u8) -> Connection {
+    pub fn client(&self, protocol: u8) -> Connection {
         let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", self.port);
         let connection = redis::Client::open(url).unwrap().get_connection_with_timeout(PATIENCE).unwrap();
         connection.set_read_timeout(Some(PATIENCE)).unwrap();
         connection
     }
 
+    /// Waits until it has said this.
+    pub fn wait_for(&self, words: &str) {
+        let begin = std::time::Instant::now();
+        while !self.said.lock().unwrap().contains(words) {
+            assert!(begin.elapsed() < PATIENCE, "{words:?} was never said: {}", self.said.lock().unwrap());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Sends bytes as they are; everything that comes back until the server closes.
-    fn raw(&self, sent: &str) -> String {
+    pub fn raw(&self, sent: &str) -> String {
         let mut stream = self.connect();
         stream.write_all(sent.as_bytes()).unwrap();
         let mut answer = Vec::new();
@@ -52,7 +65,7 @@ fn exists(client: &mut Connection, key: &str, item: impl redis::ToRedisArgs) -> 
 
 /// A `serve` that must be refused at once, with exit code 2 and all of this in its message.
 #[track_caller]
-fn refused(scene: &Scene, arguments: &str, variables: &[(&str, &str)], says: &[&str]) {
+pub fn refused(scene: &Scene, arguments: &str, variables: &[(&str, &str)], says: &[&str]) {
     service::refused(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables, says);
 }
 
@@ -371,10 +384,4 @@ fn users_are_added_to_the_file_of_a_server() {
     assert!(user(&server, 2, "ann", "new-one").is_ok());
     server.stop();
     refused(&scene, "--data none --access absent.toml", &[], &["the access file absent.toml is not there"]);
-}
-
-#[test]
-fn a_service_manager_is_told() {
-    let scene = Scene::new();
-    service::tells_its_manager(&scene, |variables| Running::serve(&scene, "--data none", variables));
 }

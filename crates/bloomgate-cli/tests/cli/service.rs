@@ -21,7 +21,10 @@ pub fn bloomgate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> 
             command.env_remove(name);
         }
     }
-    command.env_remove("NOTIFY_SOCKET").env("LC_ALL", "C.UTF-8").current_dir(scene.path(""));
+    for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] {
+        command.env_remove(name);
+    }
+    command.env("LC_ALL", "C.UTF-8").current_dir(scene.path(""));
     command.args(arguments.split_whitespace()).envs(variables.iter().copied()).stdin(Stdio::null());
     command
 }
@@ -42,8 +45,12 @@ impl Running {
         variables: &[(&str, &str)],
         port_in: impl Fn(&str) -> Option<u16>,
     ) -> Self {
-        let mut command = bloomgate(scene, arguments, variables);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::spawn(bloomgate(scene, arguments, variables).stdout(Stdio::null()), port_in)
+    }
+
+    /// Starts a command that becomes a service, and waits for the line in which it says its port.
+    pub fn spawn(command: &mut Command, port_in: impl Fn(&str) -> Option<u16>) -> Self {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = String::new();
         let port = loop {

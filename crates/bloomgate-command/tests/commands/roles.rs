@@ -5,12 +5,12 @@ use bloomgate_command::{Role, Roles, every_command, find};
 use crate::parsed;
 
 const READ: &str = "bf.card bf.debug bf.exists bf.info bf.mexists bf.scandump bg.audit bg.count bg.delta bg.digest bg.dump \
-    bg.estimate bg.exists bg.info cf.count cf.debug cf.exists cf.info cf.mexists cf.scandump dbsize exists expiretime keys \
+    bg.estimate bg.exists bg.info bg.stats cf.count cf.debug cf.exists cf.info cf.mexists cf.scandump dbsize exists expiretime keys \
     memory|usage object object|encoding object|freq object|idletime object|refcount pexpiretime pttl randomkey scan touch \
     ttl type watch";
 const WRITE: &str = "bf.add bf.insert bf.loadchunk bf.madd bf.reserve bg.add bg.copy bg.create bg.feed bg.fold bg.merge \
     cf.add cf.addnx cf.compact cf.insert cf.insertnx cf.loadchunk cf.reserve copy persist swapdb";
-const DELETE: &str = "bg.intersect bg.remove bg.swap cf.del del expire expireat flushall flushdb pexpire pexpireat rename \
+const DELETE: &str = "bg.feedback bg.intersect bg.remove bg.swap cf.del del expire expireat flushall flushdb pexpire pexpireat rename \
     renamenx unlink";
 const ADMIN: &str = "acl|deluser acl|dryrun acl|getuser acl|list acl|load acl|log acl|save acl|setuser acl|users bg.backup \
     bg.build bg.rekey bg.secrets bgsave client|kill client|list client|no-evict client|pause client|unpause config|get \
