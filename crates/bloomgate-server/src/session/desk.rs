@@ -142,14 +142,11 @@ const SLOW_BYTES: usize = 128;
 /// A command for the slow log: shortened, and without what may be a password.
 fn told(words: &[&[u8]]) -> Vec<Vec<u8>> {
     let is = |name: &[u8]| words.first().is_some_and(|word| word.eq_ignore_ascii_case(name));
-    let (shown, secret) = match () {
-        () if is(b"auth") => (1, true),
-        () if is(b"hello") || is(b"acl") => (2, true),
-        () => (SLOW_WORDS, false),
-    };
+    let secret_from = if is(b"auth") { Some(1) } else { (is(b"hello") || is(b"acl")).then_some(2) };
+    let shown = secret_from.unwrap_or(SLOW_WORDS);
     let mut told: Vec<Vec<u8>> =
         words.iter().take(shown).map(|word| word[..word.len().min(SLOW_BYTES)].to_vec()).collect();
-    if secret && words.len() > shown {
+    if secret_from.is_some() && words.len() > shown {
         told.push(b"(redacted)".to_vec());
     }
     told
