@@ -7,13 +7,15 @@
 use std::ops::Range;
 use std::sync::PoisonError;
 
-use bloomgate::{AnyFilter, Digest, GrowingCuckoo, Insertion, Kind, Shared};
+use bloomgate::{AnyFilter, Digest, GrowingCuckoo, Insertion, Kind, Shared, WhenFull};
 use bloomgate_command::Refusal;
 
+use super::audit::Counts;
 use super::entry::{Body, Entry, Writer};
 use super::recipe::refused;
 use super::record::{put_add, put_remove};
 use super::repeated::Repeated;
+use super::small::Small;
 use super::windows::tell_time;
 use super::{Engine, Permit, check_available};
 use crate::sync::atomic::{Ordering, fence};
@@ -81,18 +83,18 @@ pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<()
     answers.clear();
     answers.resize(items.len(), false);
     point();
-    let asked = match &entry.body {
+    let asked = match entry.body() {
+        Body::Small(small) => small.contains_batch(items, answers),
         Body::Shared(filter) => filter.contains_batch(items, answers),
         Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).contains_batch(items, answers),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
     };
     asked.map_err(|error| refused(&error))?;
     point();
     // Who has seen the bits of a write sees its sequence too.
     fence(Ordering::Acquire);
     let positives = answers.iter().filter(|&&answer| answer).count() as u64;
-    entry.audit.lookups.fetch_add(items.len() as u64, Ordering::Relaxed);
-    entry.audit.positives.fetch_add(positives, Ordering::Relaxed);
+    entry.count(Counts { lookups: items.len() as u64, positives, ..Counts::default() });
     Ok(())
 }
 
@@ -118,13 +120,14 @@ impl Scratch {
     /// Hashes the items under the filter's contract.
     fn hash(&mut self, entry: &Entry, items: &[&[u8]]) -> Result<(), Refusal> {
         self.digests.clear();
-        let hashed = match &entry.body {
+        let hashed = match entry.body() {
+            Body::Small(small) => small.sprout.contract().digest_batch(items, &mut self.digests),
             Body::Shared(filter) => filter.contract().digest_batch(items, &mut self.digests),
             Body::Guarded(filter) => {
                 let filter = filter.read().unwrap_or_else(PoisonError::into_inner);
                 filter.contract().digest_batch(items, &mut self.digests)
             }
-            Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+            Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
         };
         hashed.map_err(|error| refused(&error))
     }
@@ -145,7 +148,8 @@ impl Scratch {
         added.clear();
         added.resize(items.len(), Added::Known);
         self.hash(entry, items)?;
-        let sequence = match &entry.body {
+        let sequence = match entry.body() {
+            Body::Small(small) => self.add_to_small(permit, entry, small, added)?,
             Body::Shared(filter) if !entry.is_ordered() => self.add_unordered(permit, entry, filter, added)?,
             _ => {
                 let mut writer = match permit.is_alone() {
@@ -159,14 +163,8 @@ impl Scratch {
         };
         let count = |wanted: Added| added.iter().filter(|&&one| one == wanted).count() as u64;
         let fresh = count(Added::New);
-        entry.audit.adds.fetch_add(items.len() as u64, Ordering::Relaxed);
-        if fresh > 0 {
-            entry.audit.fresh.fetch_add(fresh, Ordering::Relaxed);
-        }
         let refused = items.len() as u64 - fresh - count(Added::Known);
-        if refused > 0 {
-            entry.audit.refused.fetch_add(refused, Ordering::Relaxed);
-        }
+        entry.count(Counts { adds: items.len() as u64, fresh, refused, ..Counts::default() });
         Ok(sequence.max(in_shadow))
     }
 
@@ -189,6 +187,69 @@ impl Scratch {
         if self.unknown.is_empty() {
             return Ok(permit.engine().journal.appended());
         }
+        self.add_unknown(permit, entry, filter, added)
+    }
+
+    /// The same for a small filter. All its adders hold its lock over growth, or what one of them adds while another makes
+    /// a chain of it would be in the words that nobody asks any more.
+    fn add_to_small(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        small: Small<'_>,
+        added: &mut [Added],
+    ) -> Result<u64, NotDone> {
+        self.found.clear();
+        self.found.resize(self.digests.len(), false);
+        small.contains_digests(&self.digests, &mut self.found).map_err(|error| refused(&error))?;
+        fence(Ordering::Acquire);
+        point();
+        self.collect_unknown();
+        if self.unknown.is_empty() {
+            return Ok(permit.engine().journal.appended());
+        }
+        let engine = permit.engine();
+        let mut one_at_a_time = Some(engine.growth_of(entry));
+        let wanted = self.unknown.len();
+        if let Body::Small(small) = entry.body() {
+            let room = usize::try_from(small.remaining()).unwrap_or(usize::MAX);
+            let allowed = match small.sprout.when_full() {
+                _ if room >= wanted => wanted,
+                WhenFull::GoOn => wanted,
+                WhenFull::Refuse => room,
+                WhenFull::Grow => 0,
+            };
+            if allowed == wanted || small.sprout.when_full() == WhenFull::Refuse {
+                let sequence = match allowed {
+                    0 => engine.journal.appended(),
+                    some => self.add_piece(permit, entry, |digests| small.replay(digests), 0..some, added)?,
+                };
+                self.places[allowed..].iter().for_each(|&place| added[place as usize] = Added::Full);
+                self.repeat_refusals(added);
+                return Ok(sequence);
+            }
+            if !grow_up(engine, entry, small) {
+                self.places.iter().for_each(|&place| added[place as usize] = Added::NoMemory);
+                self.repeat_refusals(added);
+                return Ok(engine.journal.appended());
+            }
+        }
+        // It is a chain of its own now, with a lock of its own.
+        one_at_a_time.take();
+        match entry.body() {
+            Body::Shared(filter) => self.add_unknown(permit, entry, filter, added),
+            _ => Err(Refusal::new("ERR the filter has no bits").into()),
+        }
+    }
+
+    /// Logs the unknown digests and sets their bits, stage by stage.
+    fn add_unknown(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        filter: &AnyFilter<Shared>,
+        added: &mut [Added],
+    ) -> Result<u64, NotDone> {
         let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
         // Before anything is done: what is begun is also ended. A transaction holds everybody up and does not wait.
         if !permit.is_alone() && permit.engine().chores.is_growing(entry, filter, self.unknown.len() as u64 + margin) {
@@ -203,7 +264,7 @@ impl Scratch {
             // Near the end of a stage one at a time: two that both saw the last free place would open a stage together
             // that nobody was charged for, and with an expansion of 32,768 that is gigabytes.
             let near = grows && filter.remaining() < most as u64 + margin && !broken(Fault::GrowthUnlocked);
-            let _one_at_a_time = near.then(|| entry.growth.lock().unwrap_or_else(PoisonError::into_inner));
+            let _one_at_a_time = near.then(|| entry.growth().lock().unwrap_or_else(PoisonError::into_inner));
             let (allowed, beyond) = match make_room(permit.engine(), entry, filter, most) {
                 Room::Enough => (most, None),
                 Room::First(some) => (some, None),
@@ -212,7 +273,8 @@ impl Scratch {
             };
             point();
             if allowed > 0 {
-                sequence = self.add_piece(permit, entry, filter, done..done + allowed, added)?;
+                let set = |digests: &[Digest]| filter.replay(digests);
+                sequence = self.add_piece(permit, entry, set, done..done + allowed, added)?;
                 done += allowed;
             }
             if let Some(beyond) = beyond {
@@ -221,14 +283,18 @@ impl Scratch {
             }
         }
         permit.engine().chores.look_at(entry, filter);
-        // What came twice and was refused is refused twice: "it was there" would be a promise.
+        self.repeat_refusals(added);
+        Ok(sequence)
+    }
+
+    /// What came twice and was refused is refused twice: "it was there" would be a promise.
+    fn repeat_refusals(&self, added: &mut [Added]) {
         for &(place, first) in &self.repeats {
             let outcome = added[self.places[first as usize] as usize];
             if outcome != Added::New {
                 added[place as usize] = outcome;
             }
         }
-        Ok(sequence)
     }
 
     /// Logs some of the unknown digests and sets their bits.
@@ -236,7 +302,7 @@ impl Scratch {
         &mut self,
         permit: &mut Permit<'_>,
         entry: &Entry,
-        filter: &AnyFilter<Shared>,
+        replay: impl Fn(&[Digest]) -> Result<(), bloomgate::Error>,
         piece: Range<usize>,
         added: &mut [Added],
     ) -> Result<u64, Refusal> {
@@ -245,7 +311,7 @@ impl Scratch {
         put_add(&mut self.record, entry.id, unknown);
         // Each is counted, as it will be when the log is read again: one that looks like another of the same batch is new
         // all the same, and was told to be absent a moment ago.
-        let set = |when: bool| if when { filter.replay(unknown).map_err(|error| refused(&error)) } else { Ok(()) };
+        let set = |when: bool| if when { replay(unknown).map_err(|error| refused(&error)) } else { Ok(()) };
         set(broken(Fault::BitsFirst))?;
         let sequence = permit.log(&self.record)?;
         entry.touch(sequence);
@@ -371,8 +437,8 @@ impl Scratch {
             writer.retries.keep(request, removed);
         }
         let count = self.unknown.len() as u64;
-        entry.deleted.fetch_add(count, Ordering::Relaxed);
-        entry.audit.removed.fetch_add(count, Ordering::Relaxed);
+        entry.add_deleted(count);
+        entry.count(Counts { removed: count, ..Counts::default() });
         Ok(sequence)
     }
 }
@@ -395,7 +461,9 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
             return Ok(Added::TooManyCopies);
         }
     }
-    let outcome = match &entry.body {
+    let outcome = match entry.body() {
+        // Only what is ordered comes here, and small filters are not.
+        Body::Small(_) => return Err(Refusal::new("ERR items of a small filter are added together")),
         Body::Shared(AnyFilter::GrowingCuckoo(chain)) if chain.when_full() == bloomgate::WhenFull::Grow => {
             match insert_in_chain(engine, entry, chain, digest) {
                 Ok(None) => return Ok(Added::NoMemory),
@@ -416,7 +484,7 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
             let mut filter = filter.write().unwrap_or_else(PoisonError::into_inner);
             // RedisBloom's filters grow by themselves; they are charged for the most it may be, and it is put right after.
             let growth = filter.growth_for(digest);
-            if growth > 0 && engine.budget.charge(entry.charged.load(Ordering::Relaxed), growth).is_err() {
+            if growth > 0 && engine.budget.charge(entry.charged(), growth).is_err() {
                 return Ok(Added::NoMemory);
             }
             let before = filter.size_in_bytes();
@@ -424,7 +492,7 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
             if growth > 0 {
                 let grown = filter.size_in_bytes().saturating_sub(before);
                 engine.budget.release(growth.saturating_sub(grown));
-                entry.charged.fetch_add(grown, Ordering::Relaxed);
+                entry.add_charged(grown);
             }
             match inserted {
                 Ok(true) => Ok(Insertion::New),
@@ -433,7 +501,7 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
                 Err(error) => Err(error),
             }
         }
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
     };
     match outcome.map_err(|error| refused(&error))? {
         Insertion::New => Ok(Added::New),
@@ -458,7 +526,7 @@ fn insert_in_chain(
         return Ok(Some(outcome));
     }
     let Ok(next) = chain.next_stage_bytes() else { return Ok(Some(Insertion::Full)) };
-    let charged = entry.charged.load(Ordering::Relaxed);
+    let charged = entry.charged();
     let more = chain.size_in_bytes().saturating_add(next).saturating_sub(charged);
     if engine.budget.charge(charged, more).is_err() {
         return Ok(None);
@@ -466,7 +534,7 @@ fn insert_in_chain(
     let mut outcome = [Insertion::Full];
     let inserted = chain.insert_each(&[digest], &mut outcome);
     if inserted.is_ok() && outcome[0] != Insertion::Full {
-        entry.charged.fetch_add(more, Ordering::Relaxed);
+        entry.add_charged(more);
     } else {
         // The chain does not grow for this key, or the system refused the memory: no stage was opened.
         engine.budget.release(more);
@@ -476,10 +544,11 @@ fn insert_in_chain(
 
 /// One removal from an ordered kind, by its one writer.
 pub(super) fn remove_one(entry: &Entry, digest: Digest) -> Result<bool, Refusal> {
-    let removed = match &entry.body {
+    let removed = match entry.body() {
+        Body::Small(small) => small.copy().and_then(|mut filter| filter.remove_digest(digest)),
         Body::Shared(filter) => filter.remove_digest(digest),
         Body::Guarded(filter) => filter.write().unwrap_or_else(PoisonError::into_inner).remove_digest(digest),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
     };
     removed.map_err(|error| refused(&error))
 }
@@ -524,16 +593,33 @@ fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, wanted:
     }
 }
 
+/// A small filter is full: it is a chain of its own from now on, charged before it is made; false if there is no memory for
+/// it. The caller holds the lock over its growth.
+fn grow_up(engine: &Engine, entry: &Entry, small: Small<'_>) -> bool {
+    let more = entry.cost_of_growing_up();
+    if engine.budget.charge(entry.charged(), more).is_err() {
+        return false;
+    }
+    match small.copy().and_then(AnyFilter::into_shared) {
+        Ok(chain) => entry.grow_up(chain),
+        Err(_) => {
+            engine.budget.release(more);
+            return false;
+        }
+    }
+    true
+}
+
 /// Charges what a filter takes with its next stage, unless it was charged before; whether there is memory for it. The caller
 /// holds the lock over growth.
 pub(super) fn charge_stage(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, next: u64) -> bool {
-    let charged = entry.charged.load(Ordering::Relaxed);
+    let charged = entry.charged();
     let after = filter.size_in_bytes().saturating_add(next);
     if after > charged {
         if engine.budget.charge(charged, after - charged).is_err() {
             return false;
         }
-        entry.charged.store(after, Ordering::Relaxed);
+        entry.set_charged(after);
     }
     true
 }

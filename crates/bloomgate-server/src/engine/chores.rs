@@ -30,7 +30,7 @@ enum Chore {
     /// Make the next stage of it.
     Grow(u64),
     /// Let go of this one when everybody else has.
-    LetGo(Arc<Entry>),
+    LetGo(Entry),
 }
 
 /// Where chores are left.
@@ -50,7 +50,7 @@ impl Chores {
 
     /// A filter was made.
     pub fn bring_in(&self, entry: &Entry) {
-        if entry.charged.load(Ordering::Relaxed) >= LARGE {
+        if entry.charged() >= LARGE {
             self.leave(Chore::BringIn(entry.id));
         }
     }
@@ -59,6 +59,7 @@ impl Chores {
     #[inline]
     pub fn look_at(&self, entry: &Entry, filter: &AnyFilter<bloomgate::Shared>) {
         if let AnyFilter::Scalable(chain) = filter
+            && may_be_large(chain)
             && chain.is_filling_up()
         {
             self.plan_growth(entry, chain.stages(), || chain.next_stage_bytes().unwrap_or(0));
@@ -67,10 +68,11 @@ impl Chores {
 
     #[cold]
     fn plan_growth(&self, entry: &Entry, stages: usize, next: impl FnOnce() -> u64) {
-        if entry.planned.swap(stages, Ordering::AcqRel) != stages {
+        let (planned, prepared) = entry.plans();
+        if planned.swap(stages, Ordering::AcqRel) != stages {
             // Small, or nobody there to do it: it is made when it is needed.
             if next() < LARGE || !self.leave(Chore::Grow(entry.id)) {
-                entry.prepared.store(stages, Ordering::Release);
+                prepared.store(stages, Ordering::Release);
             }
         }
     }
@@ -80,20 +82,26 @@ impl Chores {
     #[inline]
     pub fn is_growing(&self, entry: &Entry, filter: &AnyFilter<bloomgate::Shared>, needed: u64) -> bool {
         let AnyFilter::Scalable(chain) = filter else { return false };
-        if chain.remaining() >= needed || chain.when_full() != bloomgate::WhenFull::Grow {
+        if chain.remaining() >= needed || chain.when_full() != bloomgate::WhenFull::Grow || !may_be_large(chain) {
             return false;
         }
         let stages = chain.stages();
         self.plan_growth(entry, stages, || chain.next_stage_bytes().unwrap_or(0));
-        entry.prepared.load(Ordering::Acquire) != stages
+        entry.plans().1.load(Ordering::Acquire) != stages
     }
 
     /// A filter lost its name.
-    pub fn let_go(&self, entry: Arc<Entry>, bytes: u64) {
+    pub fn let_go(&self, entry: Entry, bytes: u64) {
         if bytes >= LARGE {
             self.leave(Chore::LetGo(entry));
         }
     }
+}
+
+/// Whether the next stage can be worth a chore: a key takes up to 72 bits. Asked by every add to a stage that fills up,
+/// so it does not work the stage out.
+fn may_be_large(chain: &bloomgate::Scalable<bloomgate::Shared>) -> bool {
+    chain.capacity() as f64 * chain.growth() * 16.0 >= LARGE as f64
 }
 
 impl Engine {
@@ -113,11 +121,11 @@ impl Engine {
 
     /// Makes the next stage of a filter, charged before it is made.
     fn make_next_stage(&self, entry: &Entry) {
-        let Body::Shared(filter @ AnyFilter::Scalable(chain)) = &entry.body else { return };
+        let Body::Shared(filter @ AnyFilter::Scalable(chain)) = entry.body() else { return };
         {
             // Through the last gate, which is that of the clock: nobody takes the filter away while it is charged.
             let _permit = self.pass(self.turnstile.gates() - 1);
-            let _one_at_a_time = entry.growth.lock().unwrap_or_else(PoisonError::into_inner);
+            let _one_at_a_time = entry.growth().lock().unwrap_or_else(PoisonError::into_inner);
             let Ok(next) = chain.next_stage_bytes() else { return };
             if self.names.by_id(entry.id).is_none() || !charge_stage(self, entry, filter, next) {
                 return;
@@ -129,7 +137,7 @@ impl Engine {
 }
 
 fn work(engine: &Weak<Engine>, queue: &Receiver<Chore>) {
-    let mut leaving: Vec<Arc<Entry>> = Vec::new();
+    let mut leaving: Vec<Entry> = Vec::new();
     loop {
         let chore = match leaving.is_empty() {
             true => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -139,10 +147,10 @@ fn work(engine: &Weak<Engine>, queue: &Receiver<Chore>) {
         let found = |id| engine.as_ref().and_then(|engine| engine.names.by_id(id));
         match (chore, &engine) {
             (Err(RecvTimeoutError::Disconnected), _) | (_, None) => return,
-            (Err(RecvTimeoutError::Timeout), _) => leaving.retain(|entry| Arc::strong_count(entry) > 1),
+            (Err(RecvTimeoutError::Timeout), _) => leaving.retain(|entry| entry.holders() > 1),
             (Ok(Chore::LetGo(entry)), _) => leaving.push(entry),
             (Ok(Chore::BringIn(id)), _) => {
-                if let Some(Body::Shared(filter)) = found(id).as_deref().map(|entry| &entry.body) {
+                if let Some(Body::Shared(filter)) = found(id).as_ref().map(Entry::body) {
                     filter.bring_in();
                 }
             }
@@ -151,7 +159,7 @@ fn work(engine: &Weak<Engine>, queue: &Receiver<Chore>) {
                     let stages = entry.with(|filter| filter.stages()).unwrap_or(0);
                     engine.make_next_stage(&entry);
                     // Also when there is no memory for it: then whoever needs it is told.
-                    entry.prepared.store(stages, Ordering::Release);
+                    entry.plans().1.store(stages, Ordering::Release);
                 }
             }
         }

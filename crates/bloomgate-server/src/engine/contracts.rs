@@ -5,13 +5,15 @@
 //! anywhere is a contract's name, its epochs and when each began; the secret itself is in the key file alone.
 
 use std::collections::BTreeMap;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use bloomgate::{Algorithm, Contract, Secret};
 use bloomgate_command::Refusal;
 
+use super::entry::Maker;
 use super::fields::{Fields, Malformed, Put};
-use super::recipe::{Hashing, refused};
+use super::making::{Making, Makings};
+use super::recipe::{Hashing, Recipe, refused};
 
 /// The contract of filters that name none.
 pub const DEFAULT: &str = "default";
@@ -22,13 +24,15 @@ pub struct Contracts {
     master: Option<Secret>,
     /// When each epoch of a contract began, in milliseconds since 1970; the last is the one for new filters.
     epochs: RwLock<BTreeMap<String, Vec<u64>>>,
+    /// What filters under them are made like.
+    makings: Makings,
 }
 
 impl Contracts {
     /// Contracts under a master secret; without one every keyed filter is unavailable.
     #[must_use]
     pub fn new(master: Option<Secret>) -> Self {
-        Self { master, epochs: RwLock::default() }
+        Self { master, epochs: RwLock::default(), makings: Makings::default() }
     }
 
     /// The id of the master secret, which may be shown.
@@ -55,6 +59,11 @@ impl Contracts {
             )
         })?;
         Contract::new(hashing.algorithm, hashing.seed, Some(&secret)).map_err(|error| refused(&error))
+    }
+
+    /// What a filter of this recipe has in common with others, under the contract that the recipe names.
+    pub fn making(&self, recipe: Recipe, maker: Maker) -> Result<Arc<Making>, Refusal> {
+        self.makings.get(recipe, maker, |recipe| self.contract(&recipe.hashing))
     }
 
     /// How new filters hash under a contract: SipHash-1-3, its last epoch.

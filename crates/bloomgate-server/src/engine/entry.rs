@@ -1,13 +1,21 @@
 //! A filter of the server: its bits, what it was made for, who may write when, and what is counted about it.
 
-use std::sync::atomic::AtomicU64 as Counter;
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::sync::atomic::AtomicU32;
+use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
-use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
+use bloomgate::bits::{Annex, Parcel};
+use bloomgate::{AnyFilter, Contract, Kind, Shared};
 use bloomgate_command::Refusal;
 
+use super::audit::{Audit, Counts, Tally};
+use super::facts::Facts;
+use super::making::Making;
 use super::recipe::{Recipe, refused};
 use super::retries::Retries;
+use super::small::Small;
+use super::structure::is_shareable;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Fault, Mutex, MutexGuard, RwLock, broken, point};
 
@@ -52,68 +60,57 @@ impl Family {
     }
 }
 
-/// The bits.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant)] // One per filter, behind an Arc.
-pub enum Body {
+/// The bits, as they are seen.
+#[derive(Debug, Clone, Copy)]
+pub enum Body<'a> {
+    /// A chain that has not grown yet: its bits lie in the entry. Lookups without a lock.
+    Small(Small<'a>),
     /// Lookups without a lock.
-    Shared(AnyFilter<Shared>),
+    Shared(&'a AnyFilter<Shared>),
     /// Kinds without a form for many threads: stable, those of other systems, and those that are built once.
-    Guarded(RwLock<AnyFilter>),
+    Guarded(&'a RwLock<AnyFilter>),
     /// It exists and cannot answer: why.
     Unavailable {
         /// The reason, as an error reply.
-        why: String,
+        why: &'a str,
         /// The image as it lies in the folder, kept for whoever repairs it.
         kind: Kind,
     },
 }
 
-/// What is counted about a filter since the server started or since BG.AUDIT RESET.
-#[derive(Debug, Default)]
-pub struct Audit {
-    /// Keys asked for.
-    pub lookups: Counter,
-    /// Answers of "maybe".
-    pub positives: Counter,
-    /// Keys that were to be added.
-    pub adds: Counter,
-    /// Of these, certainly new ones.
-    pub fresh: Counter,
-    /// Keys removed.
-    pub removed: Counter,
-    /// Keys refused because it was full.
-    pub refused: Counter,
+/// What an entry is made of.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // On its way from one place to another.
+pub enum Bits {
+    /// A filter.
+    Filter(AnyFilter),
+    /// None, and why; the kind that it would be.
+    Unavailable {
+        /// The reason, as an error reply.
+        why: String,
+        /// The kind.
+        kind: Kind,
+    },
 }
 
-impl Audit {
-    /// The counters with their names, in the order they are told.
-    #[must_use]
-    pub fn rows(&self) -> [(&'static str, u64); 6] {
-        let read = |counter: &Counter| counter.load(Ordering::Relaxed);
-        [
-            ("lookups", read(&self.lookups)),
-            ("positives", read(&self.positives)),
-            ("adds", read(&self.adds)),
-            ("new", read(&self.fresh)),
-            ("removed", read(&self.removed)),
-            ("refused", read(&self.refused)),
-        ]
-    }
+/// The bits of a filter that is not small, or not any more.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // One per filter, in a box.
+enum Whole {
+    Shared(AnyFilter<Shared>),
+    Guarded(RwLock<AnyFilter>),
+    Unavailable { why: String, kind: Kind },
+}
 
-    fn all(&self) -> [&Counter; 6] {
-        [&self.lookups, &self.positives, &self.adds, &self.fresh, &self.removed, &self.refused]
-    }
-
-    /// All counters back to zero.
-    pub fn reset(&self) {
-        self.all().iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
-    }
-
-    /// Goes on from what was counted about the filter in whose place this one comes.
-    pub fn go_on_from(&self, before: &Audit) {
-        for (counter, before) in self.all().iter().zip(before.all()) {
-            counter.fetch_add(before.load(Ordering::Relaxed), Ordering::Relaxed);
+impl Whole {
+    /// The form in which a filter serves.
+    fn of(bits: Bits) -> Result<Self, Refusal> {
+        match bits {
+            Bits::Filter(filter) if is_shareable(filter.kind()) => {
+                filter.into_shared().map(Self::Shared).map_err(|error| refused(&error))
+            }
+            Bits::Filter(filter) => Ok(Self::Guarded(RwLock::new(filter))),
+            Bits::Unavailable { why, kind } => Ok(Self::Unavailable { why, kind }),
         }
     }
 }
@@ -146,116 +143,404 @@ pub struct Unrecorded<'a>(&'a Entry);
 impl Drop for Unrecorded<'_> {
     fn drop(&mut self) {
         // After [`Entry::touch`]: who sees this sees the sequence.
-        self.0.unrecorded.store(false, Ordering::Release);
+        self.0.rare().unrecorded.store(false, Ordering::Release);
     }
 }
 
-/// A filter with a name.
+/// A filter with a name: held by whoever uses it, and gone with the last of them.
+///
+/// There may be millions, so what every filter needs is 64 bytes, in one piece of memory with the name and, of a small
+/// filter, the bits. What few need (a shadow, a writer's lock, a second stage) is made when it is needed.
+///
+/// ```text
+///  [ count of holders │ Head │ words of a small filter │ name ]
+///                        └──▶ Rare: the filter that is not small, locks, counters
+/// ```
+#[derive(Debug, Clone)]
+pub struct Entry(Parcel<Head>);
+
+/// What every filter has.
 #[derive(Debug)]
-pub struct Entry {
+pub struct Head {
     /// Its number in the log: never given twice.
     pub id: u64,
-    name: RwLock<Arc<[u8]>>,
-    /// How it was made.
-    pub recipe: Recipe,
-    /// Whose commands made it.
-    pub maker: Maker,
-    /// When, in milliseconds since 1970.
+    /// When it was made, in milliseconds since 1970.
     pub created_ms: u64,
-    /// The bits.
-    pub body: Body,
     /// When it goes, in milliseconds since 1970; 0 for never.
     expires_ms: AtomicU64,
     /// The sequence of its last change in the log.
     touched: AtomicU64,
+    /// What is counted about it, until that is much.
+    tally: Tally,
+    /// Keys that were new, while it is small.
+    len: AtomicU32,
+    /// How it was made.
+    making: Arc<Making>,
+    rare: Annex<Rare>,
+}
+
+/// What few filters have.
+#[derive(Debug, Default)]
+struct Rare {
+    /// The bits, if they are not in the entry itself.
+    whole: OnceLock<Whole>,
+    /// Whether it has another name than the one it was made with.
+    is_renamed: AtomicBool,
+    name: RwLock<Box<[u8]>>,
     /// Bytes charged to the budget for its bits; beside them it is charged [`Entry::overhead`].
-    pub charged: AtomicU64,
+    charged: AtomicU64,
     /// Held over growth, so that the budget is charged once for a stage.
-    pub growth: Mutex<()>,
+    growth: Mutex<()>,
     /// How many stages it had when the next was last planned ahead; 0 for never.
-    pub planned: AtomicUsize,
+    planned: AtomicUsize,
     /// How many stages it had when that was done, or given up.
-    pub prepared: AtomicUsize,
+    prepared: AtomicUsize,
     /// Keys removed since it was made: CF.INFO tells them.
-    pub deleted: AtomicU64,
+    deleted: AtomicU64,
     /// What is counted about it.
-    pub audit: Audit,
+    audit: Audit,
     /// When its window was told the time last in this run of the server, in nanoseconds since 1970; 0 for never.
-    pub(super) told_ns: AtomicU64,
+    told_ns: AtomicU64,
     /// Whether what is added goes to a shadow too: looked at by every add, so it is no lock.
     shadowed: AtomicBool,
     /// The filter that takes its place when its secret has changed ([`super::shadows`]).
-    shadow: RwLock<Option<Arc<Entry>>>,
+    shadow: RwLock<Option<Entry>>,
     writer: Mutex<Writer>,
     /// Whether its one writer has changed it and not yet said so to the log.
     unrecorded: AtomicBool,
 }
 
+impl Deref for Entry {
+    type Target = Head;
+    #[inline(always)]
+    fn deref(&self) -> &Head {
+        &self.0
+    }
+}
+
+/// The memory behind so many bytes: what the allocators of Linux keep for themselves, and their steps of 16.
+const fn block(bytes: usize) -> u64 {
+    let block = (bytes + 8).next_multiple_of(16);
+    if block < 32 { 32 } else { block as u64 }
+}
+
+/// The places under its name and its id, their share of empty ones included ([`super::names`]).
+const PLACES: u64 = 24;
+/// The place in the order of those that end by themselves.
+const EXPIRY: u64 = 40;
+/// A recipe that a filter has to itself.
+const MAKING: u64 = block(size_of::<Making>() + 16) + 32;
+const RARE: u64 = block(size_of::<Rare>());
+
 impl Entry {
     /// A filter of this name.
-    #[must_use]
-    pub fn new(id: u64, name: &[u8], recipe: Recipe, maker: Maker, created_ms: u64, body: Body) -> Self {
-        Self {
+    pub fn new(id: u64, name: &[u8], making: Arc<Making>, created_ms: u64, bits: Bits) -> Result<Self, Refusal> {
+        if let (Some(sprout), Bits::Filter(AnyFilter::Scalable(chain))) = (&making.sprout, &bits)
+            && let Some(words) = sprout.words_of(chain)
+        {
+            let entry = Self::sprout(id, name, making.clone(), created_ms)?;
+            entry.0.words().iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+            entry.len.store(u32::try_from(chain.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
+            return Ok(entry);
+        }
+        let whole = Whole::of(bits)?;
+        let entry = Self::with_words(id, name, making, created_ms, 0)?;
+        let _ = entry.rare().whole.set(whole);
+        entry.settle_charge();
+        Ok(entry)
+    }
+
+    /// An empty small filter of this name, by a making that has a [`Sprout`](bloomgate::bloom::Sprout).
+    pub fn sprout(id: u64, name: &[u8], making: Arc<Making>, created_ms: u64) -> Result<Self, Refusal> {
+        let words = making.sprout.as_ref().map_or(0, |sprout| sprout.words());
+        Self::with_words(id, name, making, created_ms, words)
+    }
+
+    fn with_words(id: u64, name: &[u8], making: Arc<Making>, created_ms: u64, words: usize) -> Result<Self, Refusal> {
+        let head = Head {
             id,
-            name: RwLock::new(name.into()),
-            recipe,
-            maker,
             created_ms,
-            body,
             expires_ms: AtomicU64::new(0),
             touched: AtomicU64::new(0),
-            charged: AtomicU64::new(0),
-            growth: Mutex::new(()),
-            planned: AtomicUsize::new(0),
-            prepared: AtomicUsize::new(0),
-            deleted: AtomicU64::new(0),
-            audit: Audit::default(),
-            told_ns: AtomicU64::new(0),
-            shadowed: AtomicBool::new(false),
-            shadow: RwLock::new(None),
-            writer: Mutex::new(Writer::default()),
-            unrecorded: AtomicBool::new(false),
+            tally: Tally::default(),
+            len: AtomicU32::new(0),
+            making,
+            rare: Annex::new(),
+        };
+        Parcel::new(head, words, name).map(Self).map_err(|error| refused(&error))
+    }
+
+    /// The same filter, which cannot answer any more: why, as an error reply.
+    pub fn made_unavailable(&self, why: String) -> Result<Self, Refusal> {
+        let bits = Bits::Unavailable { why, kind: self.kind() };
+        let making = Making { recipe: self.recipe().clone(), maker: self.maker(), sprout: None };
+        let entry = Self::new(self.id, &self.name(), Arc::new(making), self.created_ms, bits)?;
+        entry.expire_at(self.expires_ms());
+        entry.touch(self.touched());
+        entry.set_deleted(self.deleted());
+        entry.write().retries = self.retries();
+        Ok(entry)
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.get_or_add(Rare::default)
+    }
+
+    fn whole(&self) -> Option<&Whole> {
+        self.rare.get().and_then(|rare| rare.whole.get())
+    }
+
+    /// The bits.
+    #[must_use]
+    #[inline]
+    pub fn body(&self) -> Body<'_> {
+        match (self.whole(), &self.making.sprout) {
+            (Some(Whole::Shared(filter)), _) => Body::Shared(filter),
+            (Some(Whole::Guarded(filter)), _) => Body::Guarded(filter),
+            (Some(Whole::Unavailable { why, kind }), _) => Body::Unavailable { why, kind: *kind },
+            (None, Some(sprout)) => Body::Small(Small { sprout, words: self.0.words(), len: &self.len }),
+            // Nothing is made so.
+            (None, None) => Body::Unavailable { why: "ERR the filter has no bits", kind: self.recipe().kind },
         }
     }
 
-    /// Memory that a filter of this name takes beside its bits: what is here, and its places under its name and its id.
+    /// A small filter is one of its own from now on: this copy of it. Its one grower says so, who holds off all adders.
+    pub(crate) fn grow_up(&self, filter: AnyFilter<Shared>) {
+        let _ = self.rare().whole.set(Whole::Shared(filter));
+        self.settle_charge();
+    }
+
+    /// What a small filter is charged more once it has grown up, before it has another stage.
     #[must_use]
-    pub fn overhead(name: &[u8]) -> u64 {
-        // The two places take about 100 bytes, their share of empty ones included.
-        size_of::<Self>() as u64 + 128 + 2 * name.len() as u64
+    pub fn cost_of_growing_up(&self) -> u64 {
+        self.0.words().len() as u64 * 8 + if self.is_renamed() { 0 } else { RARE }
+    }
+
+    /// Whether two are one.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        self.0.is(&other.0)
+    }
+
+    /// How many hold it.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        self.0.holders()
+    }
+
+    /// How it was made.
+    #[must_use]
+    #[inline]
+    pub fn recipe(&self) -> &Recipe {
+        &self.making.recipe
+    }
+
+    /// Whose commands made it.
+    #[must_use]
+    #[inline]
+    pub fn maker(&self) -> Maker {
+        self.making.maker
+    }
+
+    /// Memory that a filter of this name takes beside its bits, when it is made.
+    #[must_use]
+    pub fn cost(name: &[u8], making: &Making) -> u64 {
+        PLACES
+            + match &making.sprout {
+                Some(sprout) => block(Parcel::<Head>::size(sprout.words(), name.len())) - sprout.size_in_bytes(),
+                None => Self::cost_of_whole(name) - PLACES,
+            }
+    }
+
+    /// The same of a filter that is not small: no other takes more.
+    #[must_use]
+    pub fn cost_of_whole(name: &[u8]) -> u64 {
+        PLACES + block(Parcel::<Head>::size(0, name.len())) + RARE + MAKING
+    }
+
+    /// Memory that it takes beside its bits: what is here, and its places under its name and its id.
+    #[must_use]
+    pub fn overhead(&self) -> u64 {
+        let words = self.0.words().len();
+        let mut bytes = PLACES + block(Parcel::<Head>::size(words, self.0.bytes().len()));
+        if self.whole().is_none() {
+            bytes -= words as u64 * 8;
+        }
+        if self.whole().is_some() || self.is_renamed() {
+            bytes += RARE;
+        }
+        if self.making.sprout.is_none() {
+            bytes += MAKING;
+        }
+        if self.is_renamed() {
+            bytes += block(self.name().len());
+        }
+        if self.expires_ms() != 0 {
+            bytes += EXPIRY;
+        }
+        bytes
+    }
+
+    /// Memory of its bits.
+    #[must_use]
+    pub fn size_in_bytes(&self) -> u64 {
+        self.with(|filter| filter.size_in_bytes()).unwrap_or(0)
     }
 
     /// Memory that it takes: what the budget is charged for it.
     #[must_use]
     pub fn memory(&self) -> u64 {
-        self.with(|filter| filter.size_in_bytes()).unwrap_or(0) + Self::overhead(&self.name())
+        self.size_in_bytes() + self.overhead()
+    }
+
+    /// Bytes charged to the budget for its bits; beside them it is charged its [`overhead`](Self::overhead).
+    #[must_use]
+    pub fn charged(&self) -> u64 {
+        match self.whole() {
+            Some(_) => self.rare().charged.load(Ordering::Relaxed),
+            None => self.0.words().len() as u64 * 8,
+        }
+    }
+
+    /// It is charged so many bytes for its bits from now on.
+    pub(super) fn set_charged(&self, bytes: u64) {
+        self.rare().charged.store(bytes, Ordering::Relaxed);
+    }
+
+    /// It is charged so many bytes more.
+    pub(super) fn add_charged(&self, bytes: u64) {
+        self.rare().charged.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// It is charged for what it has.
+    pub(super) fn settle_charge(&self) {
+        if self.whole().is_some() {
+            self.set_charged(self.size_in_bytes());
+        }
+    }
+
+    /// It is charged nothing any more; what it was charged.
+    pub(super) fn take_charge(&self) -> u64 {
+        let charged = self.charged();
+        if self.whole().is_some() {
+            self.set_charged(0);
+        }
+        charged
+    }
+
+    /// Held over the growth of a filter that is not small, so that the budget is charged once for a stage.
+    #[must_use]
+    pub fn growth(&self) -> &Mutex<()> {
+        &self.rare().growth
+    }
+
+    /// How many stages it had when the next was last planned ahead, and when that was done or given up.
+    pub(super) fn plans(&self) -> (&AtomicUsize, &AtomicUsize) {
+        let rare = self.rare();
+        (&rare.planned, &rare.prepared)
+    }
+
+    /// Keys removed since it was made: CF.INFO tells them.
+    #[must_use]
+    pub fn deleted(&self) -> u64 {
+        self.rare.get().map_or(0, |rare| rare.deleted.load(Ordering::Relaxed))
+    }
+
+    /// So many keys were removed since it was made.
+    pub fn set_deleted(&self, count: u64) {
+        if count != self.deleted() {
+            self.rare().deleted.store(count, Ordering::Relaxed);
+        }
+    }
+
+    /// So many more keys were removed.
+    pub fn add_deleted(&self, count: u64) {
+        self.rare().deleted.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Counts what a command did.
+    #[inline]
+    pub fn count(&self, counts: Counts) {
+        match self.rare.get() {
+            Some(rare) => rare.audit.add(counts),
+            None => {
+                if let Some(many) = self.tally.add(counts) {
+                    self.rare().audit.add(many);
+                }
+            }
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        match self.rare.get() {
+            Some(rare) => {
+                rare.audit.add(self.tally.take());
+                rare.audit.counts()
+            }
+            None => self.tally.counts(),
+        }
+    }
+
+    /// Counts from zero again.
+    pub fn reset_counts(&self) {
+        self.tally.take();
+        if let Some(rare) = self.rare.get() {
+            rare.audit.reset();
+        }
+    }
+
+    /// When its window was told the time last in this run of the server, in nanoseconds since 1970; 0 for never.
+    pub(super) fn told_ns(&self) -> &AtomicU64 {
+        &self.rare().told_ns
+    }
+
+    fn is_renamed(&self) -> bool {
+        self.rare.get().is_some_and(|rare| rare.is_renamed.load(Ordering::Acquire))
     }
 
     /// Its name now.
     #[must_use]
-    pub fn name(&self) -> Arc<[u8]> {
-        self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn name(&self) -> Cow<'_, [u8]> {
+        match self.rare.get().filter(|_| self.is_renamed()) {
+            Some(rare) => Cow::Owned(rare.name.read().unwrap_or_else(PoisonError::into_inner).to_vec()),
+            None => Cow::Borrowed(self.0.bytes()),
+        }
+    }
+
+    /// Whether this is its name now.
+    #[must_use]
+    #[inline]
+    pub fn is_named(&self, name: &[u8]) -> bool {
+        match self.rare.get().filter(|_| self.is_renamed()) {
+            Some(rare) => **rare.name.read().unwrap_or_else(PoisonError::into_inner) == *name,
+            None => self.0.bytes() == name,
+        }
     }
 
     /// Gives it another name; the keyspace does this, with nobody writing.
     pub(crate) fn rename(&self, name: &[u8]) {
-        *self.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
+        let rare = self.rare();
+        *rare.name.write().unwrap_or_else(PoisonError::into_inner) = name.into();
+        rare.is_renamed.store(true, Ordering::Release);
     }
 
     /// Its kind.
     #[must_use]
     pub fn kind(&self) -> Kind {
-        match &self.body {
+        match self.body() {
+            Body::Small(small) => small.kind(),
             Body::Shared(filter) => filter.kind(),
             Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).kind(),
-            Body::Unavailable { kind, .. } => *kind,
+            Body::Unavailable { kind, .. } => kind,
         }
     }
 
     /// Which commands it answers to.
     #[must_use]
     pub fn family(&self) -> Family {
-        match self.maker {
+        match self.maker() {
             Maker::Bf { .. } => Family::Bloom,
             Maker::Cf { .. } => Family::Cuckoo,
             Maker::Bg => Family::of(self.kind()),
@@ -275,19 +560,26 @@ impl Entry {
     #[must_use]
     pub fn is_ordered(&self) -> bool {
         !matches!(
-            &self.body,
-            Body::Shared(
-                AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_)
-            )
+            self.body(),
+            Body::Small(_)
+                | Body::Shared(
+                    AnyFilter::Blocked(_) | AnyFilter::Classic(_) | AnyFilter::Partitioned(_) | AnyFilter::Scalable(_)
+                )
         )
     }
 
     /// How its keys become digests.
     #[must_use]
     pub fn contract(&self) -> Option<Contract> {
-        match &self.body {
-            Body::Shared(filter) => Some(filter.contract().clone()),
-            Body::Guarded(filter) => Some(filter.read().unwrap_or_else(PoisonError::into_inner).contract().clone()),
+        self.with_contract(Contract::clone)
+    }
+
+    /// Calls with how its keys become digests.
+    pub fn with_contract<T>(&self, ask: impl FnOnce(&Contract) -> T) -> Option<T> {
+        match self.body() {
+            Body::Small(small) => Some(ask(small.sprout.contract())),
+            Body::Shared(filter) => Some(ask(filter.contract())),
+            Body::Guarded(filter) => Some(ask(filter.read().unwrap_or_else(PoisonError::into_inner).contract())),
             Body::Unavailable { .. } => None,
         }
     }
@@ -295,7 +587,8 @@ impl Entry {
     /// Calls with the filter, whichever form it has.
     pub fn with<T>(&self, ask: impl FnOnce(&dyn Facts) -> T) -> Option<T> {
         point();
-        match &self.body {
+        match self.body() {
+            Body::Small(small) => Some(ask(&small)),
             Body::Shared(filter) => Some(ask(filter)),
             Body::Guarded(filter) => Some(ask(&*filter.read().unwrap_or_else(PoisonError::into_inner))),
             Body::Unavailable { .. } => None,
@@ -338,23 +631,22 @@ impl Entry {
     /// Its shadow, if it has one.
     #[must_use]
     #[inline]
-    pub fn shadow(&self) -> Option<Arc<Entry>> {
-        if !self.shadowed.load(Ordering::Acquire) {
-            return None;
-        }
-        self.shadow.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn shadow(&self) -> Option<Entry> {
+        let rare = self.rare.get().filter(|rare| rare.shadowed.load(Ordering::Acquire))?;
+        rare.shadow.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Gives it a shadow, or takes it away. With nobody writing.
-    pub(super) fn set_shadow(&self, shadow: Option<Arc<Entry>>) {
-        let mut held = self.shadow.write().unwrap_or_else(PoisonError::into_inner);
-        self.shadowed.store(shadow.is_some(), Ordering::Release);
+    pub(super) fn set_shadow(&self, shadow: Option<Entry>) {
+        let rare = self.rare();
+        let mut held = rare.shadow.write().unwrap_or_else(PoisonError::into_inner);
+        rare.shadowed.store(shadow.is_some(), Ordering::Release);
         *held = shadow;
     }
 
     /// The one writer of an ordered filter says that it sets bits whose record comes later.
     pub(super) fn before_its_record(&self, _held: &Writer) -> Unrecorded<'_> {
-        self.unrecorded.store(true, Ordering::Relaxed);
+        self.rare().unrecorded.store(true, Ordering::Relaxed);
         // Who sees the bits sees that their record is missing, or that it is there.
         fence(Ordering::Release);
         Unrecorded(self)
@@ -364,12 +656,12 @@ impl Entry {
     #[must_use]
     #[inline]
     pub fn is_ahead_of_the_log(&self) -> bool {
-        self.unrecorded.load(Ordering::Acquire) && !broken(Fault::Unannounced)
+        self.rare.get().is_some_and(|rare| rare.unrecorded.load(Ordering::Acquire)) && !broken(Fault::Unannounced)
     }
 
     /// The one writer of an ordered filter, if nobody else is it now.
     pub fn try_write(&self) -> Option<MutexGuard<'_, Writer>> {
-        let writer = match self.writer.try_lock() {
+        let writer = match self.rare().writer.try_lock() {
             Ok(writer) => writer,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
@@ -386,104 +678,27 @@ impl Entry {
     /// The filter as it is now, for one owner. Of the kinds that only set bits, keys that are added meanwhile may be in
     /// it or not; the others must not be written to meanwhile.
     pub fn copy(&self) -> Result<AnyFilter, Refusal> {
-        match &self.body {
+        match self.body() {
+            Body::Small(small) => small.copy().map_err(|error| refused(&error)),
             Body::Shared(filter) => filter.copy().map_err(|error| refused(&error)),
             Body::Guarded(filter) => Ok(filter.read().unwrap_or_else(PoisonError::into_inner).clone()),
-            Body::Unavailable { why, .. } => Err(Refusal::new(why.clone())),
+            Body::Unavailable { why, .. } => Err(Refusal::new(why.to_owned())),
         }
     }
 
     /// The one writer of an ordered filter, after those before.
     pub fn write(&self) -> MutexGuard<'_, Writer> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+        self.rare().writer.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-/// What every filter can tell about itself, whatever holds its words.
-pub trait Facts {
-    /// The kind.
-    fn kind(&self) -> Kind;
-    /// Keys that were new.
-    fn len(&self) -> u64;
-    /// Whether no key is in.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
+    /// The same, of a filter that may have one: a small filter that nobody froze or removed from has none to wait for.
+    pub fn write_if_any(&self) -> Option<MutexGuard<'_, Writer>> {
+        self.rare.get().map(|rare| rare.writer.lock().unwrap_or_else(PoisonError::into_inner))
     }
-    /// Keys that keep the rate.
-    fn capacity(&self) -> u64;
-    /// Memory of the bits.
-    fn size_in_bytes(&self) -> u64;
-    /// Stages of a chain; 1 otherwise.
-    fn stages(&self) -> usize;
-    /// The rate asked for.
-    fn promised_rate(&self) -> f64;
-    /// The rate that the keys in it make.
-    fn expected_rate(&self) -> f64;
-    /// The rate that the bits make.
-    fn estimated_rate(&self) -> Option<f64>;
-    /// Share of bits or slots in use.
-    fn fill_ratio(&self) -> f64;
-    /// Keys, estimated from the bits: low, middle, high.
-    fn approximate_count(&self) -> (u64, u64, u64);
-    /// What its "no" means.
-    fn guarantee(&self) -> bloomgate::Guarantee;
-    /// The contract in words, without its secret.
-    fn contract_text(&self) -> String;
-    /// Copies of a key.
-    fn count_of(&self, digest: Digest) -> Option<u64>;
-    /// The most copies of a key that can be removed again one by one, for kinds that give copies slots.
-    fn max_copies(&self) -> Option<u64>;
-}
 
-impl<S: bloomgate::bits::Store> Facts for AnyFilter<S> {
-    fn kind(&self) -> Kind {
-        self.kind()
-    }
-    fn len(&self) -> u64 {
-        self.len()
-    }
-    fn capacity(&self) -> u64 {
-        self.capacity()
-    }
-    fn size_in_bytes(&self) -> u64 {
-        self.size_in_bytes()
-    }
-    fn stages(&self) -> usize {
-        match self {
-            AnyFilter::Scalable(chain) => chain.stages(),
-            AnyFilter::GrowingCuckoo(chain) => chain.stages(),
-            AnyFilter::RedisBloom(chain) => chain.shape().links().len(),
-            AnyFilter::RedisCuckoo(chain) => chain.shape().tables() as usize,
-            _ => 1,
-        }
-    }
-    fn promised_rate(&self) -> f64 {
-        self.promised_rate()
-    }
-    fn expected_rate(&self) -> f64 {
-        self.expected_rate()
-    }
-    fn estimated_rate(&self) -> Option<f64> {
-        self.estimated_rate().ok()
-    }
-    fn fill_ratio(&self) -> f64 {
-        self.fill_ratio()
-    }
-    fn approximate_count(&self) -> (u64, u64, u64) {
-        let estimate = self.approximate_count();
-        let high = estimate.high.unwrap_or(u64::MAX as f64);
-        (estimate.low as u64, estimate.value as u64, high as u64)
-    }
-    fn guarantee(&self) -> bloomgate::Guarantee {
-        self.guarantee()
-    }
-    fn contract_text(&self) -> String {
-        self.contract().to_string()
-    }
-    fn count_of(&self, digest: Digest) -> Option<u64> {
-        self.count_of_digest(digest).ok()
-    }
-    fn max_copies(&self) -> Option<u64> {
-        self.max_copies()
+    /// Removals that were done under a request id, with their answers.
+    #[must_use]
+    pub fn retries(&self) -> Retries {
+        self.write_if_any().map(|writer| writer.retries.clone()).unwrap_or_default()
     }
 }

@@ -7,6 +7,7 @@
 //! ```
 
 pub mod adding;
+pub mod audit;
 pub mod bases;
 pub mod budget;
 pub mod chores;
@@ -15,25 +16,30 @@ pub mod contracts;
 pub mod dump_form;
 pub mod dumps;
 pub mod entry;
+pub mod facts;
 pub mod fields;
+mod ids;
 pub mod journal;
 pub mod loads;
+pub mod making;
 pub mod names;
 pub mod recipe;
 pub mod record;
 mod repeated;
 pub mod retries;
 pub mod shadows;
+pub mod small;
 pub mod structure;
 pub mod turnstile;
 pub mod windows;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use bloomgate_command::Refusal;
 
 use crate::store::MAX_PAYLOAD;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 use bases::Bases;
 use budget::Budget;
 use chores::Chores;
@@ -118,9 +124,13 @@ pub struct Engine {
     pub(crate) next_id: AtomicU64,
     /// Whether it is still reading what was there before.
     loading: AtomicBool,
-    /// Whether any filter ends by itself: if not, nobody has to look.
-    pub(crate) has_expiries: AtomicBool,
+    /// Held over adds to small filters and over their growth; each filter has one of them.
+    growing: Box<[Mutex<()>]>,
 }
+
+/// Locks over the growth of small filters: one each would be 8 bytes in a million of them, and of 256 two threads seldom
+/// want the same.
+const GROWING: usize = 256;
 
 /// The right to write: through a thread's own gate, or alone.
 #[derive(Debug)]
@@ -207,7 +217,7 @@ impl Engine {
             loads: Loads::default(),
             next_id: AtomicU64::new(1),
             loading: AtomicBool::new(loading),
-            has_expiries: AtomicBool::new(false),
+            growing: (0..GROWING).map(|_| Mutex::default()).collect(),
         }
     }
 
@@ -258,9 +268,14 @@ impl Engine {
         self.loads.drop_abandoned(&self.budget, now);
     }
 
+    /// Held over adds to a small filter, so that none is lost when it grows up.
+    pub(super) fn growth_of(&self, entry: &Entry) -> MutexGuard<'_, ()> {
+        self.growing[entry.id as usize % GROWING].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The filter of a name, unless its time is over.
     #[must_use]
-    pub fn find(&self, name: &[u8]) -> Option<Arc<Entry>> {
+    pub fn find(&self, name: &[u8]) -> Option<Entry> {
         let entry = self.names.get(name)?;
         if entry.is_expired(self.clock.now_ms()) { None } else { Some(entry) }
     }
@@ -268,8 +283,8 @@ impl Engine {
 
 /// The refusal of a filter that exists and cannot answer.
 pub fn check_available(entry: &Entry) -> Result<(), Refusal> {
-    match &entry.body {
-        Body::Unavailable { why, .. } => Err(Refusal::new(why.clone())),
+    match entry.body() {
+        Body::Unavailable { why, .. } => Err(Refusal::new(why.to_owned())),
         _ => Ok(()),
     }
 }

@@ -19,7 +19,7 @@
 
 use bloomgate::{Contract, Digest};
 
-use super::entry::Maker;
+use super::entry::{Entry, Maker};
 use super::fields::{Fields, Malformed, Put};
 use super::recipe::Recipe;
 
@@ -122,6 +122,18 @@ pub fn put_add(out: &mut Vec<u8>, id: u64, digests: &[Digest]) {
     out.put_u8(3);
     out.put_u64(id);
     put_digests(out, digests);
+}
+
+/// Appends the creation of a filter, without making a [`Record`] first: there may be a million in a row.
+pub fn put_create(out: &mut Vec<u8>, entry: &Entry) {
+    let secret = entry.with_contract(secret_of).unwrap_or(0);
+    out.put_u8(1);
+    out.put_u64(entry.id);
+    out.put_u64(entry.created_ms);
+    put_maker(out, entry.maker());
+    out.put_bytes(&entry.name());
+    entry.recipe().put(out);
+    out.put_u64(secret);
 }
 
 /// Appends a removal, with those that were removed.

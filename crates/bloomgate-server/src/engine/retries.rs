@@ -21,6 +21,12 @@ impl Retries {
         self.answers.get(request).map(|answers| &**answers)
     }
 
+    /// Whether none is kept.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
     /// Keeps an answer; the oldest goes when there are too many.
     pub fn keep(&mut self, request: &[u8], answers: &[bool]) {
         if self.answers.insert(request.into(), answers.into()).is_none() {

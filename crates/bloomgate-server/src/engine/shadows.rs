@@ -9,8 +9,6 @@
 //! that name one are refused before they run ([`check_name`]), and lists of names leave them out.
 //! Only kinds that set bits and never move them have shadows: adding a key twice is as adding it once.
 
-use std::sync::Arc;
-
 use bloomgate_command::{MAX_NAME, Refusal};
 
 use super::adding::{Added, Copies, NotDone, Scratch};
@@ -84,7 +82,7 @@ impl Engine {
 
     /// The shadow of a filter, if it is still there.
     #[must_use]
-    pub fn shadow_of(&self, entry: &Entry) -> Option<Arc<Entry>> {
+    pub fn shadow_of(&self, entry: &Entry) -> Option<Entry> {
         entry.shadow().filter(|shadow| self.names.by_id(shadow.id).is_some())
     }
 }
@@ -101,14 +99,14 @@ impl Permit<'_> {
     }
 
     /// From now on what is added to a filter goes to this one too.
-    pub fn begin_shadow(&mut self, entry: &Arc<Entry>, prepared: Prepared) -> Result<Arc<Entry>, Refusal> {
+    pub fn begin_shadow(&mut self, entry: &Entry, prepared: Prepared) -> Result<Entry, Refusal> {
         let shadow = self.create(prepared)?;
         entry.set_shadow(Some(shadow.clone()));
         Ok(shadow)
     }
 
     /// The shadow takes the place of its filter, which goes.
-    pub fn finish_shadow(&mut self, entry: &Arc<Entry>, shadow: &Arc<Entry>) -> Result<u64, Refusal> {
+    pub fn finish_shadow(&mut self, entry: &Entry, shadow: &Entry) -> Result<u64, Refusal> {
         let name = entry.name();
         if entry.expires_ms() != shadow.expires_ms() {
             self.expire(shadow, entry.expires_ms())?;
@@ -119,7 +117,7 @@ impl Permit<'_> {
     }
 
     /// The shadow goes, and its filter stays.
-    pub fn abort_shadow(&mut self, entry: &Arc<Entry>, shadow: &Arc<Entry>) -> Result<u64, Refusal> {
+    pub fn abort_shadow(&mut self, entry: &Entry, shadow: &Entry) -> Result<u64, Refusal> {
         let sequence = self.delete(shadow)?;
         entry.set_shadow(None);
         Ok(sequence)

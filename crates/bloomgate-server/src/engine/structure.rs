@@ -1,17 +1,15 @@
 //! Changes of what there is: filters come, go, get other names and change places. All with nobody else writing.
 
-use std::sync::Arc;
-
+use bloomgate::bloom::Sprout;
 use bloomgate::{AnyFilter, Kind};
 use bloomgate_command::Refusal;
 
-use super::entry::{Body, Entry, Maker};
-use super::recipe::{Recipe, refused};
-use super::record::{Image, Record, put_remove, secret_of};
+use super::entry::{Bits, Body, Entry, Maker};
+use super::recipe::Recipe;
+use super::record::{Image, Record, put_create, put_remove};
 use super::retries::Retries;
 use super::shadows::{check_name, check_settled, shadow_name};
 use super::{Engine, Permit};
-use crate::sync::RwLock;
 use crate::sync::atomic::Ordering;
 
 /// Whether a kind has a form that many threads use at once.
@@ -29,16 +27,6 @@ pub fn is_shareable(kind: Kind) -> bool {
             | Kind::GrowingCuckoo
             | Kind::Quotient
     )
-}
-
-impl Body {
-    /// The form in which a filter serves.
-    pub fn of(filter: AnyFilter) -> Result<Self, Refusal> {
-        if is_shareable(filter.kind()) {
-            return filter.into_shared().map(Self::Shared).map_err(|error| refused(&error));
-        }
-        Ok(Self::Guarded(RwLock::new(filter)))
-    }
 }
 
 /// A filter that is made and charged, and has no name yet.
@@ -87,14 +75,23 @@ impl Engine {
 
     fn prepare_any(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
         self.check_count()?;
-        let contract = self.contracts.contract(&recipe.hashing)?;
-        let bits = recipe.bytes_needed(contract.clone())?;
-        let bytes = bits.saturating_add(Entry::overhead(name));
-        self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
-        let made = recipe.build(contract).and_then(Body::of);
-        let body = made.inspect_err(|_| self.budget.release(bytes))?;
-        let entry = Entry::new(self.take_id(), name, recipe, maker, self.clock.now_ms(), body);
-        entry.charged.store(bits, Ordering::Relaxed);
+        let making = self.contracts.making(recipe, maker)?;
+        let cost = Entry::cost(name, &making);
+        let charge = |bits: u64| {
+            let bytes = bits.saturating_add(cost);
+            self.budget.charge(0, bytes).map(|()| bytes).map_err(|refused| Refusal::new(refused.to_string()))
+        };
+        let now_ms = self.clock.now_ms();
+        let (bytes, entry) = match making.sprout.as_ref().map(Sprout::size_in_bytes) {
+            Some(bits) => (charge(bits)?, Entry::sprout(self.take_id(), name, making, now_ms)),
+            None => {
+                let contract = self.contracts.contract(&making.recipe.hashing)?;
+                let bytes = charge(making.recipe.bytes_needed(contract.clone())?)?;
+                let built = making.recipe.build(contract);
+                (bytes, built.and_then(|filter| Entry::new(self.take_id(), name, making, now_ms, Bits::Filter(filter))))
+            }
+        };
+        let entry = entry.inspect_err(|_| self.budget.release(bytes))?;
         Ok(Prepared { entry, bytes })
     }
 
@@ -113,25 +110,23 @@ impl Engine {
         filter: AnyFilter,
     ) -> Result<Prepared, Refusal> {
         check_name(name)?;
-        let bits = filter.size_in_bytes();
-        let bytes = bits.saturating_add(Entry::overhead(name));
-        self.budget.charge(0, bytes).map_err(|refused| Refusal::new(refused.to_string()))?;
-        let body = Body::of(filter).inspect_err(|_| self.budget.release(bytes))?;
-        let entry = Entry::new(id, name, recipe, maker, self.clock.now_ms(), body);
-        entry.charged.store(bits, Ordering::Relaxed);
+        let making = self.contracts.making(recipe, maker)?;
+        // For the most that it may be; put right when it is known whether it is a small one.
+        let most = filter.size_in_bytes().saturating_add(Entry::cost_of_whole(name));
+        self.budget.charge(0, most).map_err(|refused| Refusal::new(refused.to_string()))?;
+        let entry = Entry::new(id, name, making, self.clock.now_ms(), Bits::Filter(filter));
+        let entry = entry.inspect_err(|_| self.budget.release(most))?;
+        let bytes = entry.memory();
+        self.budget.release(most.saturating_sub(bytes));
         Ok(Prepared { entry, bytes })
     }
 
     /// Takes the filters that were there before a restart; `unavailable` is told of those that cannot answer.
-    pub fn restore(&self, entries: Vec<Arc<Entry>>, next_id: u64, mut unavailable: impl FnMut(&str)) {
+    pub fn restore(&self, entries: Vec<Entry>, next_id: u64, mut unavailable: impl FnMut(&str)) {
         for entry in entries {
-            let bits = entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
-            self.budget.charge_anyway(bits + Entry::overhead(&entry.name()));
-            entry.charged.store(bits, Ordering::Relaxed);
-            if entry.expires_ms() != 0 {
-                self.has_expiries.store(true, Ordering::Relaxed);
-            }
-            if let Body::Unavailable { why, .. } = &entry.body {
+            self.budget.charge_anyway(entry.memory());
+            entry.settle_charge();
+            if let Body::Unavailable { why, .. } = entry.body() {
                 unavailable(why);
             }
             self.names.insert(entry);
@@ -141,20 +136,17 @@ impl Engine {
 
     /// Takes away the filters whose time is over.
     pub fn remove_expired(&self) {
-        if !self.has_expiries.load(Ordering::Relaxed) {
-            return;
-        }
         let now = self.clock.now_ms();
-        let mut next = 0;
         loop {
-            let entries = self.names.from_id(next, 1_024);
-            let Some(last) = entries.last() else { return };
-            next = last.id + 1;
-            for entry in entries.iter().filter(|entry| entry.is_expired(now)) {
+            let ended = self.names.ended(now, 1_024);
+            if ended.is_empty() {
+                return;
+            }
+            for id in ended {
                 let mut permit = self.stop();
+                let still_there = self.names.by_id(id).filter(|entry| entry.is_expired(now));
                 // A disk that refuses now will not for ever: the next tick tries again.
-                let still_there = self.names.by_id(entry.id).is_some() && entry.is_expired(now);
-                if still_there && permit.delete(entry).is_err() {
+                if still_there.is_some_and(|entry| permit.delete(&entry).is_err()) {
                     return;
                 }
             }
@@ -187,7 +179,7 @@ impl Permit<'_> {
     }
 
     /// The filter of a name; one whose time is over goes now.
-    pub fn find(&mut self, name: &[u8]) -> Result<Option<Arc<Entry>>, Refusal> {
+    pub fn find(&mut self, name: &[u8]) -> Result<Option<Entry>, Refusal> {
         let Some(entry) = self.engine().names.get(name) else { return Ok(None) };
         if entry.is_expired(self.now_ms()) {
             if self.is_alone() {
@@ -199,19 +191,16 @@ impl Permit<'_> {
     }
 
     /// Puts an empty filter under its name.
-    pub fn create(&mut self, prepared: Prepared) -> Result<Arc<Entry>, Refusal> {
-        let name = prepared.entry.name();
+    pub fn create(&mut self, prepared: Prepared) -> Result<Entry, Refusal> {
+        let entry = prepared.entry.clone();
+        let name = entry.name();
         if self.find(&name)?.is_some() {
             self.engine().abandon(prepared);
             return Err(Refusal::ITEM_EXISTS);
         }
-        let entry = prepared.entry;
-        let mut record = Vec::new();
-        let (id, created_ms, maker, recipe) = (entry.id, entry.created_ms, entry.maker, entry.recipe.clone());
-        let secret = entry.contract().as_ref().map_or(0, secret_of);
-        Record::Create { id, created_ms, maker, name: &name, recipe, secret }.put(&mut record);
+        let mut record = Vec::with_capacity(192);
+        put_create(&mut record, &entry);
         let sequence = self.log(&record).inspect_err(|_| self.engine().budget.release(prepared.bytes))?;
-        let entry = Arc::new(entry);
         entry.touch(sequence);
         self.engine().names.insert(entry.clone());
         self.engine().chores.bring_in(&entry);
@@ -219,8 +208,9 @@ impl Permit<'_> {
     }
 
     /// Puts a filled filter under its name; its image is in the record, or in a file that is complete.
-    pub fn install(&mut self, prepared: Prepared, image: Image<'_>, existing: Existing) -> Result<Arc<Entry>, Refusal> {
-        let name = prepared.entry.name();
+    pub fn install(&mut self, prepared: Prepared, image: Image<'_>, existing: Existing) -> Result<Entry, Refusal> {
+        let entry = prepared.entry.clone();
+        let name = entry.name();
         let before = self.find(&name)?;
         if before.is_some() && existing == Existing::Refuse {
             self.engine().abandon(prepared);
@@ -230,20 +220,18 @@ impl Permit<'_> {
             self.engine().abandon(prepared);
             return Err(refusal);
         }
-        let entry = prepared.entry;
         let mut record = Vec::new();
         if let Some(before) = &before {
             Record::Delete { id: before.id }.put(&mut record);
         }
         let (id, created_ms, expires_ms) = (entry.id, entry.created_ms, entry.expires_ms());
-        let (maker, recipe) = (entry.maker, entry.recipe.clone());
+        let (maker, recipe) = (entry.maker(), entry.recipe().clone());
         Record::Install { id, created_ms, expires_ms, maker, name: &name, recipe, image }.put(&mut record);
-        let count = entry.deleted.load(Ordering::Relaxed);
+        let count = entry.deleted();
         if count > 0 {
             Record::Removed { id, count }.put(&mut record);
         }
         let sequence = self.log(&record).inspect_err(|_| self.engine().budget.release(prepared.bytes))?;
-        let entry = Arc::new(entry);
         entry.touch(sequence);
         if let Some(before) = self.engine().names.insert(entry.clone()) {
             self.retire(before);
@@ -268,7 +256,7 @@ impl Permit<'_> {
     }
 
     /// Takes a filter away, and its shadow with it.
-    pub fn delete(&mut self, entry: &Arc<Entry>) -> Result<u64, Refusal> {
+    pub fn delete(&mut self, entry: &Entry) -> Result<u64, Refusal> {
         let shadow = self.engine().shadow_of(entry);
         let mut record = Vec::new();
         for gone in [Some(entry), shadow.as_ref()].into_iter().flatten() {
@@ -284,16 +272,21 @@ impl Permit<'_> {
     }
 
     /// A filter lost its name: its memory goes when the last lookup is done.
-    fn retire(&self, entry: Arc<Entry>) {
-        let bits = entry.charged.swap(0, Ordering::Relaxed);
-        self.engine().budget.release(bits + Entry::overhead(&entry.name()));
+    fn retire(&self, entry: Entry) {
+        let bits = entry.take_charge();
+        self.engine().budget.release(bits + entry.overhead());
         self.engine().chores.let_go(entry, bits);
     }
 
+    /// What a filter takes beside its bits has changed: a new name, an end.
+    fn recharge(&self, entry: &Entry, was: u64) {
+        self.engine().budget.charge_anyway(entry.overhead());
+        self.engine().budget.release(was);
+    }
+
     /// Gives a filter another name; what had it goes.
-    pub fn rename(&mut self, entry: &Arc<Entry>, to: &[u8]) -> Result<u64, Refusal> {
-        let from = entry.name();
-        if *from == *to {
+    pub fn rename(&mut self, entry: &Entry, to: &[u8]) -> Result<u64, Refusal> {
+        if entry.is_named(to) {
             return Ok(self.engine().journal.appended());
         }
         check_name(to)?;
@@ -305,26 +298,25 @@ impl Permit<'_> {
     }
 
     /// Gives a filter another name, whoever it is; what had it goes.
-    pub(super) fn move_to(&mut self, entry: &Arc<Entry>, to: &[u8]) -> Result<u64, Refusal> {
-        let from = entry.name();
+    pub(super) fn move_to(&mut self, entry: &Entry, to: &[u8]) -> Result<u64, Refusal> {
+        let from = entry.name().into_owned();
         let mut record = Vec::new();
         if let Some(before) = self.engine().names.get(to) {
             Record::Delete { id: before.id }.put(&mut record);
         }
         Record::Rename { id: entry.id, name: to }.put(&mut record);
         let sequence = self.log(&record)?;
+        let was = entry.overhead();
         if let Some(before) = self.engine().names.rename(&from, to) {
             self.retire(before);
         }
-        // Two filters that change names keep the sum; one that gets a longer name takes more.
-        self.engine().budget.charge_anyway(Entry::overhead(to));
-        self.engine().budget.release(Entry::overhead(&from));
+        self.recharge(entry, was);
         entry.touch(sequence);
         Ok(sequence)
     }
 
     /// Two filters change names.
-    pub fn swap(&mut self, one: &Arc<Entry>, other: &Arc<Entry>) -> Result<u64, Refusal> {
+    pub fn swap(&mut self, one: &Entry, other: &Entry) -> Result<u64, Refusal> {
         check_settled(one)?;
         check_settled(other)?;
         let mut record = Vec::new();
@@ -333,19 +325,23 @@ impl Permit<'_> {
         Record::Rename { id: one.id, name: &other.name() }.put(&mut record);
         Record::Rename { id: other.id, name: &one.name() }.put(&mut record);
         let sequence = self.log(&record)?;
+        let was = [one.overhead(), other.overhead()];
         self.engine().names.swap(one, other);
+        self.recharge(one, was[0]);
+        self.recharge(other, was[1]);
         one.touch(sequence);
         other.touch(sequence);
         Ok(sequence)
     }
 
     /// Sets when a filter goes; 0 for never.
-    pub fn expire(&mut self, entry: &Arc<Entry>, at_ms: u64) -> Result<u64, Refusal> {
+    pub fn expire(&mut self, entry: &Entry, at_ms: u64) -> Result<u64, Refusal> {
         let mut record = Vec::new();
         Record::Expire { id: entry.id, at_ms }.put(&mut record);
         let sequence = self.log(&record)?;
-        entry.expire_at(at_ms);
-        self.engine().has_expiries.store(true, Ordering::Relaxed);
+        let was = entry.overhead();
+        self.engine().names.expire(entry, at_ms);
+        self.recharge(entry, was);
         entry.touch(sequence);
         Ok(sequence)
     }

@@ -20,9 +20,9 @@ use super::{Engine, Permit};
 
 /// Tells a window what has passed, by its one writer; whether a generation ended.
 pub(super) fn tell_time(permit: &mut Permit<'_>, entry: &Entry, _held: &mut Writer) -> Result<bool, Refusal> {
-    let Body::Shared(filter @ AnyFilter::Rotating(ring)) = &entry.body else { return Ok(false) };
+    let Body::Shared(filter @ AnyFilter::Rotating(ring)) = entry.body() else { return Ok(false) };
     let now_ns = permit.engine().clock.now_ns();
-    let told_ns = entry.told_ns.load(Ordering::Relaxed);
+    let told_ns = entry.told_ns().load(Ordering::Relaxed);
     // The first reading of a run: nothing has passed yet that we know of.
     let passed = if told_ns == 0 { 0 } else { now_ns.saturating_sub(told_ns) };
     let state = ring.state();
@@ -39,7 +39,7 @@ pub(super) fn tell_time(permit: &mut Permit<'_>, entry: &Entry, _held: &mut Writ
         entry.touch(sequence);
     }
     filter.advance(Duration::from_nanos(reading));
-    entry.told_ns.store(now_ns.max(told_ns).max(1), Ordering::Relaxed);
+    entry.told_ns().store(now_ns.max(told_ns).max(1), Ordering::Relaxed);
     Ok(turns)
 }
 

@@ -21,9 +21,7 @@ impl Keeping {
         let _ = fs::remove_dir_all(&partial);
         fs::create_dir_all(&partial).map_err(failed)?;
         // Nobody removes images now: only a snapshot does, and this holds its lock.
-        let mut images: Vec<String> = lock(&self.images).values().map(|(_, place)| place.file.clone()).collect();
-        images.sort();
-        images.dedup();
+        let images = lock(&self.images).files();
         for file in images.iter().map(String::as_str).chain(["MANIFEST"]) {
             copy(&self.folder.at(file), &partial.join(file)).map_err(failed)?;
         }

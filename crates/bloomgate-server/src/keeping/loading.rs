@@ -1,19 +1,19 @@
 //! Opening a data folder: the manifest, the images it names, the log.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use bloomgate::bloom::Sprout;
 use bloomgate::format::Limits;
-use bloomgate::{AnyFilter, ErrorKind, Kind, OpenOptions};
+use bloomgate::{AnyFilter, Contract, ErrorKind, Kind, OpenOptions};
 
-use super::manifest::{Listed, Place, VERSION};
+use super::manifest::{Images, Listed, Place, VERSION};
 use super::replay::{OTHER_SECRET, Replay, unavailable};
 use crate::engine::contracts::Contracts;
-use crate::engine::entry::{Body, Entry};
+use crate::engine::entry::{Bits, Entry, Maker};
 use crate::engine::fields::Fields;
+use crate::engine::making::Making;
 use crate::engine::recipe::Recipe;
-use crate::store::{Folder, Log, LogOptions, Recovery, open_log, read_full, read_manifest};
-use crate::sync::atomic::Ordering;
+use crate::store::{DiskFile, Folder, Log, LogOptions, Recovery, open_log, read_full, read_manifest};
 
 /// Where the bytes of an image are.
 #[derive(Debug, Clone, Copy)]
@@ -22,8 +22,6 @@ pub enum Source<'a> {
     Bytes(&'a [u8]),
     /// A file of the folder.
     File(&'a str),
-    /// Part of a file of the folder.
-    Part(&'a Place),
 }
 
 /// Reads images.
@@ -40,15 +38,28 @@ pub struct Loader<'a> {
 impl Loader<'_> {
     /// The filter of an image. One that is damaged or lacks its secret exists all the same, and answers why; a system
     /// that cannot read or has no memory now may do better later, so that stops the start.
-    pub fn body(&self, name: &[u8], recipe: &Recipe, kind: Kind, source: Source<'_>) -> Result<Body, String> {
-        match self.filter(recipe, source) {
-            Ok(filter) => Body::of(filter).map_err(|refusal| refusal.as_str().to_owned()),
-            Err(Trouble::Image(why)) => Ok(unavailable(name, kind, &why)),
-            Err(Trouble::System(why)) => Err(format!("filter '{}': {why}", name.escape_ascii())),
-        }
+    pub fn entry(&self, of: Imagined<'_>, image: Result<Source<'_>, Trouble>) -> Result<Entry, String> {
+        let Imagined { id, name, recipe, maker, created_ms, kind } = of;
+        // One whose recipe cannot be followed any more has that recipe to itself.
+        let making = self.contracts.making(recipe.clone(), maker).ok();
+        let known = making.as_ref().and_then(|making| making.sprout.as_ref()).map(Sprout::contract);
+        let bits = match image.and_then(|source| self.filter(&recipe, known, source)) {
+            Ok(filter) => Bits::Filter(filter),
+            Err(Trouble::Image(why)) => unavailable(name, kind, &why),
+            Err(Trouble::System(why)) => return Err(format!("filter '{}': {why}", name.escape_ascii())),
+        };
+        let shared = making.filter(|_| matches!(bits, Bits::Filter(_)));
+        let making = shared.unwrap_or_else(|| Arc::new(Making { recipe, maker, sprout: None }));
+        Entry::new(id, name, making, created_ms, bits).map_err(|refusal| refusal.as_str().to_owned())
     }
 
-    fn filter(&self, recipe: &Recipe, source: Source<'_>) -> Result<AnyFilter, Trouble> {
+    fn filter(&self, recipe: &Recipe, known: Option<&Contract>, source: Source<'_>) -> Result<AnyFilter, Trouble> {
+        // A small filter under a contract that is at hand: what is wrong with another one is told below.
+        if let (Some(contract), Source::Bytes(bytes)) = (known, source)
+            && let Ok(filter) = AnyFilter::from_bytes_with(bytes, &OpenOptions::new().contract(contract))
+        {
+            return Ok(filter);
+        }
         let secret = self.contracts.secret(&recipe.hashing.contract, recipe.hashing.epoch);
         let mut options = OpenOptions::new().limits(Limits::payload(u64::MAX)).threads(self.threads);
         if recipe.hashing.algorithm.is_keyed()
@@ -59,11 +70,6 @@ impl Loader<'_> {
         let opened = match source {
             Source::Bytes(bytes) => AnyFilter::from_bytes_with(bytes, &options),
             Source::File(file) => AnyFilter::open_with(self.folder.at(file), &options),
-            Source::Part(place) if place.length == 0 => AnyFilter::open_with(self.folder.at(&place.file), &options),
-            Source::Part(place) => {
-                let bytes = part(self.folder, place)?;
-                AnyFilter::from_bytes_with(&bytes, &options)
-            }
         };
         opened.map_err(|error| match error.kind() {
             ErrorKind::Secret => Trouble::Image(format!("{OTHER_SECRET} ({error})")),
@@ -73,27 +79,118 @@ impl Loader<'_> {
     }
 }
 
+/// A filter whose image is to be read, and all else that is known of it.
+#[derive(Debug)]
+#[allow(missing_docs)] // Those of an entry.
+pub struct Imagined<'a> {
+    pub id: u64,
+    pub name: &'a [u8],
+    pub recipe: Recipe,
+    pub maker: Maker,
+    pub created_ms: u64,
+    /// What it is, if the image cannot tell.
+    pub kind: Kind,
+}
+
 /// Why an image gave no filter.
-enum Trouble {
+#[derive(Debug)]
+pub enum Trouble {
     /// It is not what it should be.
     Image(String),
     /// It could not be read.
     System(String),
 }
 
-fn part(folder: &Folder, place: &Place) -> Result<Vec<u8>, Trouble> {
-    let path = folder.at(&place.file);
-    let failed = |error: std::io::Error| Trouble::System(format!("{}: {error}", path.display()));
-    let file = folder.disk().open(&path).map_err(failed)?;
-    let length = file.length().map_err(failed)?;
-    // Before memory is taken for it.
-    if place.offset.checked_add(place.length).is_none_or(|end| end > length) {
-        return Err(Trouble::Image(format!("{} is shorter than the manifest says", path.display())));
+/// Reads images that lie one behind the other in a file: it is opened once, and read so many bytes at a time.
+struct Pack<'a> {
+    folder: &'a Folder,
+    open: Option<(String, Box<dyn DiskFile>, u64)>,
+    window: Vec<u8>,
+    /// Where the window begins.
+    start: u64,
+}
+
+const WINDOW: u64 = 1 << 20;
+
+impl<'a> Pack<'a> {
+    fn new(folder: &'a Folder) -> Self {
+        Self { folder, open: None, window: Vec::new(), start: 0 }
     }
-    let mut bytes = vec![0; place.length as usize];
-    match read_full(&*file, &mut bytes, place.offset).map_err(failed)? {
-        read if read == bytes.len() => Ok(bytes),
-        read => Err(failed(std::io::Error::other(format!("it ended after {read} of {} bytes", bytes.len())))),
+
+    /// The image at a place: a file of its own, or the bytes.
+    fn source<'s>(&'s mut self, place: &'s Place) -> Result<Source<'s>, Trouble> {
+        if place.length == 0 {
+            return Ok(Source::File(&place.file));
+        }
+        let path = self.folder.at(&place.file);
+        let failed = |error: std::io::Error| Trouble::System(format!("{}: {error}", path.display()));
+        if self.open.as_ref().is_none_or(|(file, ..)| *file != place.file) {
+            let file = self.folder.disk().open(&path).map_err(failed)?;
+            let length = file.length().map_err(failed)?;
+            self.window.clear();
+            self.open = Some((place.file.clone(), file, length));
+        }
+        let Some((_, file, length)) = &self.open else { return Err(failed(std::io::Error::other("it is not open"))) };
+        // Before memory is taken for it.
+        let end = place.offset.checked_add(place.length).filter(|end| end <= length);
+        let Some(end) = end else {
+            return Err(Trouble::Image(format!("{} is shorter than the manifest says", path.display())));
+        };
+        if place.offset < self.start || end > self.start + self.window.len() as u64 {
+            let wanted = place.length.max(WINDOW).min(length - place.offset);
+            self.window.resize(wanted as usize, 0);
+            self.start = place.offset;
+            let read = read_full(&**file, &mut self.window, place.offset).map_err(failed)?;
+            self.window.truncate(read);
+            if (read as u64) < place.length {
+                let short = format!("it ended after {read} of {} bytes", place.length);
+                return Err(failed(std::io::Error::other(short)));
+            }
+        }
+        let at = (place.offset - self.start) as usize;
+        Ok(Source::Bytes(&self.window[at..at + place.length as usize]))
+    }
+}
+
+/// So many filters are read from the manifest before their images are; what all of them take beside would be several
+/// times what they take.
+const BATCH: usize = 8_192;
+
+impl Loader<'_> {
+    /// The filters of a part of the manifest, each with the sequence of its image; by several threads if they are many.
+    fn entries(&self, listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
+        let each = listed.len().div_ceil(self.threads.clamp(1, 16)).max(64);
+        if listed.len() <= each {
+            return self.some_entries(listed);
+        }
+        let mut listed = listed.into_iter();
+        std::thread::scope(|scope| {
+            let parts = std::iter::from_fn(|| Some(listed.by_ref().take(each).collect::<Vec<_>>()));
+            let parts = parts.take_while(|part| !part.is_empty());
+            let readers: Vec<_> = parts.map(|part| scope.spawn(move || self.some_entries(part))).collect();
+            let mut all = Vec::new();
+            for reader in readers {
+                let some = reader.join().map_err(|_| "a thread that read images ended early".to_owned())?;
+                all.extend(some?);
+            }
+            Ok(all)
+        })
+    }
+
+    fn some_entries(&self, listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
+        let mut pack = Pack::new(self.folder);
+        let restored = listed.into_iter().map(|one| {
+            let Listed { id, recipe, maker, created_ms, kind, .. } = one;
+            let of = Imagined { id, name: &one.name, recipe, maker, created_ms, kind };
+            let entry = self.entry(of, pack.source(&one.place))?;
+            entry.expire_at(one.expires_ms);
+            entry.set_deleted(one.deleted);
+            if !one.retries.is_empty() {
+                entry.write().retries = one.retries;
+            }
+            Ok((entry, one.sequence))
+        });
+        restored.collect()
     }
 }
 
@@ -104,7 +201,7 @@ pub struct Imaged<'a> {
     /// The log from after this sequence on is still to be read.
     pub replay_after: u64,
     /// Where the images lie.
-    pub images: HashMap<u64, (u64, Place)>,
+    pub images: Images,
     /// The time of the last snapshot.
     pub clock_ms: u64,
 }
@@ -113,7 +210,7 @@ pub struct Imaged<'a> {
 #[derive(Debug)]
 pub struct Loaded {
     /// The filters.
-    pub entries: Vec<Arc<Entry>>,
+    pub entries: Vec<Entry>,
     /// The id of the next one.
     pub next_id: u64,
     /// The log, ready to go on.
@@ -121,7 +218,7 @@ pub struct Loaded {
     /// What was read of it.
     pub recovery: Recovery,
     /// Where the images lie.
-    pub images: HashMap<u64, (u64, Place)>,
+    pub images: Images,
     /// The time of the last snapshot.
     pub clock_ms: u64,
 }
@@ -130,8 +227,9 @@ pub struct Loaded {
 pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
     let (folder, contracts) = (loader.folder, loader.contracts);
     let manifest = read_manifest(folder).map_err(|error| error.to_string())?;
-    let (mut clock_ms, mut next_id, mut listed) = (0, 1, Vec::new());
-    let mut replay_after = 0;
+    let (mut clock_ms, mut replay_after) = (0, 0);
+    let mut images = Images::default();
+    let mut replay = Replay::new(loader, contracts, 1);
     if let Some(manifest) = &manifest {
         if manifest.version != VERSION {
             return Err(format!(
@@ -143,22 +241,18 @@ pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
         let mut fields = Fields(&manifest.sections);
         let wrong = |malformed| format!("the manifest {} cannot be read: {malformed}", folder.at("MANIFEST").display());
         clock_ms = fields.u64("the time").map_err(wrong)?;
-        next_id = fields.u64("the next id").map_err(wrong)?;
+        replay = Replay::new(loader, contracts, fields.u64("the next id").map_err(wrong)?);
         contracts.get(&mut fields).map_err(wrong)?;
-        for _ in 0..fields.u64("the number of filters").map_err(wrong)? {
-            listed.push(Listed::get(&mut fields).map_err(wrong)?);
+        let mut left = fields.u64("the number of filters").map_err(wrong)?;
+        while left > 0 {
+            let count = left.min(BATCH as u64);
+            let listed = (0..count).map(|_| Listed::get(&mut fields)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+            listed.iter().for_each(|one| images.note(one));
+            for (entry, sequence) in loader.entries(listed)? {
+                replay.restore(entry, sequence);
+            }
+            left -= count;
         }
-    }
-    let mut images = HashMap::new();
-    let mut replay = Replay::new(loader, contracts, next_id);
-    for one in listed {
-        let body = loader.body(&one.name, &one.recipe, one.kind, Source::Part(&one.place))?;
-        let entry = Entry::new(one.id, &one.name, one.recipe, one.maker, one.created_ms, body);
-        entry.expire_at(one.expires_ms);
-        entry.deleted.store(one.deleted, Ordering::Relaxed);
-        entry.write().retries = one.retries;
-        images.insert(one.id, (one.sequence, one.place));
-        replay.restore(entry, one.sequence);
     }
     Ok(Imaged { replay, replay_after, images, clock_ms })
 }

@@ -6,6 +6,8 @@
 //!    sequence u64, image file, offset u64, length u64 (0: the whole file), answered requests
 //! ```
 
+use std::collections::{BTreeSet, HashMap};
+
 use bloomgate::Kind;
 
 use crate::engine::entry::Maker;
@@ -26,6 +28,37 @@ pub struct Place {
     pub offset: u64,
     /// How many bytes; 0 for the whole file.
     pub length: u64,
+}
+
+/// Where the images of a manifest lie. Those that lie with others in one file are written anew by every snapshot, so of
+/// them only the file is known: with a million small filters that is a hundred megabytes less.
+#[derive(Debug, Default)]
+pub struct Images {
+    own: HashMap<u64, (u64, Place)>,
+    packs: BTreeSet<String>,
+}
+
+impl Images {
+    /// A filter has its image there.
+    pub fn note(&mut self, one: &Listed) {
+        if one.place.length == 0 {
+            self.own.insert(one.id, (one.sequence, one.place.clone()));
+        } else if !self.packs.contains(&one.place.file) {
+            self.packs.insert(one.place.file.clone());
+        }
+    }
+
+    /// The image of a filter that has a file to itself, and its sequence.
+    #[must_use]
+    pub fn own(&self, id: u64) -> Option<&(u64, Place)> {
+        self.own.get(&id)
+    }
+
+    /// All files, each once.
+    #[must_use]
+    pub fn files(&self) -> BTreeSet<String> {
+        self.own.values().map(|(_, place)| &place.file).chain(&self.packs).cloned().collect()
+    }
 }
 
 /// A filter as the manifest has it.

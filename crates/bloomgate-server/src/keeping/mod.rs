@@ -17,7 +17,7 @@ pub mod opening;
 pub mod replay;
 pub mod snapshot;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 
 use bloomgate::AnyFilter;
@@ -27,7 +27,7 @@ use crate::session::desk::Keeper;
 use crate::store::{Folder, ImageFile, image_name};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
-use manifest::Place;
+use manifest::Images;
 
 /// Keeps an engine's filters in a folder.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Keeping {
     last_save_ms: AtomicU64,
     last_error: Mutex<Option<String>>,
     /// Where the last image of each filter lies, and its sequence.
-    images: Mutex<HashMap<u64, (u64, Place)>>,
+    images: Mutex<Images>,
     /// Images that were written for filters to be installed and are in no manifest yet. Whoever installs one has its name
     /// too, until that is done or given up.
     fresh: Mutex<HashSet<Arc<str>>>,
@@ -59,12 +59,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Keeping {
     /// Keeps the filters of an engine, whose images lie as the manifest said.
     #[must_use]
-    pub fn new(
-        engine: Arc<Engine>,
-        folder: Arc<Folder>,
-        images: HashMap<u64, (u64, Place)>,
-        last_save_ms: u64,
-    ) -> Self {
+    pub fn new(engine: Arc<Engine>, folder: Arc<Folder>, images: Images, last_save_ms: u64) -> Self {
         Self {
             engine,
             folder,

@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use bloomgate::{AnyFilter, Digest, Insertion, Kind};
+use bloomgate::{AnyFilter, Contract, Digest, Insertion, Kind, WhenFull};
 use bloomgate_command::Refusal;
 
-use super::loading::{Loader, Source};
+use super::loading::{Imagined, Loader, Source};
 use crate::engine::contracts::Contracts;
-use crate::engine::entry::{Body, Entry};
+use crate::engine::entry::{Bits, Body, Entry};
 use crate::engine::fields::Fields;
+use crate::engine::making::Making;
 use crate::engine::record::{Image, Record, secret_of};
 
 /// Why a filter of another secret does not answer.
@@ -81,16 +82,19 @@ impl<'a> Replay<'a> {
                     return Ok(());
                 }
                 self.next_id = self.next_id.max(id + 1);
-                let built = self.contracts.contract(&recipe.hashing).and_then(|contract| match secret_of(&contract) {
-                    // The digests that follow in the log are those of another secret: under this one every "no" is wrong.
-                    other if other != secret => Err(Refusal::err(OTHER_SECRET)),
-                    _ => recipe.build(contract),
-                });
-                let body = match built.and_then(Body::of) {
-                    Ok(body) => body,
-                    Err(refusal) => unavailable(name, recipe.kind, refusal.as_str()),
+                let kind = recipe.kind;
+                let made = match self.contracts.making(recipe.clone(), maker) {
+                    Ok(making) => self.create(id, name, making, created_ms, secret),
+                    Err(refusal) => Err(refusal),
                 };
-                let entry = Entry::new(id, name, recipe, maker, created_ms, body);
+                let entry = match made {
+                    Ok(entry) => entry,
+                    Err(refusal) => {
+                        let making = Arc::new(Making { recipe, maker, sprout: None });
+                        let bits = unavailable(name, kind, refusal.as_str());
+                        Entry::new(id, name, making, created_ms, bits).map_err(|refusal| refusal.as_str().to_owned())?
+                    }
+                };
                 self.filters.insert(id, Restored::made(entry, sequence));
             }
             Record::Install { id, created_ms, expires_ms, maker, name, recipe, image } => {
@@ -102,8 +106,8 @@ impl<'a> Replay<'a> {
                     Image::Inline(bytes) => Source::Bytes(bytes),
                     Image::File(file) => Source::File(file),
                 };
-                let body = self.loader.body(name, &recipe, recipe.kind, source)?;
-                let entry = Entry::new(id, name, recipe, maker, created_ms, body);
+                let kind = recipe.kind;
+                let entry = self.loader.entry(Imagined { id, name, recipe, maker, created_ms, kind }, Ok(source))?;
                 entry.expire_at(expires_ms);
                 self.filters.insert(id, Restored::made(entry, sequence));
             }
@@ -114,7 +118,7 @@ impl<'a> Replay<'a> {
                 if let Some(restored) = self.due(id, sequence) {
                     restored.entry.touch(sequence);
                     if let Err(why) = add(&restored.entry, &all) {
-                        restored.quarantine(&why);
+                        restored.quarantine(&why)?;
                     }
                 }
                 self.digests = all;
@@ -126,7 +130,7 @@ impl<'a> Replay<'a> {
                 if let Some(restored) = self.due(id, sequence) {
                     restored.entry.touch(sequence);
                     if let Err(why) = remove(&restored.entry, &all) {
-                        restored.quarantine(&why);
+                        restored.quarantine(&why)?;
                     }
                     if !request.is_empty() {
                         let answers: Vec<bool> = answers.iter().map(|&answer| answer != 0).collect();
@@ -142,7 +146,7 @@ impl<'a> Replay<'a> {
             }
             Record::Removed { id, count } => {
                 if let Some(restored) = self.due(id, sequence) {
-                    restored.entry.deleted.store(count, std::sync::atomic::Ordering::Relaxed);
+                    restored.entry.set_deleted(count);
                     restored.entry.touch(sequence);
                 }
             }
@@ -164,7 +168,7 @@ impl<'a> Replay<'a> {
             }
             Record::Advance { id, now_ns } => {
                 if let Some(restored) = self.due(id, sequence) {
-                    if let Body::Shared(filter) = &restored.entry.body {
+                    if let Body::Shared(filter) = restored.entry.body() {
                         filter.advance(Duration::from_nanos(now_ns));
                     }
                     restored.entry.touch(sequence);
@@ -175,8 +179,31 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
+    /// An empty filter. The digests that follow in the log are those of one secret: under another every "no" is wrong.
+    fn create(
+        &self,
+        id: u64,
+        name: &[u8],
+        making: Arc<Making>,
+        created_ms: u64,
+        secret: u64,
+    ) -> Result<Entry, Refusal> {
+        let check = |contract: &Contract| match secret_of(contract) == secret {
+            true => Ok(()),
+            false => Err(Refusal::err(OTHER_SECRET)),
+        };
+        if let Some(sprout) = &making.sprout {
+            check(sprout.contract())?;
+            return Entry::sprout(id, name, making, created_ms);
+        }
+        let contract = self.contracts.contract(&making.recipe.hashing)?;
+        check(&contract)?;
+        let filter = making.recipe.build(contract)?;
+        Entry::new(id, name, making, created_ms, Bits::Filter(filter))
+    }
+
     /// The log was read to its end: the filters with their names, and the next id.
-    pub fn finish(self) -> Result<(Vec<Arc<Entry>>, u64), String> {
+    pub fn finish(self) -> Result<(Vec<Entry>, u64), String> {
         if let Some(id) = self.strangers.iter().next() {
             return Err(format!(
                 "the log writes to filter number {id}, which is neither in the manifest nor in the log, and was never \
@@ -186,11 +213,12 @@ impl<'a> Replay<'a> {
         let mut names = HashSet::new();
         for restored in self.filters.values() {
             let name = restored.entry.name();
-            if !names.insert(name.clone()) {
+            if names.contains(&name) {
                 return Err(format!("two filters have the name '{}' at the end of the log", name.escape_ascii()));
             }
+            names.insert(name);
         }
-        let entries = self.filters.into_values().map(|restored| Arc::new(restored.entry)).collect();
+        let entries = self.filters.into_values().map(|restored| restored.entry).collect();
         Ok((entries, self.next_id))
     }
 }
@@ -204,20 +232,36 @@ impl Restored {
     }
 
     /// The log could not be applied to it: it answers with an error from now on.
-    fn quarantine(&mut self, why: &str) {
-        self.entry.body = unavailable(&self.entry.name(), self.entry.kind(), why);
+    fn quarantine(&mut self, why: &str) -> Result<(), String> {
+        let unavailable = self.entry.made_unavailable(reason(&self.entry.name(), why));
+        self.entry = unavailable.map_err(|refusal| refusal.as_str().to_owned())?;
+        Ok(())
     }
 }
 
 /// A filter that exists and cannot answer.
 #[must_use]
-pub fn unavailable(name: &[u8], kind: Kind, why: &str) -> Body {
+pub fn unavailable(name: &[u8], kind: Kind, why: &str) -> Bits {
+    Bits::Unavailable { why: reason(name, why), kind }
+}
+
+fn reason(name: &[u8], why: &str) -> String {
     let why = why.strip_prefix("ERR ").unwrap_or(why);
-    Body::Unavailable { why: format!("ERR filter '{}' is unavailable: {why}", name.escape_ascii()), kind }
+    format!("ERR filter '{}' is unavailable: {why}", name.escape_ascii())
 }
 
 fn add(entry: &Entry, digests: &[Digest]) -> Result<(), String> {
-    match &entry.body {
+    match entry.body() {
+        Body::Small(small)
+            if small.sprout.when_full() != WhenFull::Grow || digests.len() as u64 <= small.remaining() =>
+        {
+            small.replay(digests).map_err(|error| error.to_string())
+        }
+        Body::Small(small) => {
+            let grown = small.copy().and_then(AnyFilter::into_shared).map_err(|error| error.to_string())?;
+            entry.grow_up(grown);
+            add(entry, digests)
+        }
         Body::Shared(filter) if !entry.is_ordered() => filter.replay(digests).map_err(|error| error.to_string()),
         Body::Shared(filter) => {
             let mut outcomes = vec![Insertion::Known; digests.len()];
@@ -238,9 +282,10 @@ fn add(entry: &Entry, digests: &[Digest]) -> Result<(), String> {
 }
 
 fn remove(entry: &Entry, digests: &[Digest]) -> Result<(), String> {
-    entry.deleted.fetch_add(digests.len() as u64, std::sync::atomic::Ordering::Relaxed);
+    entry.add_deleted(digests.len() as u64);
     for &digest in digests {
-        let removed = match &entry.body {
+        let removed = match entry.body() {
+            Body::Small(_) => Ok(false),
             Body::Shared(filter) => filter.remove_digest(digest),
             Body::Guarded(filter) => filter.write().unwrap_or_else(PoisonError::into_inner).remove_digest(digest),
             Body::Unavailable { .. } => Ok(true),

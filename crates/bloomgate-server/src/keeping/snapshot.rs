@@ -8,11 +8,11 @@
 //!
 //! A filter that did not change since its last image keeps that one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
-use super::manifest::{Listed, Place, VERSION};
+use super::manifest::{Images, Listed, Place, VERSION};
 use super::{Keeping, lock};
 use crate::engine::entry::{Body, Entry};
 use crate::engine::fields::Put;
@@ -38,20 +38,20 @@ impl Keeping {
             let _alone = self.engine.stop();
             (self.engine.journal.rotate()?, self.gone())
         };
-        let mut images = HashMap::new();
+        let mut images = Images::default();
         let mut pack = Pack::new(self, replay_after)?;
         let mut listed = Vec::new();
-        let (mut count, mut bytes, mut next) = (0u64, 0, 0);
+        let (mut known, mut bytes, mut next) = (Vec::new(), 0, 0);
         loop {
             let entries = self.engine.names.from_id(next, STRIDE);
             let Some(last) = entries.last() else { break };
             next = last.id + 1;
             for entry in &entries {
                 let Some(one) = self.image(entry, &mut pack)? else { continue };
-                bytes += entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
-                images.insert(one.id, (one.sequence, one.place.clone()));
+                bytes += entry.size_in_bytes();
+                images.note(&one);
+                known.push(one.id);
                 one.put(&mut listed);
-                count += 1;
             }
         }
         pack.finish()?;
@@ -62,12 +62,12 @@ impl Keeping {
         sections.put_u64(self.engine.clock.now_ms());
         sections.put_u64(self.engine.next_id());
         self.engine.contracts.put(&mut sections);
-        sections.put_u64(count);
+        sections.put_u64(known.len() as u64);
         sections.extend_from_slice(&listed);
         let manifest = Manifest { version: VERSION, replay_after, sections };
         write_manifest(&self.folder, &manifest).map_err(|error| error.to_string())?;
         self.snapshot_bytes.store(bytes, Ordering::Relaxed);
-        self.tidy(images, &gone, replay_after)?;
+        self.tidy(images, &known, &gone, replay_after)?;
         Ok(manifest)
     }
 
@@ -82,37 +82,45 @@ impl Keeping {
     }
 
     /// Takes the image of a filter; nothing if it has gone meanwhile.
-    fn image(&self, entry: &Arc<Entry>, pack: &mut Pack<'_>) -> Result<Option<Listed>, String> {
+    fn image(&self, entry: &Entry, pack: &mut Pack<'_>) -> Result<Option<Listed>, String> {
         let engine = &self.engine;
         let alone = engine.stop();
         if engine.names.by_id(entry.id).is_none() {
             return Ok(None);
         }
-        let writer = entry.write();
+        let writer = entry.write_if_any();
         let sequence = engine.journal.appended();
-        let known = lock(&self.images).get(&entry.id).cloned();
+        let known = lock(&self.images).own(entry.id).cloned();
         let mut listed = Listed {
             id: entry.id,
             name: entry.name().to_vec(),
             created_ms: entry.created_ms,
             expires_ms: entry.expires_ms(),
-            maker: entry.maker,
-            recipe: entry.recipe.clone(),
-            deleted: entry.deleted.load(Ordering::Relaxed),
+            maker: entry.maker(),
+            recipe: entry.recipe().clone(),
+            deleted: entry.deleted(),
             kind: entry.kind(),
             sequence,
             place: Place { file: String::new(), offset: 0, length: 0 },
-            retries: writer.retries.clone(),
+            retries: writer.as_ref().map(|writer| writer.retries.clone()).unwrap_or_default(),
         };
         // The pack is written anew each time; what lies in the old one has to move.
-        let unchanged = known.filter(|(as_of, place)| entry.touched() <= *as_of && place.length == 0);
+        let unchanged = known.filter(|(as_of, _)| entry.touched() <= *as_of);
         if let Some((_, place)) = unchanged {
             listed.place = place;
             return Ok(Some(listed));
         }
         point();
         let failed = |error: bloomgate::Error| format!("the image of a filter could not be written: {error}");
-        listed.place = match &entry.body {
+        listed.place = match entry.body() {
+            Body::Small(small) => {
+                let copy = small.copy().map_err(failed)?;
+                drop(alone);
+                if broken(Fault::SequenceLate) {
+                    listed.sequence = engine.journal.appended();
+                }
+                self.put_image(entry.id, sequence, &copy, pack)?
+            }
             Body::Shared(filter) if !entry.is_ordered() => {
                 let image = filter.image().map_err(failed)?;
                 drop(alone);
@@ -171,22 +179,16 @@ impl Keeping {
         whole(file)
     }
 
-    /// The manifest is durable: what it does not need goes.
-    fn tidy(
-        &self,
-        images: HashMap<u64, (u64, Place)>,
-        gone: &HashSet<Arc<str>>,
-        replay_after: u64,
-    ) -> Result<(), String> {
-        let mut keep: HashSet<String> = images.values().map(|(_, place)| place.file.clone()).collect();
-        let known = images.keys().copied().collect::<HashSet<u64>>();
+    /// The manifest is durable: what it does not need goes. `known` are the filters in it, in the order of their ids.
+    fn tidy(&self, images: Images, known: &[u64], gone: &HashSet<Arc<str>>, replay_after: u64) -> Result<(), String> {
+        let mut keep: HashSet<String> = images.files().into_iter().collect();
         *lock(&self.images) = images;
         self.dropped.store(replay_after, Ordering::Release);
         self.trim_log()?;
         // Held until the files are gone: who writes an image says so here before it has its name.
         let mut fresh = lock(&self.fresh);
         // An image that was written for a filter which is in the manifest by now has done its work.
-        fresh.retain(|file| !gone.contains(file) && !id_of(file).is_some_and(|id| known.contains(&id)));
+        fresh.retain(|file| !gone.contains(file) && !id_of(file).is_some_and(|id| known.binary_search(&id).is_ok()));
         keep.extend(fresh.iter().map(|file| file.to_string()));
         remove_unreferenced(&self.folder, &keep).map_err(|error| error.to_string())?;
         Ok(())

@@ -154,10 +154,10 @@ fn info(call: &mut Call<'_, '_, '_>, key: &[u8], field: Option<BfField>) -> Outc
         BfField::Size => Reply::Int(entry.memory() as i64),
         BfField::Filters => Reply::Int(entry.with(|filter| filter.stages()).unwrap_or(0) as i64),
         BfField::Items => Reply::Int(entry.with(|filter| filter.len()).unwrap_or(0) as i64),
-        BfField::Expansion => match entry.maker {
+        BfField::Expansion => match entry.maker() {
             Maker::Bf { expansion: 0 } => Reply::Nil,
             Maker::Bf { expansion } => Reply::Int(i64::from(expansion)),
-            _ if entry.recipe.when_full == WhenFull::Grow => Reply::Int(entry.recipe.growth as i64),
+            _ if entry.recipe().when_full == WhenFull::Grow => Reply::Int(entry.recipe().growth as i64),
             _ => Reply::Nil,
         },
     };

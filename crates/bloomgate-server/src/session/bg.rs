@@ -9,8 +9,6 @@ mod replacing;
 mod sets;
 mod telling;
 
-use std::sync::Arc;
-
 use bloomgate_command::{Refusal, Reply, Request, help};
 
 use super::call::{Call, Outcome};
@@ -52,7 +50,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
 }
 
 /// The filter of a name, able to answer. What it tells may show a write that is not durable yet, so the reply waits.
-fn existing(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refusal> {
+fn existing(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Entry, Refusal> {
     let entry = call.find(name).ok_or(Refusal::NOT_FOUND)?;
     check_available(&entry)?;
     call.sees(&entry);

@@ -70,13 +70,13 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
 
     /// The filter of a name, unless its time is over.
     #[must_use]
-    pub fn find(&self, name: &[u8]) -> Option<Arc<Entry>> {
+    pub fn find(&self, name: &[u8]) -> Option<Entry> {
         self.core.engine.find(name)
     }
 
     /// The filter of a name, of one family and able to answer; nothing if there is none. Its answer may show a write
     /// that is not durable yet, so the reply waits for that.
-    pub fn find_of(&mut self, name: &[u8], family: Family) -> Result<Option<Arc<Entry>>, Refusal> {
+    pub fn find_of(&mut self, name: &[u8], family: Family) -> Result<Option<Entry>, Refusal> {
         let Some(entry) = self.find(name) else { return Ok(None) };
         if entry.family() != family {
             return Err(Refusal::WRONG_TYPE);

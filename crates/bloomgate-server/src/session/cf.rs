@@ -1,8 +1,5 @@
 //! CF.*: cuckoo filters by RedisBloom's commands.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use bloomgate::bits::Store;
 use bloomgate::{AnyFilter, Kind, WhenFull};
 use bloomgate_command::{Refusal, Reply, Request, Width};
@@ -131,7 +128,7 @@ fn create(call: &mut Call<'_, '_, '_>, key: &[u8], wish: Wish) -> Result<(), Not
 /// Items that were to be added, with the filter they were for.
 struct Addition {
     added: Vec<Added>,
-    entry: Arc<Entry>,
+    entry: Entry,
 }
 
 /// Adds items; a missing filter is made by the wish, if there is one.
@@ -168,7 +165,7 @@ fn one(addition: &Addition) -> Outcome {
     Err(match addition.added.first() {
         Some(Added::New) => return Ok(Reply::Bool(true)),
         Some(Added::Known) | None => return Ok(Reply::Bool(false)),
-        Some(Added::Full) if addition.entry.recipe.when_full == WhenFull::Grow => Refusal::MAX_EXPANSIONS,
+        Some(Added::Full) if addition.entry.recipe().when_full == WhenFull::Grow => Refusal::MAX_EXPANSIONS,
         Some(Added::Full) => Refusal::FILTER_FULL,
         Some(Added::NoMemory) => Refusal::NO_MEMORY,
         Some(Added::TooManyCopies) => Refusal::err(format_args!(
@@ -245,7 +242,7 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     let Some(ready) = packed(&engine, desk, &entry)? else { return Ok(Reply::Ok) };
     let installed = call.alone(|permit| {
         let now = permit.find(key);
-        let same = matches!(&now, Ok(Some(now)) if Arc::ptr_eq(now, &entry)) && entry.touched() == seen;
+        let same = matches!(&now, Ok(Some(now)) if now.is(&entry)) && entry.touched() == seen;
         if !same {
             // It was deleted, renamed, or changed by a transaction, which does not wait.
             ready.abandon(&engine);
@@ -260,8 +257,8 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
 /// Puts the packed copy in the filter's place, with what is known beside the bits: requests that were answered stay
 /// answered.
 fn replace(permit: &mut Permit<'_>, entry: &Entry, ready: Ready) -> Result<u64, Refusal> {
-    ready.entry().audit.go_on_from(&entry.audit);
-    let retries = entry.write().retries.clone();
+    ready.entry().count(entry.counts());
+    let retries = entry.retries();
     let packed = ready.install(permit, Existing::Replace)?;
     permit.keep_retries(&packed, retries)?;
     Ok(packed.touched())
@@ -270,7 +267,7 @@ fn replace(permit: &mut Permit<'_>, entry: &Entry, ready: Ready) -> Result<u64, 
 /// A packed copy of a filter; nothing if that frees no table. The count of removals begins anew either way.
 fn packed(engine: &Engine, desk: &Desk, entry: &Entry) -> Result<Option<Ready>, Refusal> {
     if entry.kind() != Kind::GrowingCuckoo || entry.with(|filter| filter.stages()) == Some(1) {
-        entry.deleted.store(0, Ordering::Relaxed);
+        entry.set_deleted(0);
         return Ok(None);
     }
     let mut filter = bits_of(engine, entry)?;
@@ -279,13 +276,13 @@ fn packed(engine: &Engine, desk: &Desk, entry: &Entry) -> Result<Option<Ready>, 
         _ => 0,
     };
     if freed == 0 {
-        entry.deleted.store(0, Ordering::Relaxed);
+        entry.set_deleted(0);
         return Ok(None);
     }
     let built = Built {
         name: &entry.name(),
-        recipe: entry.recipe.clone(),
-        maker: entry.maker,
+        recipe: entry.recipe().clone(),
+        maker: entry.maker(),
         filter,
         expires_ms: entry.expires_ms(),
     };
@@ -317,7 +314,8 @@ fn tables<S: Store>(filter: &AnyFilter<S>) -> (u64, u64) {
 
 impl Numbers {
     fn of(entry: &Entry) -> Result<Self, Refusal> {
-        let ((buckets, filters), removed_before) = match &entry.body {
+        let ((buckets, filters), removed_before) = match entry.body() {
+            Body::Small(_) => ((0, 1), None),
             Body::Shared(filter) => (tables(filter), None),
             Body::Guarded(filter) => {
                 let filter = filter.read().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -327,18 +325,20 @@ impl Numbers {
                 };
                 (tables(&*filter), removed)
             }
-            Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+            Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
         };
-        let (bucket_size, max_iterations, expansion) = match entry.maker {
+        let (bucket_size, max_iterations, expansion) = match entry.maker() {
             Maker::Cf { bucket_size, max_iterations, expansion } => (bucket_size, max_iterations, expansion),
-            _ if entry.recipe.when_full == WhenFull::Grow => (BUCKET_SIZE, MAX_ITERATIONS, entry.recipe.growth as u16),
+            _ if entry.recipe().when_full == WhenFull::Grow => {
+                (BUCKET_SIZE, MAX_ITERATIONS, entry.recipe().growth as u16)
+            }
             _ => (BUCKET_SIZE, MAX_ITERATIONS, 0),
         };
         Ok(Self {
             buckets,
             filters,
             items: entry.with(|filter| filter.len()).unwrap_or(0),
-            deleted: removed_before.unwrap_or_else(|| entry.deleted.load(Ordering::Relaxed)),
+            deleted: removed_before.unwrap_or_else(|| entry.deleted()),
             bucket_size,
             max_iterations,
             expansion,

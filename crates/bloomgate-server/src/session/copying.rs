@@ -1,8 +1,5 @@
 //! COPY and BG.COPY: a second filter with the bits of the first.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-
 use bloomgate::AnyFilter;
 use bloomgate_command::{Refusal, Reply};
 
@@ -17,7 +14,7 @@ use crate::engine::{Engine, check_available};
 #[derive(Debug)]
 pub enum Copied {
     /// It is there.
-    Done(Arc<Entry>),
+    Done(Entry),
     /// There is nothing to copy.
     NoSource,
     /// The other name is taken.
@@ -56,14 +53,14 @@ pub fn copy_filter(
     }
     let built = Built {
         name: destination,
-        recipe: entry.recipe.clone(),
-        maker: entry.maker,
+        recipe: entry.recipe().clone(),
+        maker: entry.maker(),
         filter: bits_of(&engine, &entry)?,
         expires_ms: entry.expires_ms(),
     };
     let existing = if replace { Existing::Replace } else { Existing::Refuse };
     let ready = Ready::make(&engine, call.desk, built)?;
-    ready.entry().deleted.store(entry.deleted.load(Ordering::Relaxed), Ordering::Relaxed);
+    ready.entry().set_deleted(entry.deleted());
     match ready.install_alone(call, existing) {
         Ok(copy) => Ok(Copied::Done(copy)),
         // Somebody else took the name while the bits were copied.

@@ -6,7 +6,7 @@
 //! while their writers wait.
 
 use std::io::Cursor;
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use bloomgate::{Address, AnyFilter};
 use bloomgate_command::{Refusal, Reply, Request};
@@ -62,7 +62,7 @@ fn gone(iterator: i64) -> Refusal {
 }
 
 /// Makes the file, keeps it, and answers its header.
-fn begin(call: &mut Call<'_, '_, '_>, engine: &Engine, entry: &Arc<Entry>, family: Family) -> Outcome {
+fn begin(call: &mut Call<'_, '_, '_>, engine: &Engine, entry: &Entry, family: Family) -> Outcome {
     engine.dumps.make_place(&engine.budget, engine.clock.now_ms())?;
     let (bytes, held) = take(call, &engine.budget, entry)?;
     if bytes.len() as u64 >= dump_form::PLACE as u64 {
@@ -70,9 +70,9 @@ fn begin(call: &mut Call<'_, '_, '_>, engine: &Engine, entry: &Arc<Entry>, famil
     }
     let header = Header {
         family,
-        maker: entry.maker,
-        recipe: entry.recipe.clone(),
-        removed: entry.deleted.load(std::sync::atomic::Ordering::Relaxed),
+        maker: entry.maker(),
+        recipe: entry.recipe().clone(),
+        removed: entry.deleted(),
         length: bytes.len() as u64,
         chunk: dump_form::CHUNK,
         address: Address::of(&bytes),
@@ -84,11 +84,7 @@ fn begin(call: &mut Call<'_, '_, '_>, engine: &Engine, entry: &Arc<Entry>, famil
 }
 
 /// The file of the filter as it is now, charged.
-fn take<'b>(
-    call: &mut Call<'_, '_, '_>,
-    budget: &'b Budget,
-    entry: &Arc<Entry>,
-) -> Result<(Vec<u8>, Held<'b>), NotDone> {
+fn take<'b>(call: &mut Call<'_, '_, '_>, budget: &'b Budget, entry: &Entry) -> Result<(Vec<u8>, Held<'b>), NotDone> {
     let (size, stages) = entry.with(|filter| (filter.size_in_bytes(), filter.stages())).unwrap_or_default();
     // The bits, a sum for each 64 KiB of them, and the rest of the file; put right when it is made.
     let expected = size + size / 8_192 + 8_192 * (1 + stages as u64);
@@ -99,7 +95,14 @@ fn take<'b>(
     if room.is_none() {
         return Err(Refusal::err(format_args!("the system has no {expected} bytes of memory for the dump")).into());
     }
-    match &entry.body {
+    match entry.body() {
+        Body::Small(small) => {
+            let copy = call.alone(|permit| {
+                still_there(permit.engine(), entry)?;
+                Ok((small.copy().map_err(|error| refused(&error))?, entry.touched()))
+            })?;
+            write_all(&copy, &mut file)?;
+        }
         Body::Shared(filter) if !entry.is_ordered() => {
             let image = call.alone(|permit| {
                 still_there(permit.engine(), entry)?;

@@ -1,6 +1,5 @@
 //! INFO: facts and counters in sections of `name:value` lines, as clients and exporters of Redis read them.
 
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::config::setting;
@@ -27,9 +26,6 @@ const SECTIONS: [(&str, bool, Section); 13] = [
     ("Keyspace", true, keyspace),
     ("Bloomgate", true, bloomgate),
 ];
-
-/// How many filters are looked at to tell their kinds: about 2 ms.
-const CENSUS: usize = 100_000;
 
 /// The lines of a section.
 type Section = fn(&mut Lines, &Engine, &Desk);
@@ -234,30 +230,10 @@ fn cluster(lines: &mut Lines, _: &Engine, _: &Desk) {
     lines.put("cluster_enabled", 0);
 }
 
-/// How many filters there are of each kind, and how many of them have an end.
-struct Census {
-    kinds: BTreeMap<String, usize>,
-    expiring: usize,
-    looked_at: usize,
-}
-
-fn census(engine: &Engine) -> Census {
-    let mut census = Census { kinds: BTreeMap::new(), expiring: 0, looked_at: 0 };
-    for entry in engine.names.visible_from_id(0, CENSUS) {
-        *census.kinds.entry(entry.kind().to_string()).or_default() += 1;
-        census.expiring += usize::from(entry.expires_ms() != 0);
-        census.looked_at += 1;
-    }
-    census
-}
-
 fn keyspace(lines: &mut Lines, engine: &Engine, _: &Desk) {
     let keys = engine.names.visible();
     if keys > 0 {
-        let Census { expiring, looked_at, .. } = census(engine);
-        // Of more filters than are looked at, the share of those.
-        let expires = (expiring as u128 * keys as u128 / looked_at.max(1) as u128) as usize;
-        lines.put("db0", format_args!("keys={keys},expires={expires},avg_ttl=0"));
+        lines.put("db0", format_args!("keys={keys},expires={},avg_ttl=0", engine.names.ending()));
     }
 }
 
@@ -274,12 +250,8 @@ fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     lines.put("fsync", fsync);
     lines.put("filters", engine.names.visible());
     lines.put("max_filters", engine.limits.max_filters);
-    let Census { kinds, looked_at, .. } = census(engine);
-    for (kind, count) in kinds {
-        lines.put(&format!("filters_{}", kind.replace('-', "_")), count);
-    }
-    if looked_at == CENSUS {
-        lines.put("filters_looked_at", looked_at);
+    for (kind, count) in engine.names.kinds() {
+        lines.put(&format!("filters_{}", kind.to_string().replace('-', "_")), count);
     }
 }
 

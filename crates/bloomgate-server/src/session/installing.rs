@@ -71,7 +71,7 @@ impl Ready {
     }
 
     /// Puts it under its name, with nobody else writing.
-    pub fn install(self, permit: &mut Permit<'_>, existing: Existing) -> Result<Arc<Entry>, Refusal> {
+    pub fn install(self, permit: &mut Permit<'_>, existing: Existing) -> Result<Entry, Refusal> {
         let image = match &self.image {
             Kept::Bytes(bytes) => Image::Inline(bytes),
             Kept::File(name) => Image::File(name),
@@ -80,7 +80,7 @@ impl Ready {
     }
 
     /// [`install`](Self::install) for a command that does nothing else alone.
-    pub fn install_alone(self, call: &mut Call<'_, '_, '_>, existing: Existing) -> Result<Arc<Entry>, NotDone> {
+    pub fn install_alone(self, call: &mut Call<'_, '_, '_>, existing: Existing) -> Result<Entry, NotDone> {
         call.alone(|permit| {
             let entry = self.install(permit, existing)?;
             let sequence = entry.touched();
@@ -109,6 +109,6 @@ fn kept(engine: &Engine, desk: &Desk, id: u64, filter: &AnyFilter) -> Result<Kep
 }
 
 /// Charges a built filter, keeps its bits and puts it under its name.
-pub fn install_built(call: &mut Call<'_, '_, '_>, built: Built<'_>, existing: Existing) -> Result<Arc<Entry>, NotDone> {
+pub fn install_built(call: &mut Call<'_, '_, '_>, built: Built<'_>, existing: Existing) -> Result<Entry, NotDone> {
     Ready::make(&call.engine(), call.desk, built)?.install_alone(call, existing)
 }

@@ -6,7 +6,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use bloomgate::foreign::{RedisBloom, RedisBloomShape, RedisCuckoo, RedisCuckooShape};
 use bloomgate::format::{Limits, MAGIC as FILE_MAGIC};
@@ -178,7 +177,7 @@ fn install(call: &mut Call<'_, '_, '_>, engine: &Engine, key: &[u8], load: &Arc<
     };
     held.resize(0).map_err(no_memory)?;
     let prepared = engine.adopt_as(id, key, recipe, maker, filter)?;
-    prepared.entry().deleted.store(removed, Ordering::Relaxed);
+    prepared.entry().set_deleted(removed);
     call.alone(|permit| permit.install(prepared, image, Existing::Refuse).map(|entry| ((), entry.touched())))?;
     Ok(Reply::Ok)
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bloomgate::Kind;
-use bloomgate_server::engine::entry::{Body, Entry, Maker};
+use bloomgate_server::engine::entry::{Bits, Entry, Maker};
+use bloomgate_server::engine::making::Making;
 
 use super::harness::{Server, Value};
 
@@ -87,10 +88,11 @@ fn a_filter_that_cannot_answer_is_an_error_and_never_a_no() {
     let server = Server::new();
     let mut client = server.client(0);
     client.ok("BG.CREATE good KIND blocked CAPACITY 100");
-    let recipe = server.engine.find(b"good").unwrap().recipe.clone();
-    let body = Body::Unavailable { why: "ERR the file of this filter is damaged".into(), kind: Kind::Blocked };
-    let entry = Entry::new(server.engine.take_id(), b"bad", recipe, Maker::Bg, 1, body);
-    server.engine.names.insert(Arc::new(entry));
+    let recipe = server.engine.find(b"good").unwrap().recipe().clone();
+    let bits = Bits::Unavailable { why: "ERR the file of this filter is damaged".into(), kind: Kind::Blocked };
+    let making = Arc::new(Making { recipe, maker: Maker::Bg, sprout: None });
+    let entry = Entry::new(server.engine.take_id(), b"bad", making, 1, bits).unwrap();
+    server.engine.names.insert(entry);
     let commands = [
         "BG.ADD bad a",
         "BG.EXISTS bad a",

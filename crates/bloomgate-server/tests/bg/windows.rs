@@ -1,7 +1,5 @@
 //! Windows: items stay for the window and go after it, by the time that passes while the server runs.
 
-use std::sync::atomic::Ordering;
-
 use super::harness::Server;
 
 #[test]
@@ -96,5 +94,5 @@ fn only_turns_are_logged_and_gone_filters_are_left_alone() {
     assert!(server.engine.names.windows().is_empty());
     server.at(500.0);
     assert_eq!(server.engine.turn_windows(1).unwrap(), 0);
-    assert_eq!(entry.charged.load(Ordering::Relaxed), 0);
+    assert_eq!(entry.charged(), 0);
 }

@@ -54,8 +54,8 @@ fn a_copy_is_the_same_filter() {
             assert_eq!(server.engine.budget.used(), before, "the dump of {kind} is over");
             server.load_all(family, "copy", &chunks);
             let (original, copy) = (server.entry("original"), server.entry("copy"));
-            assert_eq!((copy.kind(), copy.maker, &copy.recipe), (kind, maker, &original.recipe));
-            assert_eq!(copy.deleted.load(Ordering::Relaxed), original.deleted.load(Ordering::Relaxed));
+            assert_eq!((copy.kind(), copy.maker(), copy.recipe()), (kind, maker, original.recipe()));
+            assert_eq!(copy.deleted(), original.deleted());
             assert_eq!(server.engine.budget.used(), before + copy.memory());
             assert_eq!(server.answers("copy", &members), server.answers("original", &members), "{kind}");
             assert_eq!(server.answers("copy", &strangers), server.answers("original", &strangers), "{kind}");
@@ -365,7 +365,7 @@ fn large_images_are_files() {
     let names = folder.1.lock().unwrap().clone();
     let entry = server.entry("copy");
     assert_eq!(names, [format!("{}.image", entry.id)]);
-    assert_eq!(entry.recipe.when_full, WhenFull::Refuse);
+    assert_eq!(entry.recipe().when_full, WhenFull::Refuse);
     let secret = Secret::from_hex(&"5a".repeat(32)).unwrap().derive("contract default epoch 1");
     let file = AnyFilter::open_keyed(folder.0.path().join(&names[0]), &secret).unwrap();
     assert!(items("member", 1_000).iter().all(|item| file.contains(item.as_bytes()).unwrap()));

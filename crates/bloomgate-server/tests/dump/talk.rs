@@ -176,7 +176,7 @@ impl Server {
         assert_eq!(self.tell(&format!("EXISTS {name}")), Value::Int(1));
     }
 
-    pub fn entry(&self, name: &str) -> Arc<Entry> {
+    pub fn entry(&self, name: &str) -> Entry {
         self.engine.find(name.as_bytes()).unwrap_or_else(|| panic!("no {name}"))
     }
 
@@ -189,7 +189,7 @@ impl Server {
         let items: Vec<&[u8]> = items.iter().map(|item| item.as_bytes()).collect();
         let (engine, entry) = (self.engine.clone(), self.entry(name));
         let mut added = Vec::new();
-        let copies = match entry.maker {
+        let copies = match entry.maker() {
             Maker::Cf { .. } => Copies::Many,
             _ => Copies::One,
         };
@@ -214,7 +214,8 @@ impl Server {
 
     /// The file of a filter: the same filter is the same bytes.
     pub fn address(&self, name: &str) -> Address {
-        match &self.entry(name).body {
+        match self.entry(name).body() {
+            Body::Small(small) => Address::of(&small.copy().unwrap().to_bytes().unwrap()),
             Body::Shared(filter) => Address::of(&filter.to_bytes().unwrap()),
             Body::Guarded(filter) => Address::of(&filter.read().unwrap().to_bytes().unwrap()),
             other => panic!("{other:?}"),

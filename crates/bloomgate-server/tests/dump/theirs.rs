@@ -1,7 +1,5 @@
 //! RedisBloom's own dumps: they answer here as they did there, and go on from there.
 
-use std::sync::atomic::Ordering;
-
 use bloomgate::{AnyFilter, Kind};
 use bloomgate_server::engine::adding::Added;
 use bloomgate_server::engine::entry::{Body, Maker};
@@ -40,10 +38,10 @@ fn bloom_filters_answer_as_they_did_there() {
         assert_eq!(server.tell("BF.INFO copy EXPANSION"), Value::Array(vec![expansion]));
         assert_eq!(server.tell("TYPE copy"), Value::Simple("MBbloom--".into()));
         let entry = server.entry("copy");
-        assert_eq!((entry.kind(), entry.recipe.kind), (Kind::RedisBloom, Kind::RedisBloom));
+        assert_eq!((entry.kind(), entry.recipe().kind), (Kind::RedisBloom, Kind::RedisBloom));
         assert_eq!(entry.memory(), server.engine.budget.used());
         // What a snapshot keeps of it is the same filter.
-        let Body::Guarded(filter) = &entry.body else { panic!("{:?}", entry.body) };
+        let Body::Guarded(filter) = entry.body() else { panic!("{:?}", entry.body()) };
         let bytes = filter.read().unwrap().to_bytes().unwrap();
         let AnyFilter::RedisBloom(again) = AnyFilter::from_bytes(&bytes).unwrap() else { panic!("another kind") };
         assert_eq!(again.to_chunks().unwrap(), chunks);
@@ -68,11 +66,11 @@ fn cuckoo_filters_answer_as_they_did_there_and_forget() {
         let number = |told: &str| fixture.number(told);
         let expansion = number("Expansion rate") as u16;
         let (bucket_size, max_iterations) = (number("Bucket size") as u16, number("Max iterations") as u16);
-        assert_eq!(entry.maker, Maker::Cf { bucket_size, max_iterations, expansion });
-        assert_eq!(entry.deleted.load(Ordering::Relaxed) as i64, number("Number of items deleted"));
+        assert_eq!(entry.maker(), Maker::Cf { bucket_size, max_iterations, expansion });
+        assert_eq!(entry.deleted() as i64, number("Number of items deleted"));
         assert_eq!(entry.with(|filter| filter.len()), Some(number("Number of items inserted") as u64));
         assert_eq!(entry.with(|filter| filter.stages()), Some(number("Number of filters") as usize));
-        let Body::Guarded(filter) = &entry.body else { panic!("{:?}", entry.body) };
+        let Body::Guarded(filter) = entry.body() else { panic!("{:?}", entry.body()) };
         let bytes = filter.read().unwrap().to_bytes().unwrap();
         let AnyFilter::RedisCuckoo(again) = AnyFilter::from_bytes(&bytes).unwrap() else { panic!("another kind") };
         assert_eq!(again.to_chunks().unwrap(), chunks);
@@ -82,7 +80,7 @@ fn cuckoo_filters_answer_as_they_did_there_and_forget() {
         assert!(server.answers("copy", &more).iter().all(|&answer| answer));
         assert!(entry.with(|filter| filter.stages()).unwrap() > number("Number of filters") as usize);
         let size = entry.with(|filter| filter.size_in_bytes()).unwrap();
-        assert_eq!((entry.charged.load(Ordering::Relaxed), server.engine.budget.used()), (size, entry.memory()));
+        assert_eq!((entry.charged(), server.engine.budget.used()), (size, entry.memory()));
         let members = fixture.texts("members");
         assert!(server.remove("copy", &members).iter().all(|&removed| removed));
         assert!(server.remove("copy", &more).iter().all(|&removed| removed));
@@ -111,13 +109,13 @@ fn a_scaling_filter_grows_on() {
     assert!((40..440).contains(&strangers), "{strangers} of 40,000 where up to 1 % were promised");
     let entry = server.entry("copy");
     let (size, links) = entry.with(|filter| (filter.size_in_bytes(), filter.stages())).unwrap();
-    assert_eq!((entry.charged.load(Ordering::Relaxed), links), (size, 8));
+    assert_eq!((entry.charged(), links), (size, 8));
     assert_eq!(server.engine.budget.used(), entry.memory());
     // A copy of it is ours in form, and the same filter.
     let chunks = server.dump("BF", "copy");
     server.load_all("BF", "again", &chunks);
     assert_eq!(server.address("again"), server.address("copy"));
-    assert_eq!(server.entry("again").maker, Maker::Bf { expansion: 2 });
+    assert_eq!(server.entry("again").maker(), Maker::Bf { expansion: 2 });
 }
 
 /// Where the next link does not fit, the key is refused, nothing is changed, and those that are in stay in.

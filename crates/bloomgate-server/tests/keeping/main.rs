@@ -2,6 +2,7 @@
 
 mod house;
 mod races;
+mod small;
 mod snapshots;
 #[path = "../shared/talk.rs"]
 mod talk;

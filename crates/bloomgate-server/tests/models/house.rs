@@ -117,11 +117,11 @@ impl House {
     }
 }
 
-fn known(entries: Vec<Arc<Entry>>, items: &[&'static str]) -> All {
+fn known(entries: Vec<Entry>, items: &[&'static str]) -> All {
     let mut all = All::new();
     for entry in entries {
         let name = String::from_utf8(entry.name().to_vec()).unwrap();
-        let contract = entry.contract().unwrap_or_else(|| panic!("'{name}' is unavailable: {:?}", entry.body));
+        let contract = entry.contract().unwrap_or_else(|| panic!("'{name}' is unavailable: {:?}", entry.body()));
         let mut found = BTreeMap::new();
         for &item in items {
             let digest = contract.digest(item.as_bytes()).unwrap();
@@ -132,7 +132,7 @@ fn known(entries: Vec<Arc<Entry>>, items: &[&'static str]) -> All {
             }
         }
         let (len, stages) = entry.with(|filter| (filter.len(), filter.stages())).unwrap();
-        let deleted = entry.deleted.load(bloomgate_server::sync::atomic::Ordering::Relaxed);
+        let deleted = entry.deleted();
         let before = all.insert(name, Known { id: entry.id, len, stages, deleted, found });
         assert!(before.is_none(), "two filters have one name");
     }

@@ -140,7 +140,7 @@ fn reserve_keeps_what_was_asked_for_and_info_tells_it() {
         format!("bktsize:8 buckets:{buckets} items:0 deletes:0 filters:1 max_iterations:30 expansion:4")
     );
     // The width is what was asked for: one table has just it, a chain keeps the rate.
-    let bits = |key: &[u8]| match &talk.engine.find(key).unwrap().body {
+    let bits = |key: &[u8]| match talk.engine.find(key).unwrap().body() {
         bloomgate_server::engine::entry::Body::Shared(bloomgate::AnyFilter::Cuckoo(table)) => {
             table.shape().fingerprint_bits()
         }

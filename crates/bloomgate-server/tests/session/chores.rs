@@ -45,7 +45,7 @@ fn a_large_stage_is_made_by_the_thread_and_adds_wait_for_it() {
     let taken = add_patiently(&mut talk, 40_000);
     assert_eq!(talk.say("BF.INFO g FILTERS"), "*1 :2");
     assert!((39_500..=40_000).contains(&taken), "{taken}");
-    assert_eq!(entry.charged.load(std::sync::atomic::Ordering::Relaxed), entry.with(|g| g.size_in_bytes()).unwrap());
+    assert_eq!(entry.charged(), entry.with(|g| g.size_in_bytes()).unwrap());
     assert_eq!(talk.engine.budget.used(), entry.memory());
     for item in (0..40_000).step_by(97) {
         assert_eq!(talk.say(&format!("BF.EXISTS g item-{item}")), ":1");
@@ -76,7 +76,7 @@ fn a_command_in_pieces_waits_as_a_whole() {
     assert_eq!(talk.say("BF.RESERVE g 0.01 20000 EXPANSION 300"), "+OK");
     let entry = talk.engine.find(b"g").unwrap();
     // The thread cannot make the stage as long as this is held.
-    let mut growth = Some(entry.growth.lock().unwrap());
+    let mut growth = Some(entry.growth().lock().unwrap());
     let mut held: Vec<u8> = Vec::new();
     let (mut out, mut waited) = (Vec::new(), 0);
     for round in 0..60u64 {

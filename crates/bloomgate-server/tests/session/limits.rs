@@ -76,7 +76,7 @@ fn a_chain_of_tables_never_has_more_than_it_was_charged_for() {
                 let room = entry.with(|filter| filter.capacity().saturating_sub(filter.len())).unwrap_or(0);
                 assert_eq!(talk.say(&format!("CF.ADD {name} item{item}")), ":1");
                 let (size, now) = entry.with(|filter| (filter.size_in_bytes(), filter.stages())).unwrap();
-                assert_eq!(entry.charged.load(std::sync::atomic::Ordering::Relaxed), size, "{name} {item}");
+                assert_eq!(entry.charged(), size, "{name} {item}");
                 early += u32::from(now > stages && room > 0);
                 stages = now;
             }

@@ -7,4 +7,5 @@ mod chores;
 mod copying;
 mod limits;
 mod server;
+mod small;
 mod talk;

@@ -69,7 +69,7 @@ pub(crate) fn marks<const PAIRED: bool>(hash: u64) -> [(usize, u32, u32); LANES]
 }
 
 #[inline(always)]
-fn contains_scalar<const PAIRED: bool, W: ReadWords>(words: W, lines: u64, hash: u64) -> bool {
+pub(crate) fn contains_scalar<const PAIRED: bool, W: ReadWords>(words: W, lines: u64, hash: u64) -> bool {
     let start = line_start(hash, lines);
     let mut missing = 0;
     for (word, a, b) in marks::<PAIRED>(hash) {
@@ -79,7 +79,7 @@ fn contains_scalar<const PAIRED: bool, W: ReadWords>(words: W, lines: u64, hash:
 }
 
 #[inline(always)]
-fn insert_scalar<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u64, hash: u64) -> bool {
+pub(crate) fn insert_scalar<const PAIRED: bool, W: WriteWords>(words: &mut W, lines: u64, hash: u64) -> bool {
     let start = line_start(hash, lines);
     let mut fresh = 0;
     for (word, a, b) in marks::<PAIRED>(hash) {

@@ -1,6 +1,9 @@
 //! Where a filter's words live: alone in memory ([`Owned`]), shared between threads ([`Shared`]), or in a file that
 //! is queried in place ([`Mapped`]) or written in place too ([`MappedMut`]). The words are the same in all of them.
+//! For programs with a million small filters there is [`Parcel`], which holds a filter's words with all else about it.
 
+#[cfg(not(loom))]
+mod annex;
 pub(crate) mod counter;
 mod floor;
 mod lost_mapping;
@@ -8,15 +11,21 @@ pub(crate) mod mapped;
 #[cfg(not(loom))]
 pub(crate) mod mapped_mut;
 mod owned;
+#[cfg(not(loom))]
+mod parcel;
 mod shared;
 pub(crate) mod version;
 
+#[cfg(not(loom))]
+pub use annex::Annex;
 pub use floor::Floor;
 pub use lost_mapping::report_lost_mapping;
 pub use mapped::{Damage, Mapped};
 #[cfg(not(loom))]
 pub use mapped_mut::MappedMut;
 pub use owned::{HugePages, Owned};
+#[cfg(not(loom))]
+pub use parcel::Parcel;
 pub use shared::Shared;
 /// For the models in `tests/loom.rs` alone.
 #[cfg(loom)]

@@ -22,6 +22,8 @@ pub mod layout;
 pub mod partitioned;
 pub mod rotating;
 pub mod scalable;
+#[cfg(not(loom))]
+pub mod sprout;
 pub mod stable;
 mod stage;
 #[cfg(test)]
@@ -36,6 +38,8 @@ pub use layout::Layout;
 pub use partitioned::PartitionedLayout;
 pub use rotating::{Rotating, RotatingBuilder, RotatingRule, RotatingState};
 pub use scalable::{Scalable, ScalableBuilder};
+#[cfg(not(loom))]
+pub use sprout::Sprout;
 pub use stable::{Stable, StableBuilder, StableShape};
 
 pub(crate) use stage::Stage;

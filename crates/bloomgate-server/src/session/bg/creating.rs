@@ -17,7 +17,7 @@ pub fn create(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Create<'_>) -> Ou
         return Err(Refusal::ITEM_EXISTS.into());
     }
     let recipe = match wish.like {
-        Some(other) => alike(&existing(call, other)?.recipe, wish)?,
+        Some(other) => alike(existing(call, other)?.recipe(), wish)?,
         None => {
             let kind = wish.kind.ok_or_else(|| Refusal::err("BG.CREATE needs KIND, or LIKE another filter"))?;
             fresh(kind, wish, hashing(&engine, wish))?

@@ -28,10 +28,11 @@ impl std::io::Write for Nowhere {
 /// item added before is in it, and of those added during it, some.
 fn write(entry: &Entry, out: &mut impl std::io::Write) -> Result<Address, Refusal> {
     let _still = entry.is_ordered().then(|| entry.write());
-    let written = match &entry.body {
+    let written = match entry.body() {
+        Body::Small(small) => small.copy().and_then(|filter| filter.write_to(out)),
         Body::Shared(filter) => filter.write_to(out),
         Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).write_to(out),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
     };
     written.map_err(|error| refused(&error))
 }

@@ -3,8 +3,6 @@
 //! START begins a new epoch of the filter's contract and makes a shadow under it; from then on adds go to both. BG.FEED
 //! brings the items from before, which only their owner has. FINISH puts the shadow in place, ABORT lets it go.
 
-use std::sync::Arc;
-
 use bloomgate_command::{Refusal, RekeyStep, Reply};
 
 use super::super::call::{Call, Outcome};
@@ -30,7 +28,7 @@ fn not_begun(name: &[u8]) -> Refusal {
 fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let engine = call.engine();
     let entry = existing(call, name)?;
-    let Hashing { algorithm, contract, .. } = entry.recipe.hashing.clone();
+    let Hashing { algorithm, contract, .. } = entry.recipe().hashing.clone();
     if !algorithm.is_keyed() {
         return Err(Refusal::err(format_args!(
             "the filter hashes by {algorithm}, which has no secret to change: make a keyed one, fill it and BG.SWAP them"
@@ -50,12 +48,12 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
         return Err(begun().into());
     }
     let epoch = next_epoch(call, &entry);
-    let hashing = Hashing { epoch, ..entry.recipe.hashing.clone() };
+    let hashing = Hashing { epoch, ..entry.recipe().hashing.clone() };
     // As large as the filter has become: a chain that grew through ten stages would do so again.
-    let capacity = entry.with(|filter| filter.len()).unwrap_or(0).max(entry.recipe.capacity);
-    let capacity = if entry.recipe.capacity == 0 { 0 } else { capacity };
-    let recipe = Recipe { hashing, capacity, ..entry.recipe.clone() };
-    let prepared = engine.prepare_shadow(name, recipe, entry.maker)?;
+    let capacity = entry.with(|filter| filter.len()).unwrap_or(0).max(entry.recipe().capacity);
+    let capacity = if entry.recipe().capacity == 0 { 0 } else { capacity };
+    let recipe = Recipe { hashing, capacity, ..entry.recipe().clone() };
+    let prepared = engine.prepare_shadow(name, recipe, entry.maker())?;
     call.alone(|permit| {
         let now = permit.find(name)?;
         if now.as_ref().is_none_or(|now| now.id != entry.id) || engine.shadow_of(&entry).is_some() {
@@ -70,19 +68,19 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
 
 /// The epoch after the contract's last, and after the filter's own.
 fn next_epoch(call: &Call<'_, '_, '_>, entry: &Entry) -> u32 {
-    let hashing = &entry.recipe.hashing;
+    let hashing = &entry.recipe().hashing;
     call.core.engine.contracts.keyed(&hashing.contract).epoch.max(hashing.epoch).saturating_add(1)
 }
 
 fn status(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let engine = call.engine();
     let entry = existing(call, name)?;
-    let items = |entry: &Arc<Entry>| Reply::Int(entry.with(|filter| filter.len()).unwrap_or(0) as i64);
-    let id = |entry: &Arc<Entry>| {
+    let items = |entry: &Entry| Reply::Int(entry.with(|filter| filter.len()).unwrap_or(0) as i64);
+    let id = |entry: &Entry| {
         let id = entry.contract().and_then(|contract| contract.secret_id());
         id.map_or(Reply::Nil, |id| Reply::text(id.to_string()))
     };
-    let epoch = |entry: &Arc<Entry>| Reply::Int(i64::from(entry.recipe.hashing.epoch));
+    let epoch = |entry: &Entry| Reply::Int(i64::from(entry.recipe().hashing.epoch));
     let mut told = vec![
         (Reply::text("state"), Reply::text("idle")),
         (Reply::text("epoch"), epoch(&entry)),

@@ -5,8 +5,6 @@
 //! more, now with nobody writing. What was added to a filter before the new one takes its place is in it, or comes to
 //! it: never in between.
 
-use std::sync::Arc;
-
 use bloomgate::AnyFilter;
 use bloomgate_command::Refusal;
 
@@ -63,7 +61,7 @@ pub fn copy_of(entry: &Entry) -> Result<AnyFilter, Refusal> {
 /// A filter and its last change.
 type Seen = Option<(u64, u64)>;
 
-fn seen(entry: &Option<Arc<Entry>>) -> Seen {
+fn seen(entry: &Option<Entry>) -> Seen {
     entry.as_ref().map(|entry| (entry.id, entry.touched()))
 }
 
@@ -72,7 +70,7 @@ fn seen(entry: &Option<Arc<Entry>>) -> Seen {
 pub fn replace(
     call: &mut Call<'_, '_, '_>,
     name: &[u8],
-    mut make: impl FnMut(Option<&Arc<Entry>>) -> Result<Built<'static>, Refusal>,
+    mut make: impl FnMut(Option<&Entry>) -> Result<Built<'static>, Refusal>,
 ) -> Result<(), NotDone> {
     let engine = call.engine();
     let desk = call.desk;
@@ -82,7 +80,7 @@ pub fn replace(
     if before.is_none() {
         engine.check_count()?;
     }
-    let mut ready = |before: &Option<Arc<Entry>>| {
+    let mut ready = |before: &Option<Entry>| {
         let built = make(before.as_ref())?;
         Ready::make(&engine, desk, Built { name, ..built })
     };
@@ -91,7 +89,7 @@ pub fn replace(
     call.alone(|permit| {
         let now = permit.find(name)?;
         // Requests that were answered stay answered: a retry must not remove twice because filters were merged meanwhile.
-        let retries = now.as_ref().map(|now| now.write().retries.clone()).unwrap_or_default();
+        let retries = now.as_ref().map(Entry::retries).unwrap_or_default();
         let ready = match seen(&now) == version {
             true => first,
             false => {
@@ -100,7 +98,7 @@ pub fn replace(
             }
         };
         if let Some(now) = &now {
-            ready.entry().audit.go_on_from(&now.audit);
+            ready.entry().count(now.counts());
         }
         let entry = ready.install(permit, Existing::Replace)?;
         permit.keep_retries(&entry, retries)?;

@@ -1,6 +1,6 @@
 //! BG.MERGE, BG.INTERSECT, BG.FOLD, BG.COPY and BG.SWAP: filters made of others, and filters that change places.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use bloomgate::AnyFilter;
 use bloomgate_command::{FoldTo, Refusal, Reply};
@@ -18,7 +18,7 @@ fn bytes(entry: &Entry) -> u64 {
 }
 
 /// The filter of a name that a command reads, with the name in the refusal: there are several.
-fn source(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refusal> {
+fn source(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Entry, Refusal> {
     if call.find(name).is_none() {
         return Err(Refusal::err(format_args!("not found: there is no filter '{}'", name.escape_ascii())));
     }
@@ -28,10 +28,11 @@ fn source(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Arc<Entry>, Refusa
 /// Adds all items of a filter to another; an ordered one is not changed meanwhile.
 fn unite(into: &mut AnyFilter, entry: &Entry) -> Result<(), Refusal> {
     let _still = entry.is_ordered().then(|| entry.write());
-    let united = match &entry.body {
+    let united = match entry.body() {
+        Body::Small(small) => small.copy().and_then(|filter| into.union_with(&filter)),
         Body::Shared(filter) => into.union_with(filter),
         Body::Guarded(filter) => into.union_with(&*filter.read().unwrap_or_else(PoisonError::into_inner)),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
     };
     united.map_err(|error| refused(&error))
 }
@@ -58,15 +59,21 @@ pub fn merge(call: &mut Call<'_, '_, '_>, destination: &[u8], names: &[&[u8]]) -
     replace(call, destination, |before| {
         let mut filter = union.clone();
         let Some(before) = before else {
-            return Ok(Built { name: b"", filter, recipe: first.recipe.clone(), maker: first.maker, expires_ms: 0 });
+            return Ok(Built {
+                name: b"",
+                filter,
+                recipe: first.recipe().clone(),
+                maker: first.maker(),
+                expires_ms: 0,
+            });
         };
         check_available(before)?;
         unite(&mut filter, before)?;
         Ok(Built {
             name: b"",
             filter,
-            recipe: before.recipe.clone(),
-            maker: before.maker,
+            recipe: before.recipe().clone(),
+            maker: before.maker(),
             expires_ms: before.expires_ms(),
         })
     })?;
@@ -81,13 +88,14 @@ pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], r
     held.shrink_to(bytes(&one));
     let common = |one: &Entry, other: &Entry| -> Result<Built<'static>, Refusal> {
         let copy = copy_of(one)?;
-        let filter = match &other.body {
+        let filter = match other.body() {
+            Body::Small(small) => small.copy().and_then(|filter| copy.intersection(&filter)),
             Body::Shared(filter) => copy.intersection(filter),
             Body::Guarded(filter) => copy.intersection(&*filter.read().unwrap_or_else(PoisonError::into_inner)),
-            Body::Unavailable { why, .. } => return Err(Refusal::new(why.clone())),
+            Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
         };
         let filter = filter.map_err(|error| refused(&error))?;
-        Ok(Built { name: b"", filter, recipe: one.recipe.clone(), maker: one.maker, expires_ms: 0 })
+        Ok(Built { name: b"", filter, recipe: one.recipe().clone(), maker: one.maker(), expires_ms: 0 })
     };
     // Made from what has the name now: whatever is added to that meanwhile counts.
     replace(call, destination, |before| match before {
@@ -124,8 +132,8 @@ pub fn fold(call: &mut Call<'_, '_, '_>, name: &[u8], to: FoldTo) -> Outcome {
         };
         let filter = folded.map_err(|error| unfolded(&error))?;
         let recipe =
-            Recipe { capacity: filter.capacity(), rate: filter.promised_rate(), bytes: 0, ..before.recipe.clone() };
-        Ok(Built { name: b"", filter, recipe, maker: before.maker, expires_ms: before.expires_ms() })
+            Recipe { capacity: filter.capacity(), rate: filter.promised_rate(), bytes: 0, ..before.recipe().clone() };
+        Ok(Built { name: b"", filter, recipe, maker: before.maker(), expires_ms: before.expires_ms() })
     })?;
     Ok(Reply::Ok)
 }

@@ -8,7 +8,8 @@ use bloomgate_command::{Refusal, Reply};
 use super::super::call::{Call, Outcome};
 use super::existing;
 use crate::engine::Engine;
-use crate::engine::entry::{Body, Entry, Facts, Maker};
+use crate::engine::entry::{Body, Entry, Maker};
+use crate::engine::facts::Facts;
 
 /// A number or nothing.
 fn or_nil<T>(value: Option<T>, tell: impl FnOnce(T) -> Reply) -> Reply {
@@ -47,14 +48,14 @@ const FIELDS: &[(&str, Tell)] = &[
         })
     }),
     ("contract", |_, _, filter| Reply::text(filter.contract_text())),
-    ("contract_name", |_, entry, _| keyed(entry, |entry| Reply::text(entry.recipe.hashing.contract.clone()))),
-    ("secret_epoch", |_, entry, _| keyed(entry, |entry| int(u64::from(entry.recipe.hashing.epoch)))),
+    ("contract_name", |_, entry, _| keyed(entry, |entry| Reply::text(entry.recipe().hashing.contract.clone()))),
+    ("secret_epoch", |_, entry, _| keyed(entry, |entry| int(u64::from(entry.recipe().hashing.epoch)))),
     ("secret_id", |_, entry, _| {
         or_nil(entry.contract().and_then(|contract| contract.secret_id()), |id| Reply::text(id.to_string()))
     }),
     ("secret_age_seconds", |engine, entry, _| {
         keyed(entry, |entry| {
-            let hashing = &entry.recipe.hashing;
+            let hashing = &entry.recipe().hashing;
             let began = began_ms(engine, &hashing.contract, hashing.epoch).unwrap_or(entry.created_ms);
             int(engine.clock.now_ms().saturating_sub(began) / 1_000)
         })
@@ -69,7 +70,7 @@ const FIELDS: &[(&str, Tell)] = &[
     ("generations", |_, entry, _| or_nil(ring(entry), |(_, generations)| int(u64::from(generations)))),
     ("version", |_, entry, _| int(entry.touched())),
     ("maker", |_, entry, _| {
-        Reply::text(match entry.maker {
+        Reply::text(match entry.maker() {
             Maker::Bf { .. } => "BF",
             Maker::Cf { .. } => "CF",
             Maker::Bg => "BG",
@@ -79,11 +80,12 @@ const FIELDS: &[(&str, Tell)] = &[
 ];
 
 fn keyed(entry: &Entry, tell: impl FnOnce(&Entry) -> Reply) -> Reply {
-    if entry.recipe.hashing.algorithm.is_keyed() { tell(entry) } else { Reply::Nil }
+    if entry.recipe().hashing.algorithm.is_keyed() { tell(entry) } else { Reply::Nil }
 }
 
 fn when_full(entry: &Entry) -> Option<WhenFull> {
-    match &entry.body {
+    match entry.body() {
+        Body::Small(small) => Some(small.sprout.when_full()),
         Body::Shared(filter) => Some(filter.when_full()),
         Body::Guarded(filter) => Some(filter.read().unwrap_or_else(std::sync::PoisonError::into_inner).when_full()),
         Body::Unavailable { .. } => None,
@@ -92,7 +94,7 @@ fn when_full(entry: &Entry) -> Option<WhenFull> {
 
 /// The window in seconds and its generations.
 fn ring(entry: &Entry) -> Option<(f64, u32)> {
-    match &entry.body {
+    match entry.body() {
         Body::Shared(AnyFilter::Rotating(ring)) => Some((ring.window().as_secs_f64(), ring.generations())),
         _ => None,
     }
@@ -109,7 +111,7 @@ fn began_ms(engine: &Engine, contract: &str, epoch: u32) -> Option<u64> {
 pub fn info(call: &mut Call<'_, '_, '_>, name: &[u8], field: Option<&str>) -> Outcome {
     let engine = call.engine();
     let entry = existing(call, name)?;
-    let counters = entry.audit.rows();
+    let counters = entry.counts().rows();
     let tell = |tell: Tell| entry.with(|filter| tell(&engine, &entry, filter)).unwrap_or(Reply::Nil);
     let Some(field) = field else {
         let facts = FIELDS.iter().map(|&(name, how)| (Reply::text(name), tell(how)));
@@ -150,9 +152,9 @@ pub fn estimate(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
 /// BG.AUDIT: the counters, and then from zero if that is asked for.
 pub fn audit(call: &mut Call<'_, '_, '_>, name: &[u8], reset: bool) -> Outcome {
     let entry = existing(call, name)?;
-    let rows = entry.audit.rows();
+    let rows = entry.counts().rows();
     if reset {
-        entry.audit.reset();
+        entry.reset_counts();
     }
     Ok(Reply::Map(rows.into_iter().map(|(name, count)| (Reply::text(name), int(count))).collect()))
 }
@@ -173,8 +175,8 @@ pub fn secrets(call: &mut Call<'_, '_, '_>) -> Reply {
         let entries = engine.names.from_id(next, 1_000);
         let Some(last) = entries.last() else { break };
         next = last.id + 1;
-        for entry in entries.iter().filter(|entry| entry.recipe.hashing.algorithm.is_keyed()) {
-            let hashing = &entry.recipe.hashing;
+        for entry in entries.iter().filter(|entry| entry.recipe().hashing.algorithm.is_keyed()) {
+            let hashing = &entry.recipe().hashing;
             // A contract that nobody began is as old as its first filter: those come in the order of their ids.
             let key = (hashing.contract.clone(), hashing.epoch);
             epochs.entry(key).or_insert((entry.created_ms, 0)).1 += 1;
