@@ -71,6 +71,7 @@ pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Re
     let opening = Opening::begin(settings, disk, settings.threads + WORKERS + 1)?;
     let engine = opening.engine.clone();
     let access = Directory::open(settings)?;
+    engine.stop().declare(&access.book().namespaces);
     let mut desk = Desk::new(settings.threads + WORKERS, Some(access), run_id(), settings.rows(address));
     desk.slow_micros = settings.slow_micros.into();
     let desk = Arc::new(desk);
@@ -110,7 +111,7 @@ pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Re
                 _ = tick.tick(), if ready.is_none() => {
                     on_tick(&engine, &desk, keeping.as_deref(), settings.threads + WORKERS);
                 }
-                _ = hangup.recv() => on_hangup(&desk),
+                _ = hangup.recv() => on_hangup(&engine, &desk),
                 () = stop.notified() => break,
                 _ = term.recv() => break,
                 _ = interrupt.recv() => break,
@@ -178,12 +179,15 @@ fn notes(desk: &Desk, address: SocketAddr) -> Vec<String> {
 }
 
 /// SIGHUP: files that were changed by hand are read again.
-fn on_hangup(desk: &Desk) {
+fn on_hangup(engine: &Engine, desk: &Desk) {
     if desk.access.path().is_none() {
         return;
     }
     match desk.access.reload() {
-        Ok(()) => desk.end_strangers(),
+        Ok(()) => {
+            desk.end_strangers();
+            engine.stop().declare(&desk.access.book().namespaces);
+        }
         Err(why) => eprintln!("bloomgate: users stay as they were: {why}"),
     }
 }

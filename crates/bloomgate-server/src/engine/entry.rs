@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU16, AtomicU32};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
 use bloomgate::bits::{Annex, Parcel};
@@ -174,6 +174,8 @@ pub struct Head {
     tally: Tally,
     /// Keys that were new, while it is small.
     len: AtomicU32,
+    /// The number of its namespace; 0 for none.
+    space: AtomicU16,
     /// How it was made.
     making: Arc<Making>,
     rare: Annex<Rare>,
@@ -264,6 +266,7 @@ impl Entry {
             touched: AtomicU64::new(0),
             tally: Tally::default(),
             len: AtomicU32::new(0),
+            space: AtomicU16::new(0),
             making,
             rare: Annex::new(),
         };
@@ -391,6 +394,18 @@ impl Entry {
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.size_in_bytes() + self.overhead()
+    }
+
+    /// The number of its namespace; 0 for none.
+    #[must_use]
+    #[inline]
+    pub fn space(&self) -> u16 {
+        self.space.load(Ordering::Relaxed)
+    }
+
+    /// It belongs to this namespace from now on; with nobody writing.
+    pub(super) fn set_space(&self, space: u16) {
+        self.space.store(space, Ordering::Relaxed);
     }
 
     /// Bytes charged to the budget for its bits; beside them it is charged its [`overhead`](Self::overhead).

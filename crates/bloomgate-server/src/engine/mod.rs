@@ -23,6 +23,7 @@ pub mod journal;
 pub mod loads;
 pub mod making;
 pub mod names;
+pub mod namespaces;
 pub mod recipe;
 pub mod record;
 mod repeated;
@@ -50,6 +51,7 @@ use entry::{Body, Entry};
 use journal::Journal;
 use loads::Loads;
 use names::{Names, Nearby};
+use namespaces::Namespaces;
 use turnstile::{Passing, Standstill, Turnstile};
 
 /// What the engine is told at the start.
@@ -104,6 +106,8 @@ pub struct Engine {
     pub journal: Journal,
     /// The memory that filters may take.
     pub budget: Budget,
+    /// The limits of tenants.
+    pub namespaces: Namespaces,
     /// The secrets.
     pub contracts: Contracts,
     /// The time.
@@ -207,6 +211,7 @@ impl Engine {
             turnstile: Turnstile::new(threads),
             journal,
             budget: Budget::new(limits.max_memory, limits.max_filter_memory),
+            namespaces: Namespaces::default(),
             contracts,
             clock,
             bases: Bases::default(),
