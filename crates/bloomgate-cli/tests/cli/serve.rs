@@ -435,11 +435,7 @@ fn users_are_added_to_the_file_of_a_server() {
     let made = scene.run("user add ann --roles read,write --generate --access users.toml").code(0);
     assert_eq!(made.out().trim().len(), 64);
     let text = String::from_utf8(scene.read("users.toml")).unwrap();
-    assert!(
-        text.contains("[users.\"ann\"]")
-            && text.contains("roles = [\"read\", \"write\"]")
-            && !text.contains(made.out().trim())
-    );
+    assert!(text.contains("[users.\"ann\"]") && text.contains("roles = [\"read\", \"write\"]") && !text.contains(made.out().trim()));
     // Once more: another password, other roles.
     scene.run_with("user add ann --roles delete --access users.toml", "new-one\r\nignored\n").code(0);
     let again = String::from_utf8(scene.read("users.toml")).unwrap();

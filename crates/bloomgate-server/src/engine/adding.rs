@@ -81,8 +81,8 @@ pub struct Scratch {
     pub owed: Owed,
 }
 
-/// Whether each item may be in the filter; how many may.
-fn look(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<u64, Refusal> {
+/// Whether each item may be in the filter; how many may. Nobody counts it.
+pub fn ask(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<u64, Refusal> {
     answers.clear();
     answers.resize(items.len(), false);
     point();
@@ -119,7 +119,7 @@ fn copies_of(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<()
 }
 
 impl Scratch {
-    /// Whether each item may be in the filter.
+    /// [`ask`] for a client: the filter and its namespace count it.
     pub fn ask(
         &mut self,
         engine: &Engine,
@@ -127,7 +127,7 @@ impl Scratch {
         items: &[&[u8]],
         answers: &mut Vec<bool>,
     ) -> Result<(), Refusal> {
-        let positives = look(entry, items, answers)?;
+        let positives = ask(entry, items, answers)?;
         let counts = Counts { lookups: items.len() as u64, positives, ..Counts::default() };
         entry.count(counts);
         self.note(engine, entry, counts, items.len());

@@ -121,18 +121,24 @@ impl Engine {
 
     /// A filter gets its name, with nobody else writing.
     pub(in crate::engine) fn settle(&self, entry: &Entry, claim: Claim) {
+        // What was made known of it since, such as when it ends, may take a little more.
+        let bytes = charged(entry);
+        if bytes != claim.bytes {
+            self.budget.charge_anyway(bytes);
+            self.budget.release(claim.bytes);
+        }
         if self.namespaces.is_empty() {
             return;
         }
         let name = entry.name();
         let space = self.namespaces.of(&name);
         let counted = self.namespaces.epoch.load(Ordering::Acquire) == claim.epoch;
-        if !counted || claim.space != space {
+        if counted && claim.space == space && claim.bytes == bytes {
+            self.enrol(entry, space, 0);
+        } else {
             self.give_back_claim(&claim, claim.bytes);
-            self.enrol(entry, space, claim.bytes);
-            return;
+            self.enrol(entry, space, bytes);
         }
-        self.enrol(entry, space, 0);
     }
 
     pub(super) fn enrol(&self, entry: &Entry, space: u16, bytes: u64) {
