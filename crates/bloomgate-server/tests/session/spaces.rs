@@ -96,7 +96,7 @@ fn a_refusal_says_what_was_asked_what_is_left_and_what_would_fit() {
     let mut talk = Talk::with(super::talk::engine_with(limits), desk());
     talk.check("BG.NAMESPACE SET a PREFIX a: MAXMEMORY 1000000 => +OK");
     let cases = [
-        ("BF.RESERVE x 0.01 1000000000000", "BF.RESERVE x 0.01 {}", "max-filter-memory; ", ", or raise it"),
+        ("BF.RESERVE x 0.01 1000000000", "BF.RESERVE x 0.01 {}", "max-filter-memory; ", ", or raise it"),
         ("CF.RESERVE x 1000000000", "CF.RESERVE x {}", "max-filter-memory; ", ", or raise it"),
         (
             "BG.CREATE x KIND counting RATE 0.001 CAPACITY 100000000",
@@ -187,7 +187,7 @@ fn a_namespace_has_no_more_filters_than_it_may_have() {
 fn filters_that_are_there_belong_to_a_new_namespace_whatever_they_take() {
     let mut talk = Talk::new();
     talk.check(
-        "BF.RESERVE a:big 0.01 100 EXPANSION 2 => +OK
+        "BF.RESERVE a:big 0.01 20000 EXPANSION 2 => +OK
          BF.RESERVE a:b:f 0.01 1000 => +OK
          BF.RESERVE c 0.01 1000 => +OK
          BG.NAMESPACE SET a PREFIX a: MAXMEMORY 1 MAXFILTERS 1 => +OK",
@@ -196,9 +196,9 @@ fn filters_that_are_there_belong_to_a_new_namespace_whatever_they_take() {
     let used = fact(&talk, "a", "used");
     assert!(used > 1);
     // It answers, and takes what it has room for; only growth is refused.
-    let items: Vec<String> = (0..1_000).map(|at| format!("item{at}")).collect();
+    let items: Vec<String> = (0..25_000).map(|at| format!("item{at}")).collect();
     let replies = talk.each("BF.ADD", "a:big", &items);
-    assert!(replies[..100].iter().all(|reply| reply.starts_with(':')), "{replies:?}");
+    assert!(replies[..19_000].iter().all(|reply| reply.starts_with(':')));
     assert!(replies.iter().any(|reply| reply.starts_with('-')), "it would have to grow");
     assert_eq!(fact(&talk, "a", "used"), used);
     talk.check(
@@ -558,4 +558,82 @@ fn a_namespace_counts_what_is_asked_and_added() {
     let counted = ["adds", "new", "refused", "lookups", "positives"].map(|name| fact(&talk, "a", name));
     assert_eq!(counted, [5, 3, 1, 3, 1]);
     assert_eq!(fact(&talk, "b", "adds"), 0);
+}
+
+#[test]
+fn a_bound_admin_builds_from_the_files_of_the_namespace() {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, line) in [("a/list.txt", "alice\n"), ("b/list.txt", "bob\n"), ("all.txt", "carol\n")] {
+        let path = folder.path().join(file);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, line).unwrap();
+    }
+    std::os::unix::fs::symlink(folder.path().join("all.txt"), folder.path().join("a/link.txt")).unwrap();
+    let mut desk = desk();
+    desk.settings.push(("import-dir", folder.path().display().to_string()));
+    let mut root = Talk::with(engine(256 << 20), desk);
+    root.check(
+        "BG.NAMESPACE SET a PREFIX a: => +OK
+         ACL SETUSER ann on >p +@all namespace=a => +OK
+         BG.BUILD all FROM all.txt => +OK",
+    );
+    let mut ann = as_user(&root, "ann");
+    ann.check(
+        "BG.BUILD f FROM list.txt => +OK
+         BG.EXISTS f alice bob => *2 :1 :0",
+    );
+    for file in ["all.txt", "b/list.txt", "a/list.txt", "../b/list.txt", "link.txt"] {
+        let refused = ann.say(&format!("BG.BUILD g FROM {file}"));
+        assert!(
+            refused.starts_with("-ERR") && !refused.contains(&*folder.path().to_string_lossy()),
+            "{file}: {refused}"
+        );
+    }
+    ann.check("DBSIZE => :1");
+}
+
+/// What the access file says counts when it is read again, all of it or nothing.
+#[test]
+fn namespaces_are_in_the_access_file() {
+    use bloomgate_server::access::Directory;
+    use bloomgate_server::session::desk::Desk;
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.toml");
+    let opened = || Desk::new(2, Some(Directory::of_file(&path).unwrap()), String::new(), Vec::new());
+    let mut talk = Talk::with(engine(256 << 20), opened());
+    talk.check("BG.NAMESPACE SET shop PREFIX shop: MAXMEMORY 1000000 MAXFILTERS 7 => +OK");
+    talk.check("BG.NAMESPACE SET shop MAXFILTERS 0 => +OK");
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(
+        text.contains("[namespaces.\"shop\"]\nprefix = \"shop:\"\nmax-memory = 1000000\n")
+            && !text.contains("max-filters"),
+        "{text}"
+    );
+    talk.check("BF.ADD shop:f x => :1");
+    for (wrong, why) in [
+        ("[namespaces.a]\nprefix = \"\"\n", "line 1: the prefix of a namespace has 1 to 256 bytes"),
+        (
+            "[namespaces.a]\nprefix = \"x\"\n\n[namespaces.b]\nprefix = \"x\"\n",
+            "line 4: the namespaces 'a' and 'b' have the same prefix 'x'",
+        ),
+        (
+            "[namespaces.a]\nprefix = \"bloomgate:rekey:\"\n",
+            "line 1: names that begin with 'bloomgate:rekey:' are the server's own",
+        ),
+    ] {
+        std::fs::write(&path, wrong).unwrap();
+        let refused = talk.say("ACL LOAD");
+        assert!(refused.contains(why), "{refused}");
+        assert_eq!(fact(&talk, "shop", "filters"), 1);
+    }
+    std::fs::write(&path, "[namespaces.other]\nprefix = \"sh\"\nmax-filters = 1\n").unwrap();
+    talk.check(
+        "ACL LOAD => +OK
+         BG.NAMESPACE LIST => *1 $5 other",
+    );
+    assert_eq!(fact(&talk, "other", "filters"), 1);
+    assert!(talk.say("BF.ADD shop:g x").starts_with("-ERR the namespace 'other' has 1 filters and may have 1"));
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
