@@ -88,6 +88,7 @@ pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
     for stock in &side.stock {
         stage::put(&server, stock, choice)?;
     }
+    let _awake = process::Awake::keep(&choice.both());
     let idle = || probe::run(server.address, choice.dialect, "small", SMALL, |since| since >= scale.time);
     let mut found: Vec<Found> = wanted.iter().map(|_| Found::default()).collect();
     for round in 0..choice.rounds.unwrap_or(5) {

@@ -11,6 +11,7 @@ mod probe;
 pub mod process;
 mod replies;
 mod restart;
+mod small;
 mod stage;
 mod table;
 mod traffic;
@@ -171,6 +172,7 @@ fn judge(choice: &Choice, json: Option<PathBuf>) -> Result<usize, Fault> {
     }
     disturbance::run(choice, &mut table)?;
     restart::run(choice, &mut table)?;
+    small::run(choice, &mut table)?;
     println!("\n{}", table.summary());
     if let Some(path) = json {
         table.write_json(&path, &machine, &setting)?;

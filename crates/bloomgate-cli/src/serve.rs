@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use bloomgate_server::logging::{self, Format, Level};
 use bloomgate_server::settings::table::{self, Setting, TABLE};
-use bloomgate_server::{Ready, Settings, serve};
+use bloomgate_server::{Settings, serve};
 
-use crate::failure::{DONE, Failure, Outcome};
-use crate::number::{bytes, counted, duration};
+use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::screen;
 use crate::told::{self, Named};
 
@@ -20,6 +20,7 @@ Examples:
   bloomgate serve                                      127.0.0.1:6479, filters in ./bloomgate-data
   bloomgate serve --resp 127.0.0.1:0 --data none       any free port, nothing is kept
   bloomgate serve --data /var/lib/bloomgate --fsync always
+  bloomgate serve --resp none --tls 0.0.0.0:6480 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem
 
   redis-cli -p 6479 BF.RESERVE seen 0.001 1000000
   redis-cli -p 6479 BF.MADD seen alice bob
@@ -33,21 +34,37 @@ when the power fails, and nothing when only the program ends; never leaves it to
 
 A setting is told by its flag, else by its variable (BLOOMGATE_MAX_MEMORY for --max-memory), else by its line in the file \
 of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name is an error. Without a flag, so by variable \
-or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), bf-error-rate, \
-bf-initial-size, bf-expansion-factor and cf-initial-size (of filters that BF.ADD and CF.ADD make by themselves).
+or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), limits on clients \
+(max-clients-per-address, idle-timeout, request-deadline, output-stall, output-limit), bf-* and cf-* (what filters are like \
+that BF.ADD and CF.ADD make by themselves). CONFIG SET changes limits and defaults while it runs, CONFIG REWRITE writes them \
+back to the file of --config.
 
-There is no encryption and, until there is a password or a user, no login. It is reached from this machine alone unless \
---resp says otherwise, and in protected mode it refuses clients of other machines until there is one. Users have passwords and \
-roles (read, write, delete, admin): redis-cli -p 6479 ACL SETUSER shop on '>PASSWORD' +@read +@write. They are kept in \
-DATA/access.toml; ACL LOAD or SIGHUP reads it again after a change by hand.
+Until there is a password or a user there is no login, and without --tls no encryption. It is reached from this machine \
+alone unless --resp or --tls says otherwise, and in protected mode it refuses clients of other machines until there is one, or \
+they have a certificate of --tls-client-ca. Users have passwords and roles (read, write, delete, admin): redis-cli -p 6479 ACL \
+SETUSER shop on '>PASSWORD' +@read +@write. They are kept in DATA/access.toml; ACL LOAD or SIGHUP reads it again after a change \
+by hand.
 
-It stops on SIGTERM, SIGINT or SHUTDOWN, after every write that was acknowledged is on the disk.
+It stops on SIGTERM, SIGINT or SHUTDOWN, after every write that was acknowledged is on the disk; a second signal ends it at \
+once. On SIGHUP it reads certificate and users again. What it says goes to standard error, with --log-format json an object a line.
 
-Exit codes: 0 stopped as asked, 2 error.")]
+Exit codes: 0 stopped as asked, 2 error, or ended by a second signal.")]
 pub struct Args {
-    /// Where clients connect: HOST:PORT, or a port of this machine; port 0 takes any that is free [default: 127.0.0.1:6479]
+    /// Where clients connect: HOST:PORT, or a port of this machine; port 0 takes any that is free, `none` none [default: 127.0.0.1:6479]
     #[arg(long, value_name = "ADDR")]
     resp: Option<String>,
+    /// Where clients connect over TLS; `--resp none` leaves this one alone [default: none]
+    #[arg(long, value_name = "ADDR")]
+    tls: Option<String>,
+    /// The certificate for --tls, with the chain behind it (PEM); read again when it changes
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// The key of --tls-cert (PEM)
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    /// Authorities (PEM): over --tls only clients with a certificate of one of them are let in
+    #[arg(long, value_name = "FILE")]
+    tls_client_ca: Option<String>,
     /// The folder that keeps the filters; `none` keeps nothing [default: bloomgate-data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
@@ -60,7 +77,7 @@ pub struct Args {
     /// A TOML file of settings
     #[arg(long, value_name = "FILE", env = "BLOOMGATE_CONFIG")]
     config: Option<PathBuf>,
-    /// Memory for all filters together [default: three quarters of the machine's]
+    /// Memory for all filters together [default: three quarters of the machine's, or its control group's]
     #[arg(long, value_name = "SIZE")]
     max_memory: Option<String>,
     /// Memory for one filter [default: as --max-memory]
@@ -84,6 +101,12 @@ pub struct Args {
     /// The folder whose files BG.BUILD may read [default: none]
     #[arg(long, value_name = "DIR")]
     import_dir: Option<String>,
+    /// What is told on standard error: error, warn, info or debug [default: info]
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// How it is told: text, or json with an object a line [default: text]
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
     /// Print nothing but errors
     #[arg(short, long)]
     quiet: bool,
@@ -94,6 +117,12 @@ impl Args {
     fn flag(&self, name: &str) -> Option<&str> {
         let flag = match name {
             "resp" => &self.resp,
+            "tls" => &self.tls,
+            "tls-cert" => &self.tls_cert,
+            "tls-key" => &self.tls_key,
+            "tls-client-ca" => &self.tls_client_ca,
+            "log-level" => &self.log_level,
+            "log-format" => &self.log_format,
             "data" => &self.data,
             "fsync" => &self.fsync,
             "threads" => &self.threads,
@@ -119,11 +148,14 @@ impl Named for Setting {
 }
 
 fn settings(args: &Args) -> Result<Settings, Failure> {
-    let mut settings = Settings { data: Some(DATA.into()), ..Settings::default() };
+    let mut settings = Settings { data: Some(DATA.into()), config: args.config.clone(), ..Settings::default() };
     for (by, name, value) in told::all(TABLE, |name| args.flag(name), args.config.as_deref())? {
         table::set(&mut settings, name, &value).map_err(|why| Failure::Message(format!("{by}: {why}")))?;
     }
     told::unknown_variables(TABLE, is_of_gate)?;
+    if args.quiet {
+        settings.log_level = Level::Error;
+    }
     Ok(settings)
 }
 
@@ -143,49 +175,67 @@ pub fn is_setting(name: &str) -> bool {
     TABLE.iter().any(|setting| setting.name == name)
 }
 
-fn tell(ready: &Ready, settings: &Settings) {
-    let mut line = format!("bloomgate: ready on {}", ready.address);
-    match &settings.data {
-        Some(data) => line.push_str(&format!(
-            ", {} in {}, fsync {}, {}",
-            counted(ready.found.filters as u64, "filter"),
-            data.display(),
-            settings.fsync,
-            counted(settings.threads as u64, "thread"),
-        )),
-        None => line.push_str(", nothing is kept"),
-    }
-    if ready.found.batches > 0 {
-        line.push_str(&format!(
-            " (read {} of the log in {})",
-            counted(ready.found.batches, "write"),
-            duration(ready.took)
-        ));
-    }
-    screen::tell(&line);
-    if ready.found.torn_bytes > 0 {
-        screen::tell(format!(
-            "bloomgate: left out {} of a write that was not finished when the server ended; it was never acknowledged as safe",
-            bytes(ready.found.torn_bytes)
-        ));
-    }
-}
-
 /// Serves until it is told to stop.
 pub fn run(args: &Args) -> Outcome {
     let settings = settings(args)?;
-    let quiet = args.quiet;
-    let stopped = serve(&settings, |ready| {
-        if !quiet {
-            tell(ready, &settings);
-            ready.notes.iter().for_each(screen::note);
+    match serve(&settings, |_| ()) {
+        Ok(_) => Ok(DONE),
+        Err(why) if settings.log_format == Format::Json => {
+            screen::tell(logging::line(Format::Json, Level::Error, "failed", format_args!("{why}"), &[]).trim_end());
+            Ok(ERROR)
         }
-        // What clients will get, without the word that only their protocol needs.
-        ready.found.unavailable.iter().for_each(|why| screen::complain(why.strip_prefix("ERR ").unwrap_or(why)));
-    })
-    .map_err(Failure::Message)?;
-    for job in &stopped.abandoned {
-        screen::note(format!("{job} was still running and is given up: its client was told nothing, give it again"));
+        Err(why) => Err(Failure::Message(why)),
     }
-    Ok(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// The example in packaging/ with every line, also those that are commented out.
+    #[test]
+    fn every_line_of_the_example_is_understood() {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/bloomgate.toml");
+        let folder = tempfile::tempdir().unwrap();
+        let text = std::fs::read_to_string(example).unwrap();
+        let text = text.replace("/var/lib/bloomgate/import", folder.path().to_str().unwrap());
+        // A setting begins a line, perhaps behind "# "; sentences have their = nowhere or further on.
+        let is_setting = |line: &&str| {
+            let key = line.split_once(" = ").map_or("", |(key, _)| key);
+            !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        };
+        let lines: Vec<&str> =
+            text.lines().map(|line| line.strip_prefix("# ").unwrap_or(line)).filter(is_setting).collect();
+        let file = folder.path().join("all.toml");
+        std::fs::write(&file, lines.join("\n")).unwrap();
+        let told = told::all(TABLE, |_| None, Some(&file)).unwrap_or_else(|_| panic!("{}", lines.join("\n")));
+        let names: Vec<&str> = told.iter().map(|(_, name, _)| *name).collect();
+        let missing: Vec<&str> =
+            TABLE.iter().map(|setting| setting.name).filter(|name| !names.contains(name)).collect();
+        assert!(missing.is_empty(), "the example does not show {missing:?}");
+        assert_eq!(lines.len(), TABLE.len(), "{lines:?}");
+        // What is not said to be an example is what holds without the line.
+        const EXAMPLES: [&str; 12] = [
+            "access",
+            "tls",
+            "tls-cert",
+            "tls-key",
+            "tls-client-ca",
+            "password",
+            "data",
+            "master-key",
+            "import-dir",
+            "threads",
+            "max-memory",
+            "max-filter-memory",
+        ];
+        for (by, name, value) in told {
+            let mut settings = Settings::default();
+            table::set(&mut settings, name, &value).unwrap_or_else(|why| panic!("{by}: {why}"));
+            if !EXAMPLES.contains(&name) {
+                assert_eq!(settings, Settings::default(), "{name} = {value} is not the default");
+            }
+        }
+    }
 }

@@ -14,7 +14,7 @@ pub trait Named: 'static {
 /// The setting of a name, or which one is near.
 pub fn find<'a, T: Named>(table: &'a [T], name: &str) -> Result<&'a T, String> {
     table.iter().find(|setting| setting.name() == name).ok_or_else(|| {
-        let near = table.iter().map(|setting| (distance(name, setting.name()), setting.name())).min();
+        let near = table.iter().map(|setting| (strsim::levenshtein(name, setting.name()), setting.name())).min();
         match near {
             Some((steps, near)) if steps <= 3.max(name.len() / 3) => {
                 format!("there is no setting '{name}'; did you mean '{near}'?")
@@ -28,7 +28,7 @@ pub fn find<'a, T: Named>(table: &'a [T], name: &str) -> Result<&'a T, String> {
 }
 
 /// The variable of a setting in the environment.
-pub fn variable(name: &str) -> String {
+fn variable(name: &str) -> String {
     format!("BLOOMGATE_{}", name.replace('-', "_").to_ascii_uppercase())
 }
 
@@ -99,18 +99,12 @@ pub fn unknown_variables<T: Named>(table: &[T], is_anothers: impl Fn(&str) -> bo
     Ok(())
 }
 
-/// How many letters have to be changed, left out or put in.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().enumerate() {
-        let mut before = row[0];
-        row[0] = i + 1;
-        for (j, &b) in other.iter().enumerate() {
-            let change = before + usize::from(a != b);
-            before = row[j + 1];
-            row[j + 1] = change.min(before + 1).min(row[j] + 1);
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_named_after_their_settings() {
+        assert_eq!(variable("max-filter-memory"), "BLOOMGATE_MAX_FILTER_MEMORY");
     }
-    row[other.len()]
 }

@@ -47,7 +47,8 @@ fn given_password() -> Result<Vec<u8>, Failure> {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
         return Err(Failure::Message(
-            "the password comes from standard input, where nobody sees it: `< FILE`, or --generate to have one made".into(),
+            "the password comes from standard input, where nobody sees it: `< FILE`, or --generate to have one made"
+                .into(),
         ));
     }
     let mut line = Vec::new();

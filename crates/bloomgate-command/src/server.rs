@@ -72,7 +72,7 @@ const CONFIG: [Spec; 4] = [
         .flags(ADMIN)
         .says("setting value [setting value ...]", "Changes settings that can change while the server runs.")
         .costs("O(n) for n settings")
-        .differs("slowlog-log-slower-than changes; everything else is set where the server is started.")
+        .differs("The limits on memory, filters and clients, the bf-* and cf-* defaults, slower-than and log-level change; everything else is set where the server is started. maxmemory, maxclients, timeout and slowlog-log-slower-than are names of max-memory, max-clients, idle-timeout and slower-than. A size has the units MB (10^6 bytes) and MiB (2^20).")
         .example("CONFIG SET slowlog-log-slower-than 0", "OK"),
     server("config|resetstat", 2, 2, |_| Ok(Request::ConfigResetstat))
         .flags(ADMIN)
@@ -80,8 +80,10 @@ const CONFIG: [Spec; 4] = [
         .example("CONFIG RESETSTAT", "OK"),
     server("config|rewrite", 2, 2, |_| Ok(Request::ConfigRewrite))
         .flags(ADMIN)
-        .says("", "Refused: settings are not written back to where they came from.")
-        .example("CONFIG REWRITE", "(error) ERR settings are not written back: ..."),
+        .says("", "Writes the settings that CONFIG SET changed into the file the server was started with (--config).")
+        .differs("Only their lines change; a flag or a variable that says otherwise still wins at the next start.")
+        .example("CONFIG REWRITE", "(error) ERR The server is running without a config file: ...")
+        .heavy(),
 ];
 
 const MEMORY: [Spec; 3] = [

@@ -73,14 +73,14 @@ impl From<Uuid> for Key {
 }
 
 impl KeyType {
-    /// The encoding that a filter of such keys has in its contract.
+    /// The encoding that a filter of such keys has in its contract. Text is asked as its bytes: a scan need not prove again
+    /// that they are UTF-8.
     #[must_use]
     pub fn encoding(self) -> Encoding {
         match self {
-            Self::Text | Self::PaddedText | Self::Decimal => Encoding::Text,
             Self::Integer { .. } => Encoding::Signed,
             Self::Uuid => Encoding::Uuid,
-            Self::Bytes => Encoding::Bytes,
+            Self::Text | Self::PaddedText | Self::Decimal | Self::Bytes => Encoding::Bytes,
         }
     }
 

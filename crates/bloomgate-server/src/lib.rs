@@ -15,6 +15,7 @@
 pub mod access;
 pub mod engine;
 pub mod keeping;
+pub mod logging;
 pub mod net;
 pub mod resp;
 pub mod serve;
@@ -22,6 +23,7 @@ pub mod session;
 pub mod settings;
 pub mod store;
 pub mod sync;
+pub mod systemd;
 
 pub use serve::{Ready, Stopped, serve};
 pub use settings::Settings;

@@ -23,7 +23,7 @@ use super::catalogue;
 use super::cpu::Reading;
 use super::fronts::{Front, KEEP, Kind, Plain};
 use super::mix::{Mix, Subject};
-use super::watch::{WatchedCache, WatchedSource};
+use super::watch::Watched;
 use crate::failure::Failure;
 
 /// Memory for the rows of a cache in the process: enough that no front is slowed by forgetting.
@@ -68,8 +68,8 @@ pub struct Stage {
 /// A front with what is counted behind it.
 pub struct Scene {
     pub front: Arc<Front>,
-    pub source: Arc<WatchedSource>,
-    pub cache: Option<Arc<WatchedCache>>,
+    pub source: Arc<Watched<dyn Source>>,
+    pub cache: Option<Arc<Watched<dyn Cache>>>,
 }
 
 /// How a gate is made.
@@ -197,10 +197,10 @@ impl Stage {
 
     /// A front with a database and a cache of its own, the popular products in it.
     pub fn front(&mut self, kind: Kind, wish: GateWish) -> Result<Scene, Failure> {
-        let source = Arc::new(WatchedSource::new(self.source()?));
+        let source = Arc::new(Watched::new(self.source()?));
         let cache = match kind {
             Kind::Nothing => None,
-            _ => Some(Arc::new(WatchedCache::new(self.empty_cache()?))),
+            _ => Some(Arc::new(Watched::new(self.empty_cache()?))),
         };
         if let Some(cache) = &cache {
             self.run(async {
@@ -334,7 +334,7 @@ pub fn told(error: bloomgate_gate::Error) -> Failure {
 #[cfg(feature = "serve")]
 fn start_server() -> Result<String, Failure> {
     let settings =
-        bloomgate_server::Settings { resp: ([127, 0, 0, 1], 0).into(), ..bloomgate_server::Settings::default() };
+        bloomgate_server::Settings { resp: Some(([127, 0, 0, 1], 0).into()), ..bloomgate_server::Settings::default() };
     let (tell, told) = std::sync::mpsc::channel();
     let failed = tell.clone();
     std::thread::Builder::new()

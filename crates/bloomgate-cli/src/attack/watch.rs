@@ -10,25 +10,31 @@ use bloomgate_gate::sources::{Scan, Source};
 use bloomgate_gate::{Key, KeyType, Pending, Result};
 use bytes::Bytes;
 
-/// A source that counts.
-pub struct WatchedSource {
-    inner: Arc<dyn Source>,
+/// A source or a cache that counts the keys it is asked for.
+pub struct Watched<T: ?Sized> {
+    inner: Arc<T>,
     reads: AtomicU64,
 }
 
-impl WatchedSource {
-    /// Counts what reaches this source.
-    pub fn new(inner: Arc<dyn Source>) -> Self {
+impl<T: ?Sized> Watched<T> {
+    /// Counts what reaches this one.
+    pub fn new(inner: Arc<T>) -> Self {
         Self { inner, reads: AtomicU64::new(0) }
     }
 
-    /// Keys that were looked up.
+    /// Keys that were asked for.
     pub fn reads(&self) -> u64 {
         self.reads.load(Ordering::Relaxed)
     }
+
+    /// Notes a question for this many keys, and passes it on.
+    fn asked(&self, keys: usize) -> &T {
+        self.reads.fetch_add(keys as u64, Ordering::Relaxed);
+        &self.inner
+    }
 }
 
-impl Source for WatchedSource {
+impl Source for Watched<dyn Source> {
     fn describe(&self) -> String {
         self.inner.describe()
     }
@@ -38,13 +44,11 @@ impl Source for WatchedSource {
     }
 
     fn get<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<Option<Bytes>>> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.inner.get(key)
+        self.asked(1).get(key)
     }
 
     fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>> {
-        self.reads.fetch_add(keys.len() as u64, Ordering::Relaxed);
-        self.inner.get_many(keys)
+        self.asked(keys.len()).get_many(keys)
     }
 
     fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
@@ -64,37 +68,17 @@ impl Source for WatchedSource {
     }
 }
 
-/// A cache that counts.
-pub struct WatchedCache {
-    inner: Arc<dyn Cache>,
-    reads: AtomicU64,
-}
-
-impl WatchedCache {
-    /// Counts what reaches this cache.
-    pub fn new(inner: Arc<dyn Cache>) -> Self {
-        Self { inner, reads: AtomicU64::new(0) }
-    }
-
-    /// Keys that were asked for.
-    pub fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
-    }
-}
-
-impl Cache for WatchedCache {
+impl Cache for Watched<dyn Cache> {
     fn describe(&self) -> String {
         self.inner.describe()
     }
 
     fn get<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<Option<Bytes>>> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.inner.get(key)
+        self.asked(1).get(key)
     }
 
     fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>> {
-        self.reads.fetch_add(keys.len() as u64, Ordering::Relaxed);
-        self.inner.get_many(keys)
+        self.asked(keys.len()).get_many(keys)
     }
 
     fn store<'a>(&'a self, key: &'a Key, row: Bytes, keep: Duration) -> Pending<'a, Result<()>> {

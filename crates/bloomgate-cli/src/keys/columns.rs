@@ -44,19 +44,11 @@ pub fn nearest<S: AsRef<str>>(wanted: &str, names: &[S]) -> String {
     told.join(", ") + &tail
 }
 
-/// How many letters have to be put in, taken out or changed (Levenshtein's distance). Names are cut at 64 letters.
+/// How many letters have to be put in, taken out or changed. Names are cut at 64 letters: the work grows with the product
+/// of both lengths, and a file may name its columns as long as it likes.
 fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.chars().take(64).enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[to.len()]
+    let cut = |name: &str| name.chars().take(64).collect::<String>();
+    strsim::levenshtein(&cut(from), &cut(to))
 }
 
 #[cfg(test)]

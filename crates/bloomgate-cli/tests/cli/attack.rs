@@ -278,7 +278,7 @@ fn a_real_postgresql_is_attacked_and_left_as_it_was() {
     let written = scene.run(&format!("attack {SMALL} --source {address} --only gate --writes 5% --rebuilds 3")).code(0);
     let front = &Front::all(&written)[0];
     assert_eq!((front.number("wrong_no"), front.number("rebuilds")), (0.0, 3.0), "{}", front.text("shown"));
-    let tables = server.connect().unwrap().query("SELECT 1 FROM pg_tables WHERE tablename LIKE 'bloomgate%'", &[]);
+    let tables = server.connect().query("SELECT 1 FROM pg_tables WHERE tablename LIKE 'bloomgate%'", &[]);
     assert!(tables.unwrap().is_empty(), "our table is removed");
     scene
         .run(&format!("attack {SMALL} --source {}", address.replace("tester", "nobody-here")))

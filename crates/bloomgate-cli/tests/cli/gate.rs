@@ -1,21 +1,15 @@
 //! `gate`: the real service over HTTP in front of a real SQLite file; how it starts, is told its settings, answers, stops and
 //! comes back.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use serde_json::Value;
 
+use crate::got::Got;
 use crate::scene::Scene;
+use crate::service::{self, PATIENCE, Running};
 
-/// No test waits longer than this: a service that hangs fails the test instead of holding it.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The usual source.
 const SHOP: &str = "--source sqlite:shop.db --table products --key sku";
 
@@ -33,75 +27,19 @@ fn shop() -> Scene {
     scene
 }
 
-/// A command that runs in the scene, without what the caller's shell says about services.
-fn bloomgate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("BLOOMGATE_") && name != "BLOOMGATE_SIMD" {
-            command.env_remove(name);
-        }
-    }
-    command.env_remove("NOTIFY_SOCKET").env("LC_ALL", "C.UTF-8").current_dir(scene.path(""));
-    command.args(arguments.split_whitespace()).envs(variables.iter().copied()).stdin(Stdio::null());
-    command
-}
-
-/// A running gate; it is killed if the test ends before it.
-struct Gate {
-    child: Child,
-    port: u16,
-    said: Arc<Mutex<String>>,
-    listener: Option<JoinHandle<()>>,
-}
-
-/// An answer.
-#[derive(Debug)]
-struct Got {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Got {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().filter_map(|line| line.split_once(": ")).find(|(key, _)| *key == name).map(|(_, value)| value)
-    }
-
-    fn outcome(&self) -> (u16, &str) {
-        (self.status, self.header("bloomgate-outcome").unwrap_or(""))
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-}
-
-impl Gate {
+/// A gate, and what its clients do.
+impl Running {
     /// Starts `gate` on any free port, and waits until it says that it listens.
-    fn start(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
-        let mut command = bloomgate(scene, &format!("gate --listen 127.0.0.1:0 {arguments}"), variables);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = String::new();
-        let port = loop {
-            let Some(line) = lines.next() else { panic!("it ended: {:?}\n{said}", child.wait()) };
-            let line = line.unwrap();
-            said.push_str(&format!("{line}\n"));
-            if let Some(told) = line.strip_prefix("bloomgate: gate ready on http") {
-                break told.rsplit(':').next().unwrap().parse().unwrap();
-            }
-        };
-        let said = Arc::new(Mutex::new(said));
-        let listening = said.clone();
-        let listener = std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| listening.lock().unwrap().push_str(&format!("{line}\n")));
-        });
-        Self { child, port, said, listener: Some(listener) }
+    fn gate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start(scene, &format!("gate --listen 127.0.0.1:0 {arguments}"), variables, |line| {
+            let told = line.strip_prefix("bloomgate: gate ready on http")?;
+            Some(told.rsplit(':').next().unwrap().parse().unwrap())
+        })
     }
 
     /// Starts it and waits until its filter is built.
-    fn ready(scene: &Scene, arguments: &str) -> Self {
-        let gate = Self::start(scene, arguments, &[]);
+    fn ready_gate(scene: &Scene, arguments: &str) -> Self {
+        let gate = Self::gate(scene, arguments, &[]);
         gate.wait_for("bloomgate: filter ready");
         gate
     }
@@ -109,73 +47,45 @@ impl Gate {
     #[track_caller]
     fn wait_for(&self, words: &str) {
         let begun = Instant::now();
-        while !self.said.lock().unwrap().contains(words) {
-            assert!(begun.elapsed() < PATIENCE, "{words:?} is not in {}", self.said.lock().unwrap());
+        while !self.said().contains(words) {
+            assert!(begun.elapsed() < PATIENCE, "{words:?} is not in {}", self.said());
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
     fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = self.connect();
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         let request =
             format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}{headers}\r\n{body}");
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Got { status, head: head.to_owned(), body: body.to_owned() }
+        Got::read(&answer)
     }
 
     fn get(&self, path: &str) -> Got {
         self.ask("GET", path, "", "")
-    }
-
-    /// Asks it to stop as a service manager does, which must end well; all that it said.
-    #[track_caller]
-    fn stop(mut self) -> String {
-        let told = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().unwrap();
-        assert!(told.success());
-        let code = self.child.wait().unwrap().code();
-        self.listener.take().unwrap().join().unwrap();
-        let said = self.said.lock().unwrap().clone();
-        assert_eq!(code, Some(0), "{said}");
-        said
-    }
-}
-
-impl Drop for Gate {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
 /// A `gate` that must be refused at once, with exit code 2 and all of this in its message.
 #[track_caller]
 fn refused(scene: &Scene, arguments: &str, variables: &[(&str, &str)], says: &[&str]) {
-    let ran = bloomgate(scene, &format!("gate {arguments}"), variables).output().unwrap();
-    let error = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0), "{arguments} {variables:?}: {error}");
-    for words in says {
-        assert!(error.contains(words), "{arguments} {variables:?}: {words:?} is not in {error}");
-    }
-    assert!(!error.contains("panicked") && !error.contains("ready on"), "{error}");
+    service::refused(scene, &format!("gate {arguments}"), variables, says);
 }
 
 #[test]
 fn absent_keys_are_answered_without_the_database() {
     let scene = shop();
-    let gate = Gate::ready(&scene, &format!("{SHOP} --writers sole --data none"));
+    let gate = Running::ready_gate(&scene, &format!("{SHOP} --writers sole --data none"));
     let found = gate.get("/v1/products/sku-7");
-    assert_eq!(found.outcome(), (200, "source"));
+    assert_eq!(found.outcome(), (200, Some("source")));
     assert_eq!(found.json(), serde_json::json!({"sku": "sku-7", "price": 7}));
-    assert_eq!(gate.get("/v1/products/sku-7").outcome(), (200, "cache"));
+    assert_eq!(gate.get("/v1/products/sku-7").outcome(), (200, Some("cache")));
     let outcomes: Vec<(u16, String)> = (0..300)
         .map(|number| gate.get(&format!("/v1/products/bot-{number}")))
-        .map(|got| (got.status, got.outcome().1.to_owned()))
+        .map(|got| (got.status, got.outcome().1.unwrap_or_default().to_owned()))
         .collect();
     assert!(outcomes.iter().all(|(status, _)| *status == 404));
     // At a rate of 0.1 %, ten of 300 that pass have a chance of one in ten billion.
@@ -205,11 +115,11 @@ fn absent_keys_are_answered_without_the_database() {
 #[test]
 fn unless_told_who_writes_it_only_watches_and_says_so() {
     let scene = shop();
-    let gate = Gate::ready(&scene, &format!("{SHOP} --data none"));
+    let gate = Running::ready_gate(&scene, &format!("{SHOP} --data none"));
     let database = Connection::open(scene.path("shop.db")).unwrap();
     database.execute("INSERT INTO products VALUES ('past-the-gate', 1)", ()).unwrap();
-    assert_eq!(gate.get("/v1/products/past-the-gate").outcome(), (200, "bypass"));
-    assert_eq!(gate.get("/v1/products/nobody").outcome(), (404, "bypass"));
+    assert_eq!(gate.get("/v1/products/past-the-gate").outcome(), (200, Some("bypass")));
+    assert_eq!(gate.get("/v1/products/nobody").outcome(), (404, Some("bypass")));
     let stats = gate.get("/stats").json();
     assert_eq!((&stats["shadow"]["would_block"], &stats["shadow"]["would_block_wrongly"]), (&2.into(), &1.into()));
     let said = gate.stop();
@@ -223,11 +133,11 @@ fn unless_told_who_writes_it_only_watches_and_says_so() {
 fn writes_go_through_and_a_restart_begins_warm() {
     let scene = shop();
     let arguments = format!("{SHOP} --writers sole --allow-writes --data kept");
-    let gate = Gate::ready(&scene, &arguments);
+    let gate = Running::ready_gate(&scene, &arguments);
     assert_eq!(gate.get("/v1/products/new").status, 404);
-    assert_eq!(gate.ask("PUT", "/v1/products/new", "", r#"{"price":5}"#).outcome(), (204, "written"));
+    assert_eq!(gate.ask("PUT", "/v1/products/new", "", r#"{"price":5}"#).outcome(), (204, Some("written")));
     assert_eq!(gate.get("/v1/products/new").json()["price"], 5);
-    assert_eq!(gate.ask("DELETE", "/v1/products/sku-3", "", "").outcome(), (204, "deleted"));
+    assert_eq!(gate.ask("DELETE", "/v1/products/sku-3", "", "").outcome(), (204, Some("deleted")));
     assert_eq!(gate.get("/v1/products/sku-3").status, 404);
     // A row that the table cannot hold is told as such.
     let wrong = gate.ask("PUT", "/v1/products/wrong", "", r#"{"colour":"red"}"#);
@@ -238,7 +148,7 @@ fn writes_go_through_and_a_restart_begins_warm() {
     let price: i64 = database.query_row("SELECT price FROM products WHERE sku = 'new'", (), |row| row.get(0)).unwrap();
     assert_eq!(price, 5);
     assert!(scene.path("kept/filter.bloom").exists() && scene.path("kept/master.key").exists());
-    let again = Gate::ready(&scene, &arguments);
+    let again = Running::ready_gate(&scene, &arguments);
     assert_eq!(again.get("/v1/products/new").status, 200);
     assert_eq!(again.get("/v1/products/sku-3").status, 404);
     let said = again.stop();
@@ -250,7 +160,8 @@ fn writes_go_through_and_a_restart_begins_warm() {
 fn tokens_are_asked_for_and_never_told() {
     let scene = shop();
     scene.write("tokens", "read reading-token-12\nadmin mighty-token-123\n");
-    let gate = Gate::ready(&scene, &format!("{SHOP} --writers sole --data none --tokens tokens --allow-writes"));
+    let gate =
+        Running::ready_gate(&scene, &format!("{SHOP} --writers sole --data none --tokens tokens --allow-writes"));
     assert_eq!(gate.get("/v1/products/sku-1").status, 401);
     let with = |token: &str| format!("authorization: Bearer {token}\r\n");
     assert_eq!(gate.ask("GET", "/v1/products/sku-1", &with("reading-token-12"), "").status, 200);
@@ -270,7 +181,7 @@ fn a_flag_is_before_a_variable_and_that_before_the_file() {
         "source = \"sqlite:shop.db\"\ntable = \"products\"\nkey = \"sku\"\ndata = \"none\"\nwriters = \"sole\"\nname = \"file\"\n",
     );
     let variables = [("BLOOMGATE_NAME", "variable"), ("BLOOMGATE_WRITERS", "unknown"), ("BLOOMGATE_FSYNC", "always")];
-    let gate = Gate::start(&scene, "--config gate.toml --name flag", &variables);
+    let gate = Running::gate(&scene, "--config gate.toml --name flag", &variables);
     assert_eq!(gate.get("/v1/flag/sku-1").status, 200);
     assert_eq!(gate.get("/v1/variable/sku-1").status, 400);
     assert_eq!(gate.get("/stats").json()["writers"], "unknown");
@@ -316,14 +227,5 @@ fn mistakes_are_told_with_what_was_meant() {
 #[test]
 fn a_service_manager_is_told() {
     let scene = shop();
-    let path = scene.path("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let gate = Gate::start(&scene, &format!("{SHOP} --data none"), &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
-    let mut state = [0; 64];
-    let length = socket.recv(&mut state).unwrap();
-    assert_eq!(&state[..length], b"READY=1");
-    gate.stop();
-    let length = socket.recv(&mut state).unwrap();
-    assert_eq!(&state[..length], b"STOPPING=1");
+    service::tells_its_manager(&scene, |variables| Running::gate(&scene, &format!("{SHOP} --data none"), variables));
 }

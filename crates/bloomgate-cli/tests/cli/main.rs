@@ -15,6 +15,9 @@ mod fold;
 mod foreign;
 #[cfg(all(unix, feature = "gate"))]
 mod gate;
+#[cfg(all(unix, feature = "gate"))]
+#[path = "../../../bloomgate-gate/tests/shared/got.rs"]
+mod got;
 #[cfg(feature = "redis")]
 mod import;
 mod info;
@@ -22,11 +25,16 @@ mod merge;
 mod plan;
 #[cfg(all(unix, feature = "postgres"))]
 mod postgres;
+#[cfg(all(unix, feature = "postgres"))]
+#[path = "../../../bloomgate-gate/tests/shared/postgres_process.rs"]
+mod postgres_process;
 #[cfg(feature = "redis")]
 mod replay;
 mod scene;
 mod secret;
 #[cfg(all(unix, feature = "redis", feature = "serve"))]
 mod serve;
+#[cfg(all(unix, any(feature = "gate", all(feature = "redis", feature = "serve"))))]
+mod service;
 mod sources;
 mod verify;

@@ -1,97 +1,30 @@
 //! Keys from a PostgreSQL server: a real one, started here in an empty folder behind a socket file, and stopped.
 
-use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
 use postgres::{Client, NoTls};
 
+use crate::postgres_process::PostgresProcess;
 use crate::scene::{Ran, Scene};
 
-/// Who runs the server when we are root, which it refuses to be run by: `nobody`, on every Unix.
-const NOBODY: u32 = 65534;
-
-/// A server with its folder.
-pub struct Server {
-    folder: tempfile::TempDir,
-    child: Child,
-}
+/// A server that nobody reaches but through its socket file.
+pub struct Server(PostgresProcess);
 
 impl Server {
     pub fn start() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let data = folder.path().join("data");
-        if is_root() {
-            chown(folder.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let made = tool("initdb", folder.path())
-            .args(["--no-sync", "--auth=trust", "--username=tester", "--encoding=UTF8", "--no-locale", "-D"])
-            .arg(&data)
-            .output()
-            .unwrap();
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         // One user needs a password.
-        std::fs::write(data.join("pg_hba.conf"), "local all locked scram-sha-256\nlocal all all trust\n").unwrap();
-        let child = tool("postgres", folder.path())
-            .args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=40", "-k"])
-            .arg(folder.path())
-            .arg("-D")
-            .arg(&data)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut server = Self { folder, child };
-        let begin = Instant::now();
-        while server.connect().is_none() {
-            assert!(server.child.try_wait().unwrap().is_none(), "the server ended");
-            assert!(begin.elapsed() < Duration::from_secs(60), "the server does not answer");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        server
+        let rules = "local all locked scram-sha-256\nlocal all all trust\n";
+        let settings = ["listen_addresses=", "max_connections=40"];
+        // The port of addresses that name none; here it is no more than a part of the socket file's name.
+        Self(PostgresProcess::start(5432, &[("pg_hba.conf", rules.to_owned())], &settings))
     }
 
-    pub fn connect(&self) -> Option<Client> {
-        Client::connect(&self.address("tester"), NoTls).ok()
+    pub fn connect(&self) -> Client {
+        Client::connect(&self.address("tester"), NoTls).unwrap()
     }
 
     /// The address for this user (and perhaps a password, after a colon).
     pub fn address(&self, user: &str) -> String {
-        let host = self.folder.path().to_str().unwrap().replace('/', "%2F");
-        format!("postgres://{user}@{host}/postgres")
+        format!("postgres://{user}@{}/postgres", self.0.host())
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let data = self.folder.path().join("data");
-        // At once: there is nothing to keep.
-        _ = tool("pg_ctl", self.folder.path()).args(["stop", "-s", "-m", "immediate", "-D"]).arg(data).status();
-        _ = self.child.kill();
-        _ = self.child.wait();
-    }
-}
-
-fn is_root() -> bool {
-    std::fs::metadata("/proc/self").is_ok_and(|metadata| std::os::unix::fs::MetadataExt::uid(&metadata) == 0)
-}
-
-/// A program of PostgreSQL, from the path or from where Debian keeps them.
-fn tool(name: &str, folder: &Path) -> Command {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let found: Option<PathBuf> = versions
-        .map(|version| version.path().join("bin"))
-        .chain(std::env::split_paths(&path))
-        .map(|folder| folder.join(name))
-        .find(|program| program.is_file());
-    let mut command = Command::new(found.unwrap_or_else(|| panic!("{name} is missing: install PostgreSQL")));
-    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
-    if is_root() {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    command
 }
 
 fn run(scene: &Scene, verb: &str, query: &str, address: &str) -> Ran {
@@ -101,7 +34,7 @@ fn run(scene: &Scene, verb: &str, query: &str, address: &str) -> Ran {
 #[test]
 fn queries_to_a_server_give_keys_and_its_errors_are_told() {
     let server = Server::start();
-    let mut client = server.connect().unwrap();
+    let mut client = server.connect();
     client
         .batch_execute(
             "CREATE TYPE mood AS ENUM ('glad', 'sad');

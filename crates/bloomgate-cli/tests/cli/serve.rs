@@ -1,68 +1,27 @@
 //! `serve`: the real server, over TCP, with the redis crate as its client; how it starts, is told its settings, stops
 //! and comes back.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::net::UnixDatagram;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use redis::{Connection, ConnectionLike, ErrorKind, RedisResult, Value, cmd, pipe};
 
 use crate::scene::Scene;
+use crate::service::{self, PATIENCE, Running, bloomgate};
 
-/// No test waits longer than this for an answer: a server that hangs fails the test instead of holding it.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A running server; it is killed if the test ends before it.
-struct Server {
-    child: Child,
-    port: u16,
-    said: Arc<Mutex<String>>,
-    listener: Option<JoinHandle<()>>,
-}
-
-/// A command that runs in the scene, without what the caller's shell says about servers.
-fn bloomgate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("bloomgate"));
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("BLOOMGATE_") && name != "BLOOMGATE_SIMD" {
-            command.env_remove(name);
-        }
-    }
-    command.env_remove("NOTIFY_SOCKET").env("LC_ALL", "C.UTF-8").current_dir(scene.path(""));
-    command.args(arguments.split_whitespace()).envs(variables.iter().copied()).stdin(Stdio::null());
-    command
-}
-
-impl Server {
+/// A server, and what its clients do.
+impl Running {
     /// Starts `serve` on any free port, and waits until it says that it is ready.
-    fn start(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
-        Self::start_on("127.0.0.1", scene, arguments, variables)
+    fn serve(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+        Self::serve_on("127.0.0.1", scene, arguments, variables)
     }
 
     /// The same on another address.
-    fn start_on(ip: &str, scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
-        let mut command = bloomgate(scene, &format!("serve --resp {ip}:0 {arguments}"), variables);
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut said = String::new();
-        let port = loop {
-            let Some(line) = lines.next() else { panic!("it ended: {:?}\n{said}", child.wait()) };
-            let line = line.unwrap();
-            said.push_str(&format!("{line}\n"));
-            if let Some(told) = line.strip_prefix(&format!("bloomgate: ready on {ip}:")) {
-                break told.split(',').next().unwrap().parse().unwrap();
-            }
-        };
-        let said = Arc::new(Mutex::new(said));
-        let listening = said.clone();
-        let listener = std::thread::spawn(move || {
-            lines.map_while(Result::ok).for_each(|line| listening.lock().unwrap().push_str(&format!("{line}\n")));
-        });
-        Self { child, port, said, listener: Some(listener) }
+    fn serve_on(ip: &str, scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start(scene, &format!("serve --resp {ip}:0 {arguments}"), variables, |line| {
+            let told = line.strip_prefix(&format!("bloomgate: ready on {ip}:"))?;
+            Some(told.split(',').next().unwrap().parse().unwrap())
+        })
     }
 
     /// A client of it, in RESP2 or RESP3.
@@ -75,41 +34,11 @@ impl Server {
 
     /// Sends bytes as they are; everything that comes back until the server closes.
     fn raw(&self, sent: &str) -> String {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut stream = self.connect();
         stream.write_all(sent.as_bytes()).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         String::from_utf8_lossy(&answer).into_owned()
-    }
-
-    fn signal(&self, name: &str) {
-        let told = Command::new("kill").args([name, &self.child.id().to_string()]).status().unwrap();
-        assert!(told.success());
-    }
-
-    /// Waits until it has ended; its exit code, none if a signal ended it, and all that it said.
-    fn end(mut self) -> (Option<i32>, String) {
-        let code = self.child.wait().unwrap().code();
-        self.listener.take().unwrap().join().unwrap();
-        let said = self.said.lock().unwrap().clone();
-        (code, said)
-    }
-
-    /// Asks it to stop as a service manager does, which must end well.
-    #[track_caller]
-    fn stop(self) -> String {
-        self.signal("-TERM");
-        let (code, said) = self.end();
-        assert_eq!(code, Some(0), "{said}");
-        said
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -124,19 +53,13 @@ fn exists(client: &mut Connection, key: &str, item: impl redis::ToRedisArgs) -> 
 /// A `serve` that must be refused at once, with exit code 2 and all of this in its message.
 #[track_caller]
 fn refused(scene: &Scene, arguments: &str, variables: &[(&str, &str)], says: &[&str]) {
-    let ran = bloomgate(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables).output().unwrap();
-    let error = String::from_utf8_lossy(&ran.stderr);
-    assert_eq!((ran.status.code(), ran.stdout.len()), (Some(2), 0), "{arguments} {variables:?}: {error}");
-    for words in says {
-        assert!(error.contains(words), "{arguments} {variables:?}: {words:?} is not in {error}");
-    }
-    assert!(!error.contains("panicked") && !error.contains("ready on"), "{error}");
+    service::refused(scene, &format!("serve --resp 127.0.0.1:0 {arguments}"), variables, says);
 }
 
 #[test]
 fn both_protocols_and_typed_lines_are_answered_byte_for_byte() {
     let scene = Scene::new();
-    let server = Server::start(&scene, "--data none", &[]);
+    let server = Running::serve(&scene, "--data none", &[]);
     // Typed by hand, as with telnet.
     let typed = server.raw("PING\r\nBF.ADD f \"an item\"\r\nBF.ADD f \"an item\"\r\nBF.EXISTS f nothing\r\nQUIT\r\n");
     assert_eq!(typed, "+PONG\r\n:1\r\n:0\r\n:0\r\n+OK\r\n");
@@ -157,7 +80,7 @@ fn both_protocols_and_typed_lines_are_answered_byte_for_byte() {
 #[test]
 fn the_redis_crate_works_unchanged() {
     let scene = Scene::new();
-    let server = Server::start(&scene, "--data none", &[]);
+    let server = Running::serve(&scene, "--data none", &[]);
     for protocol in [2, 3] {
         let mut client = server.client(protocol);
         cmd("FLUSHALL").exec(&mut client).unwrap();
@@ -205,7 +128,7 @@ fn the_redis_crate_works_unchanged() {
 #[test]
 fn what_was_written_is_there_after_a_restart() {
     let scene = Scene::new();
-    let server = Server::start(&scene, "--data kept", &[]);
+    let server = Running::serve(&scene, "--data kept", &[]);
     let mut client = server.client(2);
     cmd("BF.RESERVE").arg("big").arg(0.001).arg(10_000).exec(&mut client).unwrap();
     let items: Vec<u32> = (0..5_000).collect();
@@ -213,7 +136,7 @@ fn what_was_written_is_there_after_a_restart() {
     pipe().atomic().cmd("BF.ADD").arg("small").arg("a").cmd("BF.ADD").arg("gone").arg("a").exec(&mut client).unwrap();
     cmd("DEL").arg("gone").exec(&mut client).unwrap();
     cmd("RENAME").arg("small").arg("renamed").exec(&mut client).unwrap();
-    let there = |server: &Server| {
+    let there = |server: &Running| {
         let mut client = server.client(3);
         let names: u32 = cmd("DBSIZE").query(&mut client).unwrap();
         let found: Vec<bool> = cmd("BF.MEXISTS").arg("big").arg(&items).query(&mut client).unwrap();
@@ -226,18 +149,18 @@ fn what_was_written_is_there_after_a_restart() {
     let card = there(&server);
     server.stop();
     // Stopped by SIGTERM, then by SHUTDOWN, then killed: nothing that a program can do loses what was acknowledged.
-    let server = Server::start(&scene, "--data kept", &[]);
-    assert!(server.said.lock().unwrap().contains("2 filters in kept"), "{}", server.said.lock().unwrap());
+    let server = Running::serve(&scene, "--data kept", &[]);
+    assert!(server.said().contains("2 filters in kept"), "{}", server.said());
     assert_eq!(there(&server), card);
     let _: RedisResult<Value> = cmd("SHUTDOWN").query(&mut server.client(2));
     let (code, said) = server.end();
     assert_eq!(code, Some(0), "{said}");
-    let server = Server::start(&scene, "--data kept", &[]);
+    let server = Running::serve(&scene, "--data kept", &[]);
     assert_eq!(there(&server), card);
     add(&mut server.client(2), "renamed", "at the last moment");
     server.signal("-KILL");
     assert_eq!(server.end().0, None);
-    let server = Server::start(&scene, "--data kept", &[]);
+    let server = Running::serve(&scene, "--data kept", &[]);
     assert_eq!(there(&server), card);
     assert!(exists(&mut server.client(2), "renamed", "at the last moment"));
     server.stop();
@@ -246,7 +169,7 @@ fn what_was_written_is_there_after_a_restart() {
 #[test]
 fn a_folder_and_a_port_belong_to_one_server() {
     let scene = Scene::new();
-    let server = Server::start(&scene, "--data kept", &[]);
+    let server = Running::serve(&scene, "--data kept", &[]);
     let owner = format!("in use by process {}", server.child.id());
     refused(&scene, "--data kept", &[], &["the data folder kept", &owner, "a folder of its own"]);
     let taken =
@@ -258,7 +181,7 @@ fn a_folder_and_a_port_belong_to_one_server() {
     assert!(add(&mut server.client(2), "f", "a"));
     server.stop();
     // Once it has ended, the folder is free.
-    Server::start(&scene, "--data kept", &[]).stop();
+    Running::serve(&scene, "--data kept", &[]).stop();
 }
 
 #[test]
@@ -266,7 +189,7 @@ fn settings_come_by_flag_then_variable_then_file() {
     let scene = Scene::new();
     scene.write("server.toml", "max-clients = 11\nmax-filters = 12\nmax-memory = \"64MB\"\ndata = \"by-file\"\n");
     let variables = [("BLOOMGATE_MAX_CLIENTS", "21"), ("BLOOMGATE_MAX_FILTERS", "22")];
-    let server = Server::start(&scene, "--config server.toml --max-clients 31", &variables);
+    let server = Running::serve(&scene, "--config server.toml --max-clients 31", &variables);
     let mut client = server.client(2);
     for (name, expected) in
         [("max-clients", "31"), ("max-filters", "22"), ("max-memory", "64000000"), ("data", "by-file")]
@@ -277,7 +200,7 @@ fn settings_come_by_flag_then_variable_then_file() {
     server.stop();
     assert!(scene.path("by-file").is_dir());
     // The file itself may be told by a variable.
-    let by_variable = Server::start(&scene, "", &[("BLOOMGATE_CONFIG", "server.toml")]);
+    let by_variable = Running::serve(&scene, "", &[("BLOOMGATE_CONFIG", "server.toml")]);
     let found: (String, String) =
         cmd("CONFIG").arg("GET").arg("max-clients").query(&mut by_variable.client(2)).unwrap();
     assert_eq!(found.1, "11");
@@ -313,7 +236,7 @@ fn mistakes_in_settings_are_told_with_what_was_meant() {
 #[test]
 fn a_password_is_asked_for() {
     let scene = Scene::new();
-    let server = Server::start(&scene, "--data none", &[("BLOOMGATE_PASSWORD", "open-sesame")]);
+    let server = Running::serve(&scene, "--data none", &[("BLOOMGATE_PASSWORD", "open-sesame")]);
     let answers = server.raw("BF.ADD f a\r\nAUTH wrong\r\nAUTH open-sesame\r\nBF.ADD f a\r\nQUIT\r\n");
     let lines: Vec<&str> = answers.lines().collect();
     assert!(lines[0].starts_with("-NOAUTH ") && lines[1].starts_with("-WRONGPASS "), "{answers}");
@@ -326,7 +249,7 @@ fn a_password_is_asked_for() {
 }
 
 /// A client that logs in.
-fn user(server: &Server, protocol: u8, name: &str, password: &str) -> RedisResult<Connection> {
+fn user(server: &Running, protocol: u8, name: &str, password: &str) -> RedisResult<Connection> {
     let url = format!("redis://{name}:{password}@127.0.0.1:{}/?protocol={protocol}", server.port);
     let connection = redis::Client::open(url)?.get_connection_with_timeout(PATIENCE)?;
     connection.set_read_timeout(Some(PATIENCE))?;
@@ -339,11 +262,11 @@ fn users_have_roles_and_are_there_after_a_restart() {
     // The first admin is there before the server is.
     let made = scene.run_with("user add boss --roles read,write,delete,admin --data kept", "pass-of-boss\n").code(0);
     assert!(!made.out().contains("pass-of-boss"));
-    let server = Server::start(&scene, "--data kept", &[]);
+    let server = Running::serve(&scene, "--data kept", &[]);
     let mut boss = user(&server, 3, "boss", "pass-of-boss").unwrap();
     cmd("ACL").arg(&["SETUSER", "shop", "on", ">pass-of-shop", "+@read", "+@write"]).exec(&mut boss).unwrap();
     cmd("ACL").arg(&["SETUSER", "default", "off"]).exec(&mut boss).unwrap();
-    let works = |server: &Server| {
+    let works = |server: &Running| {
         for protocol in [2, 3] {
             let mut shop = user(server, protocol, "shop", "pass-of-shop").unwrap();
             add(&mut shop, "f", "a");
@@ -363,7 +286,7 @@ fn users_have_roles_and_are_there_after_a_restart() {
     };
     works(&server);
     server.stop();
-    let server = Server::start(&scene, "--data kept", &[]);
+    let server = Running::serve(&scene, "--data kept", &[]);
     works(&server);
     // SIGHUP reads what was changed by hand; a connection of somebody who is not in it any more ends.
     let mut shop = user(&server, 2, "shop", "pass-of-shop").unwrap();
@@ -394,7 +317,7 @@ fn outside() -> Option<std::net::IpAddr> {
 #[test]
 fn protected_mode_keeps_other_machines_out() {
     let scene = Scene::new();
-    let ask = |server: &Server, ip: std::net::IpAddr| {
+    let ask = |server: &Running, ip: std::net::IpAddr| {
         let mut stream = TcpStream::connect((ip, server.port)).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         // One that is refused may be closed before it has spoken.
@@ -404,7 +327,7 @@ fn protected_mode_keeps_other_machines_out() {
         String::from_utf8_lossy(&answer).into_owned()
     };
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
-    let server = Server::start_on("0.0.0.0", &scene, "--data none", &[]);
+    let server = Running::serve_on("0.0.0.0", &scene, "--data none", &[]);
     assert!(ask(&server, here).starts_with("+PONG\r\n-WRONGPASS"));
     if let Some(outside) = outside() {
         let denied = ask(&server, outside);
@@ -416,11 +339,11 @@ fn protected_mode_keeps_other_machines_out() {
     }
     let said = server.stop();
     assert!(said.contains("protected mode: 0.0.0.0:") && said.contains("ACL SETUSER"), "{said}");
-    let open = Server::start_on("0.0.0.0", &scene, "--data none --protected-mode no", &[]);
+    let open = Running::serve_on("0.0.0.0", &scene, "--data none --protected-mode no", &[]);
     assert!(ask(&open, outside().unwrap_or(here)).starts_with("+PONG"));
     let said = open.stop();
     assert!(said.contains("whoever connects"), "{said}");
-    let closed = Server::start_on("0.0.0.0", &scene, "--data none", &[("BLOOMGATE_PASSWORD", "open-sesame")]);
+    let closed = Running::serve_on("0.0.0.0", &scene, "--data none", &[("BLOOMGATE_PASSWORD", "open-sesame")]);
     assert!(ask(&closed, outside().unwrap_or(here)).starts_with("-NOAUTH"));
     assert!(!closed.stop().contains("protected"));
 }
@@ -435,12 +358,16 @@ fn users_are_added_to_the_file_of_a_server() {
     let made = scene.run("user add ann --roles read,write --generate --access users.toml").code(0);
     assert_eq!(made.out().trim().len(), 64);
     let text = String::from_utf8(scene.read("users.toml")).unwrap();
-    assert!(text.contains("[users.\"ann\"]") && text.contains("roles = [\"read\", \"write\"]") && !text.contains(made.out().trim()));
+    assert!(
+        text.contains("[users.\"ann\"]")
+            && text.contains("roles = [\"read\", \"write\"]")
+            && !text.contains(made.out().trim())
+    );
     // Once more: another password, other roles.
     scene.run_with("user add ann --roles delete --access users.toml", "new-one\r\nignored\n").code(0);
     let again = String::from_utf8(scene.read("users.toml")).unwrap();
     assert!(again.contains("roles = [\"delete\"]") && again.matches("$argon2id$").count() == 1 && again != text);
-    let server = Server::start(&scene, "--data none --access users.toml", &[]);
+    let server = Running::serve(&scene, "--data none --access users.toml", &[]);
     assert!(user(&server, 2, "ann", "new-one").is_ok());
     server.stop();
     refused(&scene, "--data none --access absent.toml", &[], &["the access file absent.toml is not there"]);
@@ -449,14 +376,5 @@ fn users_are_added_to_the_file_of_a_server() {
 #[test]
 fn a_service_manager_is_told() {
     let scene = Scene::new();
-    let path = scene.path("notify");
-    let socket = UnixDatagram::bind(&path).unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
-    let server = Server::start(&scene, "--data none", &[("NOTIFY_SOCKET", path.to_str().unwrap())]);
-    let mut state = [0; 64];
-    let length = socket.recv(&mut state).unwrap();
-    assert_eq!(&state[..length], b"READY=1");
-    server.stop();
-    let length = socket.recv(&mut state).unwrap();
-    assert_eq!(&state[..length], b"STOPPING=1");
+    service::tells_its_manager(&scene, |variables| Running::serve(&scene, "--data none", variables));
 }

@@ -12,7 +12,6 @@ pub mod resp;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
-use bloomgate::key::Encoding;
 use bloomgate::{Contract, Digest, Secret};
 
 pub(crate) use generation::Generation;
@@ -187,11 +186,5 @@ impl Filters {
 
 /// How a gate hashes: keyed, over the canonical bytes of the column's type.
 pub(crate) fn contract(secret: &Secret, key_type: KeyType) -> Contract {
-    let encoding = match key_type {
-        KeyType::Integer { .. } => Encoding::Signed,
-        KeyType::Uuid => Encoding::Uuid,
-        // Text is asked as its bytes: a scan need not prove again that they are UTF-8.
-        _ => Encoding::Bytes,
-    };
-    Contract::keyed(secret).with_encoding(encoding)
+    Contract::keyed(secret).with_encoding(key_type.encoding())
 }

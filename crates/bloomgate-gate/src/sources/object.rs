@@ -94,20 +94,11 @@ pub(super) fn unknown_column<'n>(name: &str, names: impl Iterator<Item = &'n str
     Error::new(ErrorKind::Invalid, format!("no column is named {:?}: {meant}", shortened(name)))
 }
 
-/// How many letters have to be inserted, removed or replaced to make one word of the other, case aside.
+/// How many letters have to be inserted, removed or replaced to make one word of the other, case aside. Names are cut at 64
+/// letters: the work grows with the product of both lengths, and a client may send any.
 fn edits(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().take(64).flat_map(char::to_lowercase).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.chars().take(64).flat_map(char::to_lowercase).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = line + 1;
-        for (at, &there) in other.iter().enumerate() {
-            let replaced = diagonal + usize::from(letter != there);
-            diagonal = row[at + 1];
-            row[at + 1] = replaced.min(row[at] + 1).min(diagonal + 1);
-        }
-    }
-    row[other.len()]
+    let plain = |name: &str| name.chars().take(64).flat_map(char::to_lowercase).collect::<String>();
+    strsim::levenshtein(&plain(one), &plain(other))
 }
 
 #[cfg(test)]

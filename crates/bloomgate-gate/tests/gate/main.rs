@@ -4,6 +4,9 @@
 mod caches;
 #[cfg(feature = "redis")]
 mod filter_server;
+#[cfg(feature = "service")]
+#[path = "../shared/got.rs"]
+mod got;
 #[cfg(feature = "upstream")]
 mod http_service;
 mod interleavings;
@@ -12,6 +15,9 @@ mod memory_source;
 mod paths;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "postgres")]
+#[path = "../shared/postgres_process.rs"]
+mod postgres_process;
 #[cfg(feature = "postgres")]
 mod postgres_server;
 mod rebuilds;
@@ -27,5 +33,9 @@ mod resp_filter;
 mod service;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod tables;
 #[cfg(feature = "upstream")]
 mod upstream;
+#[cfg(feature = "redis")]
+mod waiting;

@@ -6,38 +6,13 @@ mod spellings;
 use std::collections::BTreeSet;
 
 use bloomgate_gate::sources::{KeyBatch, Postgres, Source};
-use bloomgate_gate::{Error, ErrorKind, Key, KeyType};
-use bytes::Bytes;
+use bloomgate_gate::{ErrorKind, Key, KeyType};
 
 use crate::postgres_server::Server;
-
-#[track_caller]
-fn refused<T>(result: Result<T, Error>, kind: ErrorKind, said: &[&str]) {
-    let error = result.err().expect("this must be refused");
-    assert_eq!(error.kind(), kind, "{error}");
-    said.iter().for_each(|said| assert!(error.to_string().contains(said), "{said:?} is not in: {error}"));
-}
+use crate::tables::{put, refused, row, scanned};
 
 async fn open(server: &Server, database: &str, table: &str, key: &str) -> Postgres {
     Postgres::connect(&server.url(database), table, key, 4).await.unwrap()
-}
-
-async fn row(source: &Postgres, key: impl Into<Key>) -> Option<String> {
-    source.get(&key.into()).await.unwrap().map(|row| String::from_utf8(row.to_vec()).unwrap())
-}
-
-async fn put(source: &Postgres, key: impl Into<Key>, row: &'static str) -> Result<(), Error> {
-    source.put_many(&[(key.into(), Bytes::from_static(row.as_bytes()))]).await
-}
-
-/// All keys of a scan, or how it failed.
-async fn scanned(source: &Postgres) -> Result<Vec<Vec<u8>>, Error> {
-    let (mut scan, mut batch, mut keys) = (source.scan().await?, KeyBatch::default(), Vec::new());
-    while scan.next(&mut batch).await? {
-        keys.extend(batch.iter().map(<[u8]>::to_vec));
-    }
-    assert!(!scan.next(&mut batch).await? && batch.is_empty(), "the end stays the end");
-    Ok(keys)
 }
 
 #[tokio::test]

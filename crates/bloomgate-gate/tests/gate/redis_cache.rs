@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use redis::Commands;
 
 use crate::redis_server::RedisServer;
+use crate::waiting::until;
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Long enough for a busy machine: a server that answers is never late in these tests.
@@ -19,15 +20,6 @@ const SHORT: Duration = Duration::from_millis(400);
 
 async fn cache(server: &RedisServer, deadline: Duration) -> RedisCache {
     RedisCache::connect(&server.url("", ""), "rows", deadline).await.unwrap()
-}
-
-/// Waits until it is so.
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 #[tokio::test]

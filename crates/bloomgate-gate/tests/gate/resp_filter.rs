@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 
 use crate::filter_server::{FilterServer, Relay};
 use crate::redis_server::RedisServer;
+use crate::waiting::until;
 
 /// Long enough for a busy machine.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -52,14 +53,6 @@ async fn assert_lost(filter: &Remote) {
     assert_eq!(error.kind(), ErrorKind::Filter);
     assert!(error.to_string().contains("is lost"), "{error}");
     assert!(filter.is_lost());
-}
-
-async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so().await {
-        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
 }
 
 #[tokio::test]

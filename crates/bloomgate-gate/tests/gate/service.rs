@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::got::Got;
 use crate::memory_source::{Fate, MemorySource, row_of};
 
 /// Nothing takes longer, or the test fails instead of hanging.
@@ -28,27 +29,7 @@ struct Served {
     serving: JoinHandle<http::Served>,
 }
 
-/// An answer.
-#[derive(Debug)]
-struct Got {
-    status: u16,
-    head: String,
-    body: String,
-}
-
 impl Got {
-    fn header(&self, name: &str) -> Option<&str> {
-        self.head.lines().filter_map(|line| line.split_once(": ")).find(|(key, _)| *key == name).map(|(_, value)| value)
-    }
-
-    fn outcome(&self) -> (u16, Option<&str>) {
-        (self.status, self.header("bloomgate-outcome"))
-    }
-
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
     /// The end of a problem's type, if it is one.
     fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
@@ -85,10 +66,7 @@ impl Served {
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
         tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("an answer in time").unwrap();
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Got { status, head: head.to_owned(), body: body.to_owned() }
+        Got::read(&String::from_utf8(answer).unwrap())
     }
 
     async fn get(&self, path: &str) -> Got {

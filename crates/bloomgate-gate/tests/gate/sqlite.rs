@@ -9,6 +9,8 @@ use bytes::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
+use crate::tables::{put, refused, row, scanned, text};
+
 /// A file made by some SQL, and a connection of somebody else to it.
 struct File {
     _folder: TempDir,
@@ -33,35 +35,6 @@ impl File {
     fn refused(&self, table: &str, key: &str, kind: ErrorKind, said: &[&str]) {
         refused(self.open(table, key), kind, said);
     }
-}
-
-#[track_caller]
-fn refused<T>(result: Result<T, Error>, kind: ErrorKind, said: &[&str]) {
-    let error = result.err().expect("this must be refused");
-    assert_eq!(error.kind(), kind, "{error}");
-    said.iter().for_each(|said| assert!(error.to_string().contains(said), "{said:?} is not in: {error}"));
-}
-
-async fn row(source: &Sqlite, key: impl Into<Key>) -> Option<String> {
-    source.get(&key.into()).await.unwrap().map(text)
-}
-
-fn text(row: Bytes) -> String {
-    String::from_utf8(row.to_vec()).unwrap()
-}
-
-async fn put(source: &Sqlite, key: impl Into<Key>, row: &'static str) -> Result<(), Error> {
-    source.put_many(&[(key.into(), Bytes::from_static(row.as_bytes()))]).await
-}
-
-/// All keys of a scan, or how it failed.
-async fn scanned(source: &Sqlite) -> Result<Vec<Vec<u8>>, Error> {
-    let (mut scan, mut batch, mut keys) = (source.scan().await?, KeyBatch::default(), Vec::new());
-    while scan.next(&mut batch).await? {
-        keys.extend(batch.iter().map(<[u8]>::to_vec));
-    }
-    assert!(!scan.next(&mut batch).await? && batch.is_empty(), "the end stays the end");
-    Ok(keys)
 }
 
 #[tokio::test]
@@ -356,15 +329,15 @@ async fn a_write_that_waits_holds_up_no_read_and_is_done_though_nobody_waits() {
     file.other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let writing = tokio::spawn({
         let source = source.clone();
-        async move { put(&source, "b", r#"{"v": 2}"#).await }
+        async move { put(&*source, "b", r#"{"v": 2}"#).await }
     });
     tokio::task::yield_now().await;
-    assert_eq!(row(&source, "a").await.unwrap(), r#"{"k":"a","v":1}"#);
+    assert_eq!(row(&*source, "a").await.unwrap(), r#"{"k":"a","v":1}"#);
     assert!(!writing.is_finished());
     writing.abort();
     assert!(writing.await.unwrap_err().is_cancelled());
     file.other.execute_batch("COMMIT").unwrap();
     // It stands before this one in the queue.
-    put(&source, "c", "{}").await.unwrap();
-    assert_eq!(row(&source, "b").await.unwrap(), r#"{"k":"b","v":2}"#);
+    put(&*source, "c", "{}").await.unwrap();
+    assert_eq!(row(&*source, "b").await.unwrap(), r#"{"k":"b","v":2}"#);
 }

@@ -16,6 +16,7 @@ use super::namespaces::Owed;
 use super::recipe::refused;
 use super::record::{put_add, put_remove};
 use super::repeated::Repeated;
+use super::room::{Room, grow_up, make_room};
 use super::small::Small;
 use super::windows::tell_time;
 use super::{Engine, Permit, check_available};
@@ -232,7 +233,7 @@ impl Scratch {
         if self.unknown.is_empty() {
             return Ok(permit.engine().journal.appended());
         }
-        self.add_unknown(permit, entry, filter, added)
+        self.add_unknown(permit, entry, filter, 0, added)
     }
 
     /// The same for a small filter. All its adders hold its lock over growth, or what one of them adds while another makes
@@ -255,53 +256,54 @@ impl Scratch {
         }
         let engine = permit.engine();
         let mut one_at_a_time = Some(engine.growth_of(entry));
-        let wanted = self.unknown.len();
+        let (wanted, mut done) = (self.unknown.len(), 0);
         if let Body::Small(small) = entry.body() {
+            let mut sequence = engine.journal.appended();
+            let when_full = small.sprout.when_full();
             let room = usize::try_from(small.remaining()).unwrap_or(usize::MAX);
-            let allowed = match small.sprout.when_full() {
-                _ if room >= wanted => wanted,
-                WhenFull::GoOn => wanted,
-                WhenFull::Refuse => room,
-                WhenFull::Grow => 0,
+            let fit = if when_full == WhenFull::GoOn { wanted } else { room.min(wanted) };
+            if fit > 0 {
+                sequence = self.add_piece(permit, entry, |digests| small.replay(digests), 0..fit, added)?;
+                done = fit;
+            }
+            let refusal = match when_full {
+                _ if done == wanted => None,
+                WhenFull::Grow if grow_up(engine, entry, small) => None,
+                WhenFull::Grow => Some(Added::NoMemory),
+                _ => Some(Added::Full),
             };
-            if allowed == wanted || small.sprout.when_full() == WhenFull::Refuse {
-                let sequence = match allowed {
-                    0 => engine.journal.appended(),
-                    some => self.add_piece(permit, entry, |digests| small.replay(digests), 0..some, added)?,
-                };
-                self.places[allowed..].iter().for_each(|&place| added[place as usize] = Added::Full);
+            if let Some(refusal) = refusal {
+                self.places[done..].iter().for_each(|&place| added[place as usize] = refusal);
+            }
+            if done == wanted || refusal.is_some() {
                 self.repeat_refusals(added);
                 return Ok(sequence);
-            }
-            if !grow_up(engine, entry, small) {
-                self.places.iter().for_each(|&place| added[place as usize] = Added::NoMemory);
-                self.repeat_refusals(added);
-                return Ok(engine.journal.appended());
             }
         }
         // It is a chain of its own now, with a lock of its own.
         one_at_a_time.take();
         match entry.body() {
-            Body::Shared(filter) => self.add_unknown(permit, entry, filter, added),
+            Body::Shared(filter) => self.add_unknown(permit, entry, filter, done, added),
             _ => Err(Refusal::new("ERR the filter has no bits").into()),
         }
     }
 
-    /// Logs the unknown digests and sets their bits, stage by stage.
+    /// Logs the unknown digests that are not done yet and sets their bits, stage by stage.
     fn add_unknown(
         &mut self,
         permit: &mut Permit<'_>,
         entry: &Entry,
         filter: &AnyFilter<Shared>,
+        mut done: usize,
         added: &mut [Added],
     ) -> Result<u64, NotDone> {
         let margin = (PIECE * permit.engine().turnstile.gates()) as u64;
         // Before anything is done: what is begun is also ended. A transaction holds everybody up and does not wait.
-        if !permit.is_alone() && permit.engine().chores.is_growing(entry, filter, self.unknown.len() as u64 + margin) {
+        let wanted = (self.unknown.len() - done) as u64;
+        if done == 0 && !permit.is_alone() && permit.engine().chores.is_growing(entry, filter, wanted + margin) {
             return Err(NotDone::Busy);
         }
         let mut sequence = permit.engine().journal.appended();
-        let mut done = 0;
         while done < self.unknown.len() {
             let wanted = self.unknown.len() - done;
             let grows = filter.when_full() == bloomgate::WhenFull::Grow;
@@ -598,75 +600,4 @@ pub(super) fn remove_one(entry: &Entry, digest: Digest) -> Result<bool, Refusal>
         Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
     };
     removed.map_err(|error| refused(&error))
-}
-
-/// What a filter has room for.
-enum Room {
-    /// All of them.
-    Enough,
-    /// So many now; then it is to be asked again.
-    First(usize),
-    /// No more than so many.
-    Only(usize),
-    /// None: it would have to grow, and there is no memory for it.
-    NoMemory,
-}
-
-/// Makes sure that so many new keys fit: growth is charged before it happens, stage by stage. Where several threads
-/// write, the caller holds the lock over growth until the keys are in.
-fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, wanted: usize) -> Room {
-    let remaining = filter.remaining();
-    if remaining >= wanted as u64 {
-        return Room::Enough;
-    }
-    match filter.when_full() {
-        bloomgate::WhenFull::GoOn => Room::Enough,
-        bloomgate::WhenFull::Refuse => Room::Only(remaining as usize),
-        // To the end of the stage first: what comes then may go over several stages, and each has its price.
-        bloomgate::WhenFull::Grow if remaining > 0 => Room::First(remaining as usize),
-        bloomgate::WhenFull::Grow => {
-            let next = match filter {
-                AnyFilter::Scalable(chain) => chain.next_stage_bytes(),
-                // Chains of cuckoo tables find out by inserting.
-                _ => return Room::Enough,
-            };
-            let Ok(next) = next else { return Room::Only(0) };
-            if !charge_stage(engine, entry, filter, next) {
-                return Room::NoMemory;
-            }
-            // The first one opens the stage; how many fit is known then.
-            Room::First(1)
-        }
-    }
-}
-
-/// A small filter is full: it is a chain of its own from now on, charged before it is made; false if there is no memory for
-/// it. The caller holds the lock over its growth.
-fn grow_up(engine: &Engine, entry: &Entry, small: Small<'_>) -> bool {
-    let more = entry.cost_of_growing_up();
-    if !engine.charge_growth(entry, more) {
-        return false;
-    }
-    match small.copy().and_then(AnyFilter::into_shared) {
-        Ok(chain) => entry.grow_up(chain),
-        Err(_) => {
-            engine.release_growth(entry, more);
-            return false;
-        }
-    }
-    true
-}
-
-/// Charges what a filter takes with its next stage, unless it was charged before; whether there is memory for it. The caller
-/// holds the lock over growth.
-pub(super) fn charge_stage(engine: &Engine, entry: &Entry, filter: &AnyFilter<Shared>, next: u64) -> bool {
-    let charged = entry.charged();
-    let after = filter.size_in_bytes().saturating_add(next);
-    if after > charged {
-        if !engine.charge_growth(entry, after - charged) {
-            return false;
-        }
-        entry.set_charged(after);
-    }
-    true
 }

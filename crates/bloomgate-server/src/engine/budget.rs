@@ -5,8 +5,9 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 /// A limit for all filters together and one for each.
 #[derive(Debug)]
 pub struct Budget {
-    most: u64,
-    most_each: u64,
+    /// Numbers by themselves: nobody waits for them, and no model has to try their orders.
+    most: std::sync::atomic::AtomicU64,
+    most_each: std::sync::atomic::AtomicU64,
     used: AtomicU64,
 }
 
@@ -95,7 +96,7 @@ impl Budget {
     /// A budget of so many bytes in all, and so many for one filter.
     #[must_use]
     pub fn new(most: u64, most_each: u64) -> Self {
-        Self { most, most_each: most_each.min(most), used: AtomicU64::new(0) }
+        Self { most: most.into(), most_each: most_each.min(most).into(), used: AtomicU64::new(0) }
     }
 
     /// Takes bytes for a filter that has `has` already.
@@ -108,7 +109,7 @@ impl Budget {
     pub fn charge_beside(&self, bytes: u64) -> Result<(), Refused> {
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
-            let left = self.most.saturating_sub(used);
+            let left = self.most().saturating_sub(used);
             if bytes > left {
                 return Err(Refused::new(bytes, left, Limit::All));
             }
@@ -133,10 +134,11 @@ impl Budget {
 
     /// Whether one filter may grow by so much, whatever the others have.
     pub fn fits_one(&self, has: u64, bytes: u64) -> Result<(), Refused> {
+        let most = self.most_each();
         match has.checked_add(bytes) {
-            Some(all) if all <= self.most_each => Ok(()),
+            Some(all) if all <= most => Ok(()),
             _ => {
-                let allowed = self.most_each.saturating_sub(has);
+                let allowed = most.saturating_sub(has);
                 Err(Refused::new(bytes, allowed, Limit::Each))
             }
         }
@@ -162,7 +164,19 @@ impl Budget {
     /// Bytes that may be taken.
     #[must_use]
     pub fn most(&self) -> u64 {
-        self.most
+        self.most.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that one filter may take.
+    #[must_use]
+    pub fn most_each(&self) -> u64 {
+        self.most_each.load(Ordering::Relaxed)
+    }
+
+    /// Changes both limits. What is taken stays so, also when it is more: then nothing more is given.
+    pub fn set_limits(&self, most: u64, most_each: u64) {
+        self.most.store(most, Ordering::Relaxed);
+        self.most_each.store(most_each.min(most), Ordering::Relaxed);
     }
 }
 
@@ -215,6 +229,21 @@ mod tests {
         assert!(budget.charge(u64::MAX, u64::MAX).is_err());
         budget.release(u64::MAX);
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn limits_that_change_hold_from_then_on() {
+        let budget = Budget::new(1_000, 1_000);
+        budget.charge(0, 900).unwrap();
+        budget.set_limits(500, 800);
+        assert_eq!((budget.most(), budget.most_each()), (500, 500));
+        assert_eq!(budget.charge(0, 1).unwrap_err(), Refused::new(1, 0, Limit::All));
+        budget.release(600);
+        budget.charge(0, 200).unwrap();
+        budget.set_limits(2_000, 300);
+        assert_eq!(budget.charge(200, 101).unwrap_err().limit, Limit::Each);
+        budget.charge(200, 100).unwrap();
+        assert_eq!(budget.used(), 600);
     }
 
     #[test]

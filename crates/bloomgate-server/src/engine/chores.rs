@@ -14,8 +14,8 @@ use std::time::Duration;
 use bloomgate::AnyFilter;
 
 use super::Engine;
-use super::adding::charge_stage;
 use super::entry::{Body, Entry};
+use super::room::charge_stage;
 
 /// Below this nothing is worth a chore: smaller filters are on pages of the usual size, a microsecond each.
 pub const LARGE: u64 = 4 << 20;

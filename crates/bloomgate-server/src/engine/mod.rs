@@ -20,6 +20,7 @@ pub mod facts;
 pub mod fields;
 mod ids;
 pub mod journal;
+mod live;
 pub mod loads;
 pub mod making;
 pub mod names;
@@ -28,6 +29,7 @@ pub mod recipe;
 pub mod record;
 mod repeated;
 pub mod retries;
+mod room;
 pub mod shadows;
 pub mod small;
 pub mod structure;
@@ -49,12 +51,13 @@ use contracts::Contracts;
 use dumps::Dumps;
 use entry::{Body, Entry};
 use journal::Journal;
+use live::LiveDefaults;
 use loads::Loads;
 use names::{Names, Nearby};
 use namespaces::Namespaces;
 use turnstile::{Passing, Standstill, Turnstile};
 
-/// What the engine is told at the start.
+/// What the engine may take.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     /// Memory for all filters together.
@@ -114,10 +117,10 @@ pub struct Engine {
     pub clock: Clock,
     /// Files that were given out, for deltas.
     pub bases: Bases,
-    /// The limits it was started with.
-    pub limits: Limits,
+    /// How many filters there may be.
+    max_filters: std::sync::atomic::AtomicU64,
     /// What filters are like when nobody says.
-    pub defaults: Defaults,
+    defaults: LiveDefaults,
     /// What is done by a thread of its own.
     pub chores: Chores,
     /// Filters that are being fetched in chunks.
@@ -215,8 +218,8 @@ impl Engine {
             contracts,
             clock,
             bases: Bases::default(),
-            limits,
-            defaults,
+            max_filters: limits.max_filters.into(),
+            defaults: LiveDefaults::new(&defaults),
             chores: Chores::default(),
             dumps: Dumps::default(),
             loads: Loads::default(),

@@ -346,7 +346,15 @@ impl Both<'_> {
 #[derive(Debug, Default)]
 pub struct Nearby {
     generation: u64,
-    known: HashTable<(u64, Entry)>,
+    known: HashTable<Known>,
+}
+
+/// A filter under the name by which it was found: what it is called now is not asked, for that is elsewhere in memory.
+#[derive(Debug)]
+struct Known {
+    hash: u64,
+    name: Box<[u8]>,
+    entry: Entry,
 }
 
 /// How many a thread remembers.
@@ -358,15 +366,15 @@ impl Nearby {
     pub fn find(&mut self, names: &Names, name: &[u8]) -> Option<&Entry> {
         self.refresh(names);
         let hash = names.hash(name);
-        let is_it = |(known, entry): &(u64, Entry)| *known == hash && entry.is_named(name);
+        let is_it = |known: &Known| known.hash == hash && *known.name == *name;
         if self.known.find(hash, is_it).is_none() {
             let entry = names.get_hashed(hash, name)?;
             if self.known.len() >= NEARBY {
                 self.known.clear();
             }
-            self.known.insert_unique(hash, (hash, entry), |(hash, _)| *hash);
+            self.known.insert_unique(hash, Known { hash, name: name.into(), entry }, |known| known.hash);
         }
-        self.known.find(hash, is_it).map(|(_, entry)| entry)
+        self.known.find(hash, is_it).map(|known| &known.entry)
     }
 
     /// Lets go of filters whose names may have changed: also what an idle thread does, or deleted filters would keep

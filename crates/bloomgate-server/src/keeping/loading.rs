@@ -61,7 +61,7 @@ impl Loader<'_> {
             return Ok(filter);
         }
         let secret = self.contracts.secret(&recipe.hashing.contract, recipe.hashing.epoch);
-        let mut options = OpenOptions::new().limits(Limits::payload(u64::MAX)).threads(self.threads);
+        let mut options = OpenOptions::new().limits(Limits::payload(u64::MAX)).threads(self.threads).once();
         if recipe.hashing.algorithm.is_keyed()
             && let Some(secret) = &secret
         {

@@ -89,6 +89,18 @@ impl Keeping {
         log.drop_through(self.dropped.load(Ordering::Acquire)).map(drop).map_err(|error| error.to_string())
     }
 
+    /// Snapshots made since the start.
+    #[must_use]
+    pub fn snapshots(&self) -> u64 {
+        self.snapshots.load(Ordering::Relaxed)
+    }
+
+    /// What went wrong with the last snapshot.
+    #[must_use]
+    pub fn last_error(&self) -> Option<String> {
+        lock(&self.last_error).clone()
+    }
+
     fn note(&self, outcome: &Result<(), String>) {
         *lock(&self.last_error) = outcome.as_ref().err().cloned();
         if outcome.is_ok() {
@@ -140,7 +152,7 @@ impl Keeper for SharedKeeping {
     }
 
     fn last_error(&self) -> Option<String> {
-        lock(&self.0.last_error).clone()
+        self.0.last_error()
     }
 
     fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<Arc<str>, String> {
@@ -170,7 +182,7 @@ impl Keeper for SharedKeeping {
         let keeping = &*self.0;
         // The log tells of itself in INFO; here is what only the keeper knows.
         vec![
-            ("snapshots", keeping.snapshots.load(Ordering::Relaxed).to_string()),
+            ("snapshots", keeping.snapshots().to_string()),
             ("snapshot_bytes", keeping.snapshot_bytes.load(Ordering::Relaxed).to_string()),
         ]
     }

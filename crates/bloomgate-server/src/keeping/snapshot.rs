@@ -116,6 +116,7 @@ impl Keeping {
             Body::Small(small) => {
                 let copy = small.copy().map_err(failed)?;
                 drop(alone);
+                point();
                 if broken(Fault::SequenceLate) {
                     listed.sequence = engine.journal.appended();
                 }

@@ -8,27 +8,24 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::io::ReadBuf;
 use tokio::time::{timeout, timeout_at};
 
 use super::reactor::Reactor;
+use super::stream::Stream;
+use crate::logging::{Level, Often};
 use crate::session::{Dues, Next, Session, Turn};
 use crate::store::Gate;
 
 /// How long a connection may have the thread when others may want it. Giving it up costs 1 to 2 us.
 const SHARE: Duration = Duration::from_micros(30);
-/// A request that has begun must be whole within this time, and a second more for each 64 KB of it.
-const REQUEST_DEADLINE: Duration = Duration::from_secs(30);
 /// Bytes per second below which a client is not slow but holding on.
 const SLOWEST: usize = 64 << 10;
-/// A client that takes none of its replies for this long is dropped.
-const STALL_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a turn waits for a filter that somebody else is writing to.
 const BUSY: Duration = Duration::from_micros(200);
 /// How long writers wait when the disk cannot take more.
@@ -38,7 +35,7 @@ const PIECE: usize = 64 << 10;
 
 /// A client's connection.
 pub struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     session: Session,
     /// What was read and is not answered.
     held: Vec<u8>,
@@ -53,7 +50,7 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that begins.
-    pub fn new(stream: TcpStream, session: Session, reactor: Rc<Reactor>) -> Self {
+    pub fn new(stream: Stream, session: Session, reactor: Rc<Reactor>) -> Self {
         Self { stream, session, held: Vec::new(), answered: 0, begun: None, since: Instant::now(), reactor }
     }
 
@@ -94,12 +91,19 @@ impl Connection {
     /// Reads once. What was read is in the thread's buffer, or behind what the connection holds already.
     async fn read(&mut self) -> io::Result<usize> {
         let amid = !self.held.is_empty();
-        let patience = REQUEST_DEADLINE + Duration::from_secs((self.held.len() / SLOWEST) as u64);
+        let rules = &self.reactor.desk.rules;
+        let deadline = match self.begun {
+            Some(begun) => {
+                Some(begun + rules.request_deadline() + Duration::from_secs((self.held.len() / SLOWEST) as u64))
+            }
+            // By its share of the thread, which began a moment ago.
+            None => rules.idle_timeout().map(|idle| self.since + idle),
+        };
         let mut waited = false;
         let reading = poll_fn(|context| {
             let mut buffer = self.reactor.input.borrow_mut();
             let mut buffer = ReadBuf::new(&mut buffer);
-            match Pin::new(&mut self.stream).poll_read(context, &mut buffer) {
+            match self.stream.poll_read(context, &mut buffer) {
                 Poll::Ready(Ok(())) => {
                     if amid {
                         self.held.extend_from_slice(buffer.filled());
@@ -113,14 +117,46 @@ impl Connection {
                 }
             }
         });
-        let read = match self.begun {
+        let read = match deadline {
             None => reading.await,
-            Some(begun) => timeout_at((begun + patience).into(), reading).await.map_err(|_| io::ErrorKind::TimedOut)?,
+            Some(deadline) => match timeout_at(deadline.into(), reading).await {
+                Ok(read) => read,
+                Err(_) => return Err(self.too_slow()),
+            },
         };
         if waited {
             self.since = Instant::now();
         }
         read
+    }
+
+    /// The client did not ask in time.
+    fn too_slow(&mut self) -> io::Error {
+        let (desk, rules) = (&self.reactor.desk, &self.reactor.desk.rules);
+        if self.begun.is_none() {
+            self.cut(&desk.cuts.idle, "nothing was asked for too long (idle-timeout)");
+        } else {
+            self.cut(&desk.cuts.slow, "a request was not whole in time (request-deadline)");
+            let limit = rules.request_deadline().as_millis();
+            let why = format!("-ERR Protocol error: the request was not whole after {limit} ms (request-deadline)\r\n");
+            // If it fits into the socket's buffer; one who sends that slowly is not waited for.
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let _ = self.stream.poll_write(&mut context, why.as_bytes());
+        }
+        io::ErrorKind::TimedOut.into()
+    }
+
+    /// Counts and tells that a limit ends this connection.
+    fn cut(&self, counter: &AtomicU64, why: &str) {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let client = self.session.client.address.map(|address| address.to_string()).unwrap_or_default();
+        self.reactor.desk.log.often(
+            Often::Cut,
+            Level::Info,
+            "client-cut",
+            format_args!("{client} was closed: {why}"),
+            &[("client", client.as_str().into()), ("why", why.into())],
+        );
     }
 
     /// One turn on what is there; its replies come behind those in `out`.
@@ -274,13 +310,15 @@ impl Connection {
             let piece = &out[sent..out.len().min(sent + PIECE)];
             let stream = &mut self.stream;
             // Nearly always everything goes at once, and no timer is needed.
-            let written = match at_once(poll_fn(|context| Pin::new(&mut *stream).poll_write(context, piece))).await {
+            let written = match at_once(poll_fn(|context| stream.poll_write(context, piece))).await {
                 Some(written) => written?,
                 None => {
-                    let writing = poll_fn(|context| Pin::new(&mut *stream).poll_write(context, piece));
-                    let written = timeout(STALL_DEADLINE, writing).await.map_err(|_| io::ErrorKind::TimedOut)??;
+                    let limit = self.reactor.desk.rules.output_stall();
+                    let Ok(written) = timeout(limit, poll_fn(|context| stream.poll_write(context, piece))).await else {
+                        return Err(self.stalled());
+                    };
                     self.since = Instant::now();
-                    written
+                    written?
                 }
             };
             sent += written;
@@ -288,7 +326,21 @@ impl Connection {
                 self.share().await;
             }
         }
+        while self.stream.holds_back() {
+            let (limit, stream) = (self.reactor.desk.rules.output_stall(), &mut self.stream);
+            let Ok(pushed) = timeout(limit, poll_fn(|context| stream.poll_push(context))).await else {
+                return Err(self.stalled());
+            };
+            pushed?;
+            self.since = Instant::now();
+        }
         Ok(out)
+    }
+
+    /// The client takes nothing of its replies.
+    fn stalled(&self) -> io::Error {
+        self.cut(&self.reactor.desk.cuts.stalled, "it took nothing of its replies for too long (output-stall)");
+        io::ErrorKind::TimedOut.into()
     }
 }
 

@@ -1,8 +1,12 @@
-//! Sockets and threads: one acceptor, a reactor per core, and a few workers for what takes long.
+//! Sockets and threads: one acceptor, one for TLS handshakes, a reactor per core, and a few workers for what takes long.
 
 pub mod connection;
+pub mod greeting;
+pub mod identity;
+pub mod listening;
 pub mod logins;
 pub mod reactor;
+pub mod stream;
 pub mod worker;
 
 pub use reactor::{Reactor, Reactors};

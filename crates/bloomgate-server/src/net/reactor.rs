@@ -2,17 +2,17 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::TcpStream as StdStream;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::LocalSet;
 
 use super::connection::Connection;
+use super::stream::{Arrival, Stream};
 use super::worker::Workers;
 use crate::engine::journal::Journal;
 use crate::engine::{Core, Engine};
@@ -44,6 +44,8 @@ pub struct Reactor {
     pub watch: RefCell<Option<watch::Receiver<u64>>>,
     /// Tells the server to stop.
     pub stop: Arc<Notify>,
+    /// How often it has turned: a thread that hangs does not.
+    turns: Arc<AtomicU64>,
     engine: Arc<Engine>,
 }
 
@@ -64,8 +66,9 @@ impl Reactor {
 /// All reactors.
 #[derive(Debug)]
 pub struct Reactors {
-    doors: Vec<mpsc::UnboundedSender<(StdStream, Client)>>,
+    doors: Vec<mpsc::UnboundedSender<(Arrival, Client)>>,
     threads: Vec<JoinHandle<()>>,
+    turns: Vec<Arc<AtomicU64>>,
     next: usize,
 }
 
@@ -80,11 +83,14 @@ impl Reactors {
     ) -> io::Result<Self> {
         let mut doors = Vec::new();
         let mut threads = Vec::new();
+        let mut turns = Vec::new();
         for number in 0..count.max(1) {
             let (door, arrivals) = mpsc::unbounded_channel();
             let (engine, desk, workers, stop) = (engine.clone(), desk.clone(), workers.clone(), stop.clone());
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let name = format!("bloomgate-net-{number}");
+            let turned = Arc::new(AtomicU64::new(0));
+            turns.push(turned.clone());
             threads.push(std::thread::Builder::new().name(name).spawn(move || {
                 let reactor = Rc::new(Reactor {
                     core: RefCell::new(Core::new(engine.clone(), number)),
@@ -94,21 +100,27 @@ impl Reactors {
                     workers,
                     watch: RefCell::default(),
                     stop,
+                    turns: turned,
                     engine,
                 });
                 LocalSet::new().block_on(&runtime, run(reactor, arrivals));
             })?);
             doors.push(door);
         }
-        Ok(Self { doors, threads, next: 0 })
+        Ok(Self { doors, threads, turns, next: 0 })
+    }
+
+    /// How often each has turned.
+    pub fn turns(&self) -> impl Iterator<Item = u64> {
+        self.turns.iter().map(|turns| turns.load(Ordering::Relaxed))
     }
 
     /// Gives a connection to the next thread: by turns, so that each has as many as the others.
-    pub fn hand_out(&mut self, stream: StdStream, client: Client) {
+    pub fn hand_out(&mut self, arrival: Arrival, client: Client) {
         let door = &self.doors[self.next % self.doors.len()];
         self.next += 1;
         // A reactor that ended has dropped its door; the connection ends with it.
-        let _ = door.send((stream, client));
+        let _ = door.send((arrival, client));
     }
 
     /// Ends all connections after the turn they are in, and the threads.
@@ -121,7 +133,7 @@ impl Reactors {
     }
 }
 
-async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(StdStream, Client)>) {
+async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(Arrival, Client)>) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut connections = tokio::task::JoinSet::new();
@@ -129,7 +141,7 @@ async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(StdStr
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
                 None => break,
-                Some((stream, client)) => match TcpStream::from_std(stream) {
+                Some((arrival, client)) => match Stream::open(arrival) {
                     Ok(stream) => {
                         let session = Session::new(client, &reactor.desk);
                         connections.spawn_local(Connection::new(stream, session, reactor.clone()).serve());
@@ -139,6 +151,7 @@ async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(StdStr
             },
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             _ = tick.tick() => {
+                reactor.turns.fetch_add(1, Ordering::Relaxed);
                 let mut core = reactor.core.borrow_mut();
                 let engine = core.engine.clone();
                 core.nearby.refresh(&engine.names);

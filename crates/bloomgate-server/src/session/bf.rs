@@ -32,7 +32,7 @@ fn recipe(engine: &Engine, rate: f64, capacity: u64, expansion: u32) -> Recipe {
 
 /// Makes a filter by the defaults, as the first BF.ADD to a name does.
 pub fn create_default(engine: &Engine, name: &[u8]) -> Result<(), Refusal> {
-    let defaults = &engine.defaults;
+    let defaults = engine.defaults();
     create(engine, name, defaults.bf_error_rate, defaults.bf_initial_size, defaults.bf_expansion_factor)
 }
 
@@ -76,7 +76,7 @@ fn reserve(call: &mut Call<'_, '_, '_>, key: &[u8], rate: f64, capacity: u64, ex
         Some(Family::Cuckoo) => return Err(Refusal::WRONG_TYPE.into()),
         None => {}
     }
-    let expansion = expansion.unwrap_or(engine.defaults.bf_expansion_factor);
+    let expansion = expansion.unwrap_or(engine.defaults().bf_expansion_factor);
     let prepared = engine.prepare(key, recipe(&engine, rate, capacity, expansion), Maker::Bf { expansion })?;
     call.alone(|permit| permit.create(prepared).map(|entry| ((), entry.touched())))?;
     Ok(Reply::Ok)
@@ -110,7 +110,7 @@ fn add(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]], creation: Creat
             Creation::Default => (None, None, None),
             Creation::As { capacity, rate, expansion } => (capacity, rate, expansion),
         };
-        let defaults = &engine.defaults;
+        let defaults = engine.defaults();
         let expansion = expansion.unwrap_or(defaults.bf_expansion_factor);
         let (rate, capacity) = (rate.unwrap_or(defaults.bf_error_rate), capacity.unwrap_or(defaults.bf_initial_size));
         let prepared = engine.prepare(key, recipe(&engine, rate, capacity, expansion), Maker::Bf { expansion })?;

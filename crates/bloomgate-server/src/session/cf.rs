@@ -71,7 +71,7 @@ struct Wish {
 impl Wish {
     /// The filter behind it: a chain of tables that grows, or one that refuses when it is full.
     fn recipe(&self, engine: &Engine) -> (Recipe, Maker) {
-        let defaults = &engine.defaults;
+        let defaults = engine.defaults();
         // RedisBloom takes the next power of two as well; 32,768, the most that can be asked for, is one.
         let expansion = match self.expansion.unwrap_or(u32::from(defaults.cf_expansion_factor)) {
             0 => 0,

@@ -1,20 +1,45 @@
-//! CONFIG: what the server was told, under its own names and under those that clients of Redis ask for.
+//! CONFIG: what the server was told and what of it has changed, under its own names and under those that clients of Redis
+//! ask for.
+//!
+//! The [table](crate::settings::table) says which settings there are and which may change. Values that may are kept where
+//! they are used (the engine's limits and defaults, the desk's rules, the log's level), so there is one truth of each.
 
+use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use bloomgate_command::{Refusal, Reply, glob, integer};
 
 use super::desk::{Desk, SLOW_KEPT};
 use crate::engine::Engine;
+use crate::logging::{Level, shown};
 use crate::resp::Limits;
+use crate::settings::table::{self, TABLE};
+use crate::settings::{Settings, rewriting};
 
-/// The one setting that changes while the server runs.
+/// Redis's names of settings that may change, and ours.
+const ALIASES: [(&str, &str); 4] = [
+    ("maxmemory", "max-memory"),
+    ("maxclients", "max-clients"),
+    ("timeout", "idle-timeout"),
+    (SLOWER_THAN, "slower-than"),
+];
 const SLOWER_THAN: &str = "slowlog-log-slower-than";
 
-/// What the server was told under a name.
+/// What was found out at the start, by name.
 #[must_use]
 pub fn setting<'a>(desk: &'a Desk, name: &str) -> Option<&'a str> {
     desk.settings.iter().find(|(known, _)| *known == name).map(|(_, value)| &**value)
+}
+
+/// The settings as they are now.
+fn now(engine: &Engine, desk: &Desk) -> Settings {
+    let mut now = desk.told.clone();
+    now.limits = engine.limits();
+    now.defaults = engine.defaults();
+    now.slow_micros = desk.slow_micros.load(Ordering::Relaxed);
+    now.log_level = desk.log.level();
+    desk.rules.tell(&mut now);
+    now
 }
 
 /// The policy of the log in Redis's words.
@@ -28,26 +53,17 @@ fn append_fsync(desk: &Desk) -> &'static str {
 
 /// All settings with their values, each name once. Passwords and secrets are not among them.
 fn all(engine: &Engine, desk: &Desk) -> Vec<(&'static str, String)> {
-    let defaults = &engine.defaults;
-    let slower_than = match desk.slow_micros.load(Ordering::Relaxed) {
+    let now = now(engine, desk);
+    let slower_than = match now.slow_micros {
         u64::MAX => "-1".to_owned(),
         micros => micros.to_string(),
     };
     let mut all = desk.settings.clone();
-    let known = [
-        ("bf-error-rate", defaults.bf_error_rate.to_string()),
-        ("bf-initial-size", defaults.bf_initial_size.to_string()),
-        ("bf-expansion-factor", defaults.bf_expansion_factor.to_string()),
-        ("cf-bucket-size", defaults.cf_bucket_size.to_string()),
-        ("cf-initial-size", defaults.cf_initial_size.to_string()),
-        ("cf-max-iterations", defaults.cf_max_iterations.to_string()),
-        ("cf-expansion-factor", defaults.cf_expansion_factor.to_string()),
+    let ours = TABLE.iter().filter_map(|setting| setting.text(&now).map(|text| (setting.name, text)));
+    let theirs = [
         ("cf-max-expansions", bloomgate::cuckoo::MAX_STAGES.to_string()),
-        ("cf-error-rate", defaults.cf_error_rate.to_string()),
-        ("maxmemory", engine.budget.most().to_string()),
+        ("maxmemory", now.limits.max_memory.to_string()),
         ("maxmemory-policy", "noeviction".to_owned()),
-        ("max-filters", engine.limits.max_filters.to_string()),
-        ("max-filter-memory", engine.limits.max_filter_memory.to_string()),
         // Snapshots are made when the log is long, not by the clock.
         ("save", String::new()),
         ("appendonly", if engine.journal.log().is_some() { "yes" } else { "no" }.to_owned()),
@@ -57,15 +73,14 @@ fn all(engine: &Engine, desk: &Desk) -> Vec<(&'static str, String)> {
         ("cluster-enabled", "no".to_owned()),
         ("proto-max-bulk-len", Limits::OPEN.bulk.to_string()),
         ("client-query-buffer-limit", Limits::OPEN.request.to_string()),
-        ("timeout", "0".to_owned()),
+        ("timeout", now.idle_timeout.as_secs().to_string()),
         (SLOWER_THAN, slower_than),
         ("slowlog-max-len", SLOW_KEPT.to_string()),
         ("latency-monitor-threshold", "0".to_owned()),
         ("notify-keyspace-events", String::new()),
+        ("maxclients", now.max_clients.to_string()),
     ];
-    // Redis writes it in one word.
-    let clients = setting(desk, "max-clients").map(|most| ("maxclients", most.to_owned()));
-    for (name, value) in known.into_iter().chain(clients) {
+    for (name, value) in ours.chain(theirs) {
         if all.iter().all(|(there, _)| *there != name) {
             all.push((name, value));
         }
@@ -85,33 +100,86 @@ pub fn get(engine: &Engine, desk: &Desk, patterns: &[&[u8]]) -> Reply {
 
 /// CONFIG SET: all of the pairs or none.
 pub fn set(engine: &Engine, desk: &Desk, pairs: &[&[u8]]) -> Result<Reply, Refusal> {
-    let mut slower_than = None;
-    let known = all(engine, desk);
+    // One after the other: each begins with what the one before left.
+    let mut changed = desk.changed.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = now(engine, desk);
+    let mut names: Vec<&'static str> = Vec::new();
     for pair in pairs.chunks_exact(2) {
-        let (name, value) = (pair[0], pair[1]);
+        let given = shown(&pair[0].to_ascii_lowercase());
         let failed = |why: &str| {
-            let name = name.to_ascii_lowercase();
-            Refusal::err(format_args!(
-                "CONFIG SET failed (possibly related to argument '{}') - {why}",
-                String::from_utf8_lossy(&name)
-            ))
+            Refusal::err(format_args!("CONFIG SET failed (possibly related to argument '{given}') - {why}"))
         };
-        if name.eq_ignore_ascii_case(SLOWER_THAN.as_bytes()) {
-            let micros = integer(value).ok_or_else(|| failed("argument couldn't be parsed into an integer"))?;
-            slower_than = Some(match micros {
-                -1 => u64::MAX,
-                _ => u64::try_from(micros)
-                    .map_err(|_| failed("argument must be between -1 and 9223372036854775807 inclusive"))?,
-            });
-        } else if known.iter().any(|(known, _)| name.eq_ignore_ascii_case(known.as_bytes())) {
-            return Err(failed("can't set immutable config"));
-        } else {
-            let name = String::from_utf8_lossy(&name[..name.len().min(128)]);
-            return Err(Refusal::err(format_args!("Unknown option or number of arguments for CONFIG SET - '{name}'")));
+        if given == SLOWER_THAN {
+            check_slower_than(pair[1]).map_err(failed)?;
         }
+        let name = ALIASES.iter().find(|(theirs, _)| *theirs == given).map_or(&*given, |(_, ours)| ours);
+        let Some(setting) = TABLE.iter().find(|setting| setting.name == name) else {
+            return Err(match all(engine, desk).iter().any(|(known, _)| *known == name) {
+                true => failed("can't set immutable config"),
+                false => Refusal::err(format_args!("Unknown option or number of arguments for CONFIG SET - '{given}'")),
+            });
+        };
+        if !setting.live {
+            return Err(failed("can't set immutable config"));
+        }
+        if names.contains(&setting.name) {
+            return Err(failed("duplicate parameter"));
+        }
+        let text = std::str::from_utf8(pair[1]).map_err(|_| failed("the value is no text"))?;
+        if text.len() > 64 {
+            return Err(failed("the value is too long"));
+        }
+        table::set(&mut next, setting.name, text).map_err(|why| failed(&why))?;
+        names.push(setting.name);
     }
-    if let Some(micros) = slower_than {
-        desk.slow_micros.store(micros, Ordering::Relaxed);
+    engine.set_limits(&next.limits);
+    engine.set_defaults(&next.defaults);
+    desk.slow_micros.store(next.slow_micros, Ordering::Relaxed);
+    desk.rules.set(&next);
+    desk.log.set_level(next.log_level);
+    for name in names {
+        changed.insert(name);
+        let value = table::find(name).ok().and_then(|setting| setting.text(&next)).unwrap_or_default();
+        desk.log.say(
+            Level::Info,
+            "setting-changed",
+            format_args!("{name} is {value} now"),
+            &[("setting", name.into()), ("value", value.as_str().into())],
+        );
     }
+    Ok(Reply::Ok)
+}
+
+/// Redis's own words about this one.
+fn check_slower_than(value: &[u8]) -> Result<(), &'static str> {
+    match integer(value) {
+        None => Err("argument couldn't be parsed into an integer"),
+        Some(..-1) => Err("argument must be between -1 and 9223372036854775807 inclusive"),
+        Some(_) => Ok(()),
+    }
+}
+
+/// CONFIG REWRITE: what was changed goes into the file that the settings came from.
+pub fn rewrite(engine: &Engine, desk: &Desk) -> Result<Reply, Refusal> {
+    let Some(path) = &desk.told.config else {
+        return Err(Refusal::err(
+            "The server is running without a config file: start it with --config FILE, or change the flags or variables it \
+             is started with",
+        ));
+    };
+    let changed = desk.changed.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = now(engine, desk);
+    let values: Vec<(&str, String)> = TABLE
+        .iter()
+        .filter(|setting| changed.contains(setting.name))
+        .filter_map(|setting| setting.text(&now).map(|text| (setting.name, text)))
+        .collect();
+    rewriting::rewrite(path, &values).map_err(|why| Refusal::err(format_args!("Rewriting config file: {why}")))?;
+    desk.log.say(
+        Level::Info,
+        "settings-written",
+        format_args!("{} changed settings are in {} now", values.len(), path.display()),
+        &[("file", path.display().to_string().into()), ("count", (values.len() as u64).into())],
+    );
     Ok(Reply::Ok)
 }

@@ -1,16 +1,20 @@
 //! What all conversations share besides the filters: who is there, what was counted, what was slow, and how to stop.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::rules::{Cuts, Rules};
 use super::tallies::Tallies;
+use crate::access::directory::DENIED;
 use crate::access::{Directory, User};
 use crate::engine::namespaces::Owed;
+use crate::logging::{Level, Log, Often};
+use crate::settings::Settings;
 
 /// One counter set per thread, on cache lines of its own.
 #[repr(align(128))]
@@ -53,6 +57,8 @@ pub struct ClientState {
     pub id: u64,
     /// Where it comes from.
     pub address: Option<SocketAddr>,
+    /// Whether it has proven who it is by a certificate (`tls-client-ca`).
+    has_certificate: bool,
     /// When it came.
     pub since: Instant,
     /// What it says about itself.
@@ -90,6 +96,12 @@ impl std::ops::Deref for Client {
 }
 
 impl ClientState {
+    /// Where it comes from, as far as protected mode is concerned: with a certificate of ours it is as near as this machine.
+    #[must_use]
+    pub fn comes_from(&self) -> Option<SocketAddr> {
+        self.address.filter(|_| !self.has_certificate)
+    }
+
     /// Ends its connection, after the turn it is in.
     pub fn end(&self) {
         self.killed.store(true, Ordering::Release);
@@ -171,7 +183,7 @@ pub struct Desk {
     counters: Box<[Counters]>,
     /// Each command by itself.
     pub tallies: Tallies,
-    clients: Mutex<BTreeMap<u64, Client>>,
+    clients: Mutex<Present>,
     next_client: AtomicU64,
     rejected: AtomicU64,
     slow: Mutex<VecDeque<Slow>>,
@@ -184,10 +196,39 @@ pub struct Desk {
     pub started: Instant,
     /// A number for this run of the server: another one after every start.
     pub run_id: String,
-    /// What the server was told at its start, for CONFIG GET.
+    /// What is only known once the server listens, for CONFIG GET.
     pub settings: Vec<(&'static str, String)>,
+    /// What the server was told at its start. What changed since is with whom it concerns.
+    pub told: Settings,
+    /// Limits on connections.
+    pub rules: Rules,
+    /// How often they were used.
+    pub cuts: Cuts,
+    /// The settings that CONFIG SET has changed; held while it does.
+    pub changed: Mutex<BTreeSet<&'static str>>,
+    /// Where events are told.
+    pub log: Log,
     /// Snapshots and other work on the data folder; nobody while it is read, and where nothing is kept.
     pub keeper: OnceLock<Arc<dyn Keeper>>,
+}
+
+/// Who is there.
+#[derive(Debug, Default)]
+struct Present {
+    by_id: BTreeMap<u64, Client>,
+    /// How many of each address that is counted.
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// Whom the limit for one address counts together: an IPv4 address, or the 64 bits of an IPv6 one that a provider gives to
+/// one customer. This machine's own are not counted: behind a proxy on it everybody has them.
+fn neighbourhood(address: Option<SocketAddr>) -> Option<IpAddr> {
+    let address = address?.ip().to_canonical();
+    match address {
+        _ if address.is_loopback() => None,
+        IpAddr::V4(_) => Some(address),
+        IpAddr::V6(address) => Some(IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (u128::MAX << 64)))),
+    }
 }
 
 /// Whoever keeps the filters on disk.
@@ -220,6 +261,7 @@ impl Desk {
         run_id: String,
         settings: Vec<(&'static str, String)>,
     ) -> Self {
+        let told = Settings::default();
         Self {
             counters: (0..threads.max(1)).map(|_| Counters::default()).collect(),
             tallies: Tallies::new(threads),
@@ -233,17 +275,89 @@ impl Desk {
             started: Instant::now(),
             run_id,
             settings,
+            rules: Rules::new(&told),
+            told,
+            cuts: Cuts::default(),
+            changed: Mutex::default(),
+            log: Log::silent(),
             keeper: OnceLock::new(),
         }
     }
 
-    /// A client comes.
+    /// The desk of a server that was told these settings and tells its events there.
+    #[must_use]
+    pub fn told(mut self, settings: &Settings, log: Log) -> Self {
+        self.slow_micros = settings.slow_micros.into();
+        self.rules = Rules::new(settings);
+        self.told = settings.clone();
+        self.log = log;
+        self
+    }
+
+    /// SIGHUP: users and namespaces are read again, all of them or none, and what came of it is told.
+    pub fn reload(&self) {
+        if self.access.path().is_none() {
+            return;
+        }
+        match self.access.reload() {
+            Ok(()) => {
+                self.end_strangers();
+                self.log.say(Level::Info, "reloaded", format_args!("users and namespaces were read again"), &[]);
+            }
+            Err(why) => self.log.say(
+                Level::Error,
+                "reload-failed",
+                format_args!("users and namespaces stay as they were: {why}"),
+                &[("why", why.as_str().into())],
+            ),
+        }
+    }
+
+    /// A client comes, if there is room for it; if not, what it is told.
+    pub fn admit(&self, address: SocketAddr, has_certificate: bool) -> Result<Client, String> {
+        let refused = if !has_certificate && self.access.denies(address.ip()) {
+            Some(DENIED.to_owned())
+        } else {
+            let present = self.present();
+            let from_there = neighbourhood(Some(address)).and_then(|from| present.by_address.get(&from).copied());
+            let most_there = self.rules.max_per_address();
+            match (self.rules.max_clients(), most_there) {
+                (most, _) if present.by_id.len() >= most => Some("ERR max number of clients reached".to_owned()),
+                (_, Some(most)) if from_there.unwrap_or(0) >= most => Some(format!(
+                    "ERR max number of clients from one address reached ({most}): close some, or raise \
+                     max-clients-per-address"
+                )),
+                _ => None,
+            }
+        };
+        let Some(why) = refused else { return Ok(self.welcome_as(Some(address), has_certificate)) };
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.log.often(
+            Often::Refused,
+            Level::Warn,
+            "client-refused",
+            format_args!("{address} was refused: {}", why.trim_start_matches("ERR ")),
+            &[("client", address.to_string().into()), ("why", why.as_str().into())],
+        );
+        Err(why)
+    }
+
+    fn present(&self) -> std::sync::MutexGuard<'_, Present> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client comes, whoever is there.
     pub fn welcome(&self, address: Option<SocketAddr>) -> Client {
+        self.welcome_as(address, false)
+    }
+
+    fn welcome_as(&self, address: Option<SocketAddr>, has_certificate: bool) -> Client {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
         let card = Mutex::new(Card { protocol: 2, ..Card::default() });
         let state = ClientState {
             id,
             address,
+            has_certificate,
             since: Instant::now(),
             card,
             killed: AtomicBool::new(false),
@@ -252,13 +366,29 @@ impl Desk {
             ending: Notify::new(),
         };
         let client = Client(Arc::new(state));
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).insert(id, client.clone());
+        let mut present = self.present();
+        present.by_id.insert(id, client.clone());
+        if let Some(from) = neighbourhood(address) {
+            *present.by_address.entry(from).or_default() += 1;
+        }
+        drop(present);
         client
     }
 
     /// A client goes.
     pub fn goodbye(&self, client: &Client) {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).remove(&client.id);
+        let mut present = self.present();
+        if present.by_id.remove(&client.id).is_none() {
+            return;
+        }
+        if let Some(from) = neighbourhood(client.address)
+            && let Some(count) = present.by_address.get_mut(&from)
+        {
+            *count -= 1;
+            if *count == 0 {
+                present.by_address.remove(&from);
+            }
+        }
     }
 
     /// Ends the connections of users who were deleted or switched off.
@@ -271,7 +401,7 @@ impl Desk {
         }
     }
 
-    /// A client could not be taken.
+    /// A client could not be taken, without a word.
     pub fn reject(&self) {
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
@@ -279,13 +409,13 @@ impl Desk {
     /// Everybody who is there, in the order they came.
     #[must_use]
     pub fn clients(&self) -> Vec<Client> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.present().by_id.values().cloned().collect()
     }
 
     /// How many are there.
     #[must_use]
     pub fn client_count(&self) -> usize {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.present().by_id.len()
     }
 
     /// How many threads it was made for.
@@ -363,6 +493,21 @@ impl Desk {
             address: client.address.map(|address| address.to_string()).unwrap_or_default(),
             name: client.card().name.clone(),
         };
+        if self.log.tells(Level::Debug) {
+            // The command alone: what it was about may be somebody's.
+            let command = words.first().and_then(|word| bloomgate_command::find(word)).map_or("?", |spec| spec.name);
+            self.log.often(
+                Often::Slow,
+                Level::Debug,
+                "slow-command",
+                format_args!("{command} of {} took {} us", slow.address, slow.micros),
+                &[
+                    ("command", command.into()),
+                    ("client", slow.address.as_str().into()),
+                    ("micros", slow.micros.into()),
+                ],
+            );
+        }
         let mut all = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
         all.push_front(slow);
         all.truncate(SLOW_KEPT);
@@ -377,5 +522,43 @@ impl Desk {
     /// SLOWLOG RESET.
     pub fn forget_slow(&self) {
         self.slow.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_counted_by_address_and_given_back() {
+        let settings = Settings { max_clients: 5, max_clients_per_address: 2, ..Settings::default() };
+        let desk = Desk::new(1, None, String::new(), Vec::new()).told(&settings, Log::silent());
+        let admit = |from: &str| desk.admit(from.parse().unwrap(), true);
+        let one = admit("192.0.2.1:1000").unwrap();
+        let two = admit("[::ffff:192.0.2.1]:1001").unwrap();
+        let why = admit("192.0.2.1:1002").unwrap_err();
+        assert!(why.starts_with("ERR max number of clients from one address reached (2)"), "{why}");
+        let three = admit("[2001:db8::1]:1").unwrap();
+        let four = admit("[2001:db8::2:1]:1").unwrap();
+        assert!(admit("[2001:db8::3]:1").is_err(), "one /64 is one address");
+        desk.goodbye(&one);
+        // Twice is once.
+        desk.goodbye(&one);
+        let again = admit("192.0.2.1:1003").unwrap();
+        assert!(admit("192.0.2.1:1004").is_err());
+        let five = admit("127.0.0.1:1").unwrap();
+        assert_eq!(admit("192.0.2.9:1").unwrap_err(), "ERR max number of clients reached");
+        assert_eq!(desk.totals().rejected, 4);
+        desk.goodbye(&four);
+        // This machine's own are not counted together.
+        desk.rules.set(&Settings { max_clients: 100, ..settings.clone() });
+        let own: Vec<Client> = (0..10).map(|port| admit(&format!("127.0.0.1:{port}")).unwrap()).collect();
+        desk.rules.set(&Settings { max_clients: 100, max_clients_per_address: 0, ..settings });
+        let many: Vec<Client> = (0..10).map(|port| admit(&format!("192.0.2.1:{port}")).unwrap()).collect();
+        for client in [two, three, again, five].iter().chain(&own).chain(&many) {
+            desk.goodbye(client);
+        }
+        let present = desk.present();
+        assert!(present.by_id.is_empty() && present.by_address.is_empty());
     }
 }

@@ -1,6 +1,7 @@
 //! INFO: facts and counters in sections of `name:value` lines, as clients and exporters of Redis read them.
 
 use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::config::setting;
 use super::desk::Desk;
@@ -135,9 +136,7 @@ fn threads(desk: &Desk) -> usize {
 
 fn clients(lines: &mut Lines, _: &Engine, desk: &Desk) {
     lines.put("connected_clients", desk.client_count());
-    if let Some(most) = setting(desk, "max-clients").or_else(|| setting(desk, "maxclients")) {
-        lines.put("maxclients", most);
-    }
+    lines.put("maxclients", desk.rules.max_clients());
     lines.put("blocked_clients", 0);
     lines.put("tracking_clients", 0);
 }
@@ -154,6 +153,9 @@ fn memory(lines: &mut Lines, engine: &Engine, _: &Desk) {
     lines.put("maxmemory", most);
     lines.put("maxmemory_human", human(most));
     lines.put("maxmemory_policy", "noeviction");
+    let limit = crate::settings::memory::limit();
+    lines.put("memory_limit", limit.bytes);
+    lines.put("memory_limit_source", one_line(&limit.source));
 }
 
 /// Bytes in the form of Redis: 1.50M.
@@ -225,6 +227,11 @@ fn stats(lines: &mut Lines, _: &Engine, desk: &Desk) {
     let (logins, commands) = desk.access.notes.counts();
     lines.put("acl_access_denied_auth", logins);
     lines.put("acl_access_denied_cmd", commands);
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    lines.put("connections_cut_idle", count(&desk.cuts.idle));
+    lines.put("connections_cut_slow", count(&desk.cuts.slow));
+    lines.put("connections_cut_stalled", count(&desk.cuts.stalled));
+    lines.put("tls_handshakes_failed", count(&desk.cuts.handshakes));
     lines.put("total_commands_processed", totals.commands);
     lines.put("total_net_input_bytes", totals.bytes_in);
     lines.put("total_net_output_bytes", totals.bytes_out);
@@ -290,7 +297,7 @@ fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     };
     lines.put("fsync", fsync);
     lines.put("filters", engine.names.visible());
-    lines.put("max_filters", engine.limits.max_filters);
+    lines.put("max_filters", engine.max_filters());
     for (kind, count) in engine.names.kinds() {
         lines.put(&format!("filters_{}", kind.to_string().replace('-', "_")), count);
     }

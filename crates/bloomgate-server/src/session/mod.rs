@@ -20,6 +20,7 @@ pub mod installing;
 pub mod loading;
 pub mod login;
 pub mod names;
+pub mod rules;
 pub mod server;
 pub mod space;
 pub mod tallies;
@@ -37,6 +38,7 @@ use crate::engine::Core;
 use crate::engine::adding::NotDone;
 use crate::engine::namespaces::{LONGEST_WAIT, Owed};
 use crate::engine::shadows::check_name;
+use crate::logging::{self, Level, Often};
 use crate::resp::{Frame, Limits, ProtocolError, Reader};
 use batch::{Batch, Hot};
 use call::Call;
@@ -156,7 +158,7 @@ impl Session {
     #[must_use]
     pub fn new(client: Client, desk: &Desk) -> Self {
         let generation = desk.access.generation();
-        let user = desk.access.newcomer(client.address);
+        let user = desk.access.newcomer(client.comes_from());
         let space = user.as_ref().map(|user| Space::of(user, &desk.access.book()));
         // Without its namespace the user is nobody.
         let (user, space) = (user.filter(|_| !matches!(space, Some(Err(_)))), space.and_then(Result::ok).flatten());
@@ -184,6 +186,20 @@ impl Session {
             self.last = command;
             self.client.card().last = command;
         }
+    }
+
+    /// What was sent is no request.
+    #[cold]
+    fn note_wrong(&self, desk: &Desk, wrong: &ProtocolError) {
+        let client = self.client.address.map(|address| address.to_string()).unwrap_or_default();
+        let why = logging::shown(wrong.to_string().trim_start_matches("ERR ").as_bytes());
+        desk.log.often(
+            Often::Protocol,
+            Level::Warn,
+            "protocol-error",
+            format_args!("{client} sent what is no request and is closed: {why}"),
+            &[("client", client.as_str().into()), ("why", why.as_str().into())],
+        );
     }
 
     /// The protocol it speaks now.
@@ -281,6 +297,7 @@ impl Session {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Next::Read,
                 Err(wrong) => {
+                    self.note_wrong(desk, &wrong);
                     if !batch.flush(core, desk, self.protocol, out, &mut dues) {
                         break self.wait(batch.abandon());
                     }

@@ -11,9 +11,6 @@ use crate::engine::shadows::is_reserved;
 
 /// KEYS answers so many names at most; SCAN has no end.
 const MAX_KEYS: usize = 1_000_000;
-/// And so many bytes of them, or a sixteenth of the memory for filters if that is less: a client that does not read its
-/// reply holds as much for a while.
-const MAX_KEYS_BYTES: u64 = 64 << 20;
 /// SCAN looks at so many names in one call at most.
 const MAX_SCAN: u64 = 10_000;
 
@@ -91,7 +88,8 @@ fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
     let bound = call.bound();
     let mut names = Vec::new();
     let (mut next, mut bytes) = (0, 0);
-    let most = MAX_KEYS_BYTES.min(engine.budget.most() / 16);
+    // A client that does not read its reply holds as much for a while.
+    let most = (call.desk.rules.output_limit() as u64).min(engine.budget.most() / 16);
     loop {
         let entries = engine.names.from_id(next, MAX_SCAN as usize);
         let Some(last) = entries.last() else { break };

@@ -34,10 +34,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
             call.desk.reset_counters();
             Ok(Reply::Ok)
         }
-        Request::ConfigRewrite => Err(Refusal::err(
-            "settings are not written back: change the flags, the environment or the file the server is started with",
-        )
-        .into()),
+        Request::ConfigRewrite => config::rewrite(&call.core.engine, call.desk).map_err(Into::into),
         Request::MemoryDoctor => Ok(Reply::Verbatim(memory_doctor(call))),
         Request::MemoryStats => Ok(memory_stats(call)),
         Request::ModuleList => Ok(Reply::Array(vec![module("bf", BF_VERSION), module("bloomgate", own_version())])),

@@ -23,8 +23,6 @@ const MAX_BYTES: usize = 64 << 20;
 /// Bytes of names that a connection may watch, and what each takes beside itself.
 const MAX_WATCHED: usize = 16 << 20;
 const WATCH_BYTES: usize = 64;
-/// Bytes of replies after which no further command of it is run: 100,000 times COMMAND DOCS would be 10 GB.
-const MAX_REPLIES: usize = 64 << 20;
 
 /// A name as it was when it was watched: the filter's id and its last change.
 type Seen = Option<(u64, u64)>;
@@ -148,11 +146,13 @@ impl Transaction {
             return Ok(Reply::NilArray);
         }
         let mut replies = Vec::with_capacity(queued.len());
+        // After so many bytes of replies no further command is run: 100,000 times COMMAND DOCS would be 10 GB.
+        let most = desk.rules.output_limit();
         let mut bytes = 0;
         for words in &queued {
-            if bytes > MAX_REPLIES {
+            if bytes > most {
                 replies.push(Reply::Error(Refusal::err(format_args!(
-                    "not run: the replies before take more than the {MAX_REPLIES} bytes a transaction may have: split it"
+                    "not run: the replies before take more than the {most} bytes a transaction may have (output-limit): split it"
                 ))));
                 continue;
             }

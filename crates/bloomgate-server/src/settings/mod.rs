@@ -1,19 +1,33 @@
 //! How a server is started.
 
+pub mod memory;
+pub mod rewriting;
 pub mod table;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::access::Sealed;
 use crate::engine::{Defaults, Limits};
+use crate::logging::{Format, Level};
+use crate::net::identity::Files;
 use crate::store::Fsync;
 
 /// Everything a server is told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// Where clients of the Redis protocol connect; port 0 is any that is free.
-    pub resp: SocketAddr,
+    pub resp: Option<SocketAddr>,
+    /// Where clients of the Redis protocol over TLS connect.
+    pub tls: Option<SocketAddr>,
+    /// The file of the certificate, with the chain behind it.
+    pub tls_cert: Option<PathBuf>,
+    /// The file of its key.
+    pub tls_key: Option<PathBuf>,
+    /// The file of the authorities whose clients are let in over TLS; none lets in all.
+    pub tls_client_ca: Option<PathBuf>,
     /// The folder that keeps the filters; none keeps nothing.
     pub data: Option<PathBuf>,
     /// When a write counts as safe.
@@ -30,27 +44,54 @@ pub struct Settings {
     pub access: Option<PathBuf>,
     /// Whether clients of other machines need a password whatever the default user needs.
     pub protected_mode: bool,
+    /// Connections at once from one address; 0 is as many as there may be.
+    pub max_clients_per_address: usize,
+    /// A connection on which nothing is asked for so long is closed; zero never does.
+    pub idle_timeout: Duration,
+    /// A request that has begun must be whole within this time, and a second more for each 64 KB of it.
+    pub request_deadline: Duration,
+    /// A client that takes none of its replies for so long is dropped.
+    pub output_stall: Duration,
+    /// Bytes that the replies of one client may take at once.
+    pub output_limit: usize,
     /// The file of the master secret; in the data folder if not said.
     pub master_key: Option<PathBuf>,
     /// The folder whose files BG.BUILD may read.
     pub import_dir: Option<PathBuf>,
     /// What filters are like when a command makes one and says nothing.
     pub defaults: Defaults,
-    /// Commands that take longer are noted in the slow log, in microseconds.
+    /// Commands that take longer are noted in the slow log, in microseconds; `u64::MAX` for none.
     pub slow_micros: u64,
+    /// What is told on standard error.
+    pub log_level: Level,
+    /// How it is told.
+    pub log_format: Format,
+    /// The file that the settings came from, for CONFIG REWRITE. No setting itself.
+    pub config: Option<PathBuf>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let memory = machine_memory() / 4 * 3;
+        // The system reads files to tell it: once is enough.
+        static CORES: OnceLock<usize> = OnceLock::new();
+        let threads = *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from));
+        let memory = memory::limit().bytes / 4 * 3;
         Self {
-            resp: SocketAddr::from(([127, 0, 0, 1], 6479)),
+            resp: Some(SocketAddr::from(([127, 0, 0, 1], 6479))),
+            tls: None,
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
             data: None,
             fsync: Fsync::default(),
             threads,
             limits: Limits { max_memory: memory, max_filter_memory: memory, max_filters: 10_000_000 },
             max_clients: 10_000,
+            max_clients_per_address: 1_000,
+            idle_timeout: Duration::ZERO,
+            request_deadline: Duration::from_secs(30),
+            output_stall: Duration::from_secs(10),
+            output_limit: 64 << 20,
             password: None,
             access: None,
             protected_mode: true,
@@ -58,36 +99,42 @@ impl Default for Settings {
             import_dir: None,
             defaults: Defaults::default(),
             slow_micros: 10_000,
+            log_level: Level::default(),
+            log_format: Format::default(),
+            config: None,
         }
     }
 }
 
-/// The memory of this machine; 4 GB where the system does not tell.
-fn machine_memory() -> u64 {
-    let pages = rustix::system::sysinfo();
-    let bytes = (pages.totalram as u64).saturating_mul(u64::from(pages.mem_unit));
-    if bytes == 0 { 4 << 30 } else { bytes }
-}
-
 impl Settings {
-    /// The settings with their names, for CONFIG GET.
+    /// Where certificate and key lie, or what is missing.
+    pub fn tls_files(&self) -> Result<Files, String> {
+        let missing = |name: &str| {
+            format!(
+                "TLS needs a certificate and its key: {name} names no file; set tls-cert and tls-key, or leave out tls"
+            )
+        };
+        Ok(Files {
+            certificate: self.tls_cert.clone().ok_or_else(|| missing("tls-cert"))?,
+            key: self.tls_key.clone().ok_or_else(|| missing("tls-key"))?,
+            client_authorities: self.tls_client_ca.clone(),
+        })
+    }
+
+    /// What is only known once the server listens, under the names CONFIG GET tells it by.
     #[must_use]
-    pub fn rows(&self, bound: SocketAddr) -> Vec<(&'static str, String)> {
-        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    pub fn rows(&self, resp: Option<SocketAddr>, tls: Option<SocketAddr>) -> Vec<(&'static str, String)> {
+        let address = |address: Option<SocketAddr>| address.map_or("none".to_owned(), |address| address.to_string());
+        let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port()).to_string();
         vec![
-            ("resp", bound.to_string()),
-            ("port", bound.port().to_string()),
-            ("bind", bound.ip().to_string()),
-            ("data", path(&self.data)),
-            ("dir", path(&self.data)),
-            ("fsync", self.fsync.to_string()),
+            ("resp", address(resp)),
+            ("port", port(resp)),
+            ("bind", resp.or(tls).map(|address| address.ip().to_string()).unwrap_or_default()),
+            ("tls", address(tls)),
+            ("tls-port", port(tls)),
+            ("dir", self.data.as_ref().map(|path| path.display().to_string()).unwrap_or_default()),
             ("threads", self.threads.to_string()),
-            ("max-memory", self.limits.max_memory.to_string()),
-            ("max-filter-memory", self.limits.max_filter_memory.to_string()),
-            ("max-filters", self.limits.max_filters.to_string()),
-            ("max-clients", self.max_clients.to_string()),
-            ("access", path(&self.access.clone().or(self.data.as_ref().map(|data| data.join("access.toml"))))),
-            ("import-dir", path(&self.import_dir)),
+            ("fsync", self.fsync.to_string()),
         ]
     }
 }

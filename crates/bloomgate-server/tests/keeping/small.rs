@@ -14,6 +14,10 @@ fn all(house: &House) -> Vec<(String, String)> {
     let told = (0..USERS).map(|user| {
         let asked: Vec<String> = (0..20).map(|number| item(user, number)).collect();
         let info = talk.say(&format!("BF.INFO user:{user}"));
+        // But its size: one that was renamed has two names until it comes from an image.
+        let info = info.split(' ').filter(|word| *word != ":0").collect::<Vec<_>>();
+        let size = info.iter().position(|word| *word == "+Size").map_or(0, |at| at + 1);
+        let info = info.iter().enumerate().filter(|(at, _)| *at != size).map(|(_, word)| *word).collect::<String>();
         (info, talk.say(&format!("BF.MEXISTS user:{user} {}", asked.join(" "))))
     });
     told.collect()
@@ -43,7 +47,9 @@ fn small_filters_are_there_again_with_their_counts_and_take_no_more() {
     house.end();
     // From the images: a filter with another name than at first, or one that has grown, may take less now.
     let house = House::open(folder.path());
-    assert!(all(&house) == before && house.engine.budget.used() <= used);
+    let (now, takes) = (all(&house), house.engine.budget.used());
+    let other = now.iter().zip(&before).find(|(now, before)| now != before);
+    assert!(other.is_none() && takes <= used, "{other:?}, {takes} bytes after {used}");
     assert_eq!((house.found.batches, house.engine.names.ending()), (0, 1));
     let mut talk = house.talk(0);
     (0..USERS).step_by(5).for_each(|user| drop(talk.say(&format!("BF.ADD user:{user} later"))));

@@ -6,15 +6,16 @@ use shuttle::thread;
 use crate::explore::{explore, notices};
 use crate::house::House;
 
-const ITEMS: [&str; 8] = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7"];
+const ITEMS: [&str; 11] = ["k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8", "k9", "k10"];
 
 /// Two adders over the end of a stage, several items each. What is acknowledged is there, live and after a power cut right
 /// after the reply; and every stage was charged, once.
-fn growth() {
-    let house = House::new(&["BF.RESERVE f 0.001 4 EXPANSION 2", "BF.MADD f k0 k1 k2"]);
-    let adders: Vec<_> = [(0, "BF.MADD f k3 k4", "k4"), (1, "BF.MADD f k5 k6 k7", "k7")]
+fn over_the_end(before: &[&'static str], adders: [(&'static str, &'static str); 2], items: usize) {
+    let house = House::new(before);
+    let adders: Vec<_> = adders
         .into_iter()
-        .map(|(thread, command, last)| {
+        .enumerate()
+        .map(|(thread, (command, last))| {
             let house = house.clone();
             thread::spawn(move || {
                 let (reply, dues) = house.talk(thread).turn(command);
@@ -28,12 +29,29 @@ fn growth() {
         assert!(house.replayed(through, &ITEMS)["f"].found.contains_key(last), "acknowledged and lost");
     }
     let all = house.all(&ITEMS);
-    assert_eq!((all["f"].len, all["f"].found.len()), (8, 8));
+    assert_eq!((all["f"].len as usize, all["f"].found.len()), (items, items));
+}
+
+/// The third stage has one place left.
+fn growth() {
+    let before = ["BF.RESERVE f 0.001 1 EXPANSION 2", "BF.MADD f k0 k1 k2 k3 k4 k5"];
+    over_the_end(&before, [("BF.MADD f k6 k7", "k7"), ("BF.MADD f k8 k9 k10", "k10")], 11);
+}
+
+/// A small filter has one place left, and becomes a chain of its own.
+fn growing_up() {
+    let before = ["BF.RESERVE f 0.001 4 EXPANSION 2", "BF.MADD f k0 k1 k2"];
+    over_the_end(&before, [("BF.MADD f k3 k4", "k4"), ("BF.MADD f k5 k6 k7", "k7")], 8);
 }
 
 #[test]
 fn adds_over_the_end_of_a_stage_are_kept_and_charged() {
     explore(growth);
+}
+
+#[test]
+fn adds_to_a_small_filter_that_grows_up_are_kept_and_charged() {
+    explore(growing_up);
 }
 
 #[test]

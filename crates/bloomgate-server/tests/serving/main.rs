@@ -1,7 +1,9 @@
-//! The whole server on a real port: how it answers while it reads its folder, and how it ends.
+//! The whole server on a real port: how it answers while it reads its folder, whom it lets in, and how it ends.
 
+mod limits;
 mod loading;
 mod stopping;
+mod tls;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,6 +20,22 @@ use bloomgate_server::{Ready, Settings, Stopped};
 /// No test waits longer for an answer: a server that hangs fails it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A port that is free. Somebody else may take it before it is used; then the start says so.
+fn free_port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A server on a folder and a free port.
+fn settings(folder: &Path) -> Settings {
+    Settings {
+        resp: Some(free_port()),
+        data: Some(folder.to_path_buf()),
+        fsync: Fsync::Never,
+        threads: 2,
+        ..Settings::default()
+    }
+}
+
 /// A server that runs in this process.
 struct Running {
     address: SocketAddr,
@@ -33,13 +51,19 @@ impl Running {
 
     /// [`start`](Self::start) on a disk that the test holds up.
     fn start_on(disk: Arc<dyn Disk>, folder: &Path) -> Self {
-        // Somebody else may take the port in between; then the start says so.
-        let resp = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let settings =
-            Settings { resp, data: Some(folder.to_path_buf()), fsync: Fsync::Never, threads: 2, ..Settings::default() };
+        Self::start_both(disk, settings(folder))
+    }
+
+    /// Starts it with these settings.
+    fn start_with(settings: Settings) -> Self {
+        Self::start_both(Arc::new(RealDisk), settings)
+    }
+
+    fn start_both(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+        let address = settings.resp.unwrap();
         let (tell, ready) = channel();
         let thread = std::thread::spawn(move || serve_on(disk, &settings, |told| tell.send(told.clone()).unwrap()));
-        Self { address: resp, ready, thread }
+        Self { address, ready, thread }
     }
 
     fn client(&self) -> Client {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bloomgate::AnyFilter;
+use bloomgate_server::Settings;
+use bloomgate_server::logging::Log;
 use bloomgate_server::session::desk::Keeper;
 use bloomgate_server::session::{Next, info};
 
@@ -247,11 +249,12 @@ fn settings_are_found_by_pattern_and_few_can_be_changed() {
          CONFIG GET slowlog-log-slower-than => *2 $23 slowlog-log-slower-than $2 -1
          CONFIG SET slowlog-log-slower-than x => -ERR CONFIG SET failed (possibly related to argument 'slowlog-log-slower-than') - argument couldn't be parsed into an integer
          CONFIG SET slowlog-log-slower-than -2 => -ERR CONFIG SET failed (possibly related to argument 'slowlog-log-slower-than') - argument must be between -1 and 9223372036854775807 inclusive
-         CONFIG SET bf-error-rate 0.1 => -ERR CONFIG SET failed (possibly related to argument 'bf-error-rate') - can't set immutable config
+         CONFIG SET fsync never => -ERR CONFIG SET failed (possibly related to argument 'fsync') - can't set immutable config
+         CONFIG SET password open-sesame => -ERR CONFIG SET failed (possibly related to argument 'password') - can't set immutable config
          CONFIG SET nobody 1 => -ERR Unknown option or number of arguments for CONFIG SET - 'nobody'
          CONFIG SET slowlog-log-slower-than 5 port 1 => -ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config
          CONFIG GET slowlog-log-slower-than => *2 $23 slowlog-log-slower-than $2 -1
-         CONFIG REWRITE => -ERR settings are not written back: change the flags, the environment or the file the server is started with",
+         CONFIG REWRITE => -ERR The server is running without a config file: start it with --config FILE, or change the flags or variables it is started with",
     );
     let mut talk = talk.resp3();
     talk.check("CONFIG GET cf-max-* => %2 $17 cf-max-iterations $2 20 $17 cf-max-expansions $2 64");
@@ -259,6 +262,65 @@ fn settings_are_found_by_pattern_and_few_can_be_changed() {
     talk.check("CONFIG RESETSTAT => +OK");
     // The command that resets is counted itself.
     assert_eq!(talk.desk.totals().commands, 1);
+}
+
+#[test]
+fn limits_and_defaults_change_all_at_once_or_not_at_all() {
+    let mut talk = Talk::new();
+    talk.check(
+        "CONFIG SET bf-error-rate 0.001 bf-initial-size 5000 bf-expansion-factor 4 => +OK
+         CONFIG GET bf-* => *6 $13 bf-error-rate $5 0.001 $15 bf-initial-size $4 5000 $19 bf-expansion-factor $1 4
+         BF.ADD made a => :1
+         BF.INFO made CAPACITY => *1 :5000
+         BF.INFO made EXPANSION => *1 :4
+         CONFIG SET CF-INITIAL-SIZE 9000 cf-bucket-size 4 => +OK
+         CF.ADD chain a => :1
+         CONFIG GET cf-initial-size cf-bucket-size => *4 $14 cf-bucket-size $1 4 $15 cf-initial-size $4 9000
+         CONFIG SET bf-initial-size 7 bf-error-rate 2 => -ERR CONFIG SET failed (possibly related to argument 'bf-error-rate') - a rate lies between 0 and 1, both excluded, not 2; 1 % is 0.01
+         CONFIG SET max-memory 1GB max-clients 0 => -ERR CONFIG SET failed (possibly related to argument 'max-clients') - 0 is not between 1 and 1048576
+         CONFIG SET maxmemory 1GB max-memory 2GB => -ERR CONFIG SET failed (possibly related to argument 'max-memory') - duplicate parameter
+         CONFIG GET bf-initial-size max-memory => *4 $10 max-memory $9 268435456 $15 bf-initial-size $4 5000
+         CONFIG SET max-memory 1MB => +OK
+         CONFIG GET *memory => *6 $10 max-memory $7 1000000 $17 max-filter-memory $7 1000000 $9 maxmemory $7 1000000",
+    );
+    let refused = talk.say("BF.RESERVE large 0.001 1000000");
+    assert!(refused.contains("are left under max-filter-memory"), "{refused}");
+    talk.check(
+        "CONFIG SET maxmemory 100MB max-filter-memory 50MB max-filters 3 => +OK
+         BF.RESERVE large 0.001 1000000 => +OK
+         BF.RESERVE more 0.001 100 => -ERR there are 3 filters, the most that may be: delete some, or raise max-filters
+         CONFIG SET max-filters 4 => +OK
+         BF.RESERVE more 0.001 100 => +OK
+         CONFIG SET timeout 60 maxclients 7 max-clients-per-address 3 output-stall 1500ms => +OK
+         CONFIG GET timeout idle-timeout *clients* output-stall => *12 $11 max-clients $1 7 $23 max-clients-per-address $1 3 $12 idle-timeout $3 60s $12 output-stall $6 1500ms $7 timeout $2 60 $10 maxclients $1 7
+         CONFIG SET log-level loud => -ERR CONFIG SET failed (possibly related to argument 'log-level') - 'loud' is no level; there are error, warn, info and debug",
+    );
+    assert_eq!(talk.desk.rules.max_clients(), 7);
+    assert!(talk.say("INFO clients").contains("maxclients:7"));
+    assert!(talk.say("INFO memory").contains("memory_limit_source:"));
+    // What is longer than any value, and what is no text.
+    assert!(talk.say(&format!("CONFIG SET max-memory {}", "1".repeat(65))).contains("too long"));
+    assert!(talk.send(&[b"CONFIG", b"SET", b"max-memory", b"\xff"]).ends_with(b"the value is no text\r\n"));
+}
+
+#[test]
+fn changed_settings_are_written_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("server.toml");
+    std::fs::write(&path, "# ours\nmax-clients = 5\nresp = \"7000\"\n").unwrap();
+    let settings = Settings { config: Some(path.clone()), ..Settings::default() };
+    let mut talk = Talk::with(engine(1 << 20), desk().told(&settings, Log::silent()));
+    talk.check("CONFIG REWRITE => +OK");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "# ours\nmax-clients = 5\nresp = \"7000\"\n");
+    talk.check(
+        "CONFIG SET maxclients 9 bf-error-rate 0.002 => +OK
+         CONFIG SET bf-error-rate 0.003 => +OK
+         CONFIG REWRITE => +OK",
+    );
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(text, "# ours\nmax-clients = 9\nresp = \"7000\"\nbf-error-rate = \"0.003\"\n");
+    std::fs::remove_file(&path).unwrap();
+    assert!(talk.say("CONFIG REWRITE").starts_with("-ERR Rewriting config file: "));
 }
 
 #[test]

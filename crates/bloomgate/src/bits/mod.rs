@@ -13,6 +13,8 @@ pub(crate) mod mapped_mut;
 mod owned;
 #[cfg(not(loom))]
 mod parcel;
+#[cfg(unix)]
+mod read_once;
 mod shared;
 pub(crate) mod version;
 
@@ -37,6 +39,8 @@ pub(crate) use counter::Counter;
 pub(crate) use mapped::ReadAhead;
 #[cfg(unix)]
 pub(crate) use owned::bytes_of_mut;
+#[cfg(unix)]
+pub(crate) use read_once::read_once;
 
 use crate::arch::words::ReadWords;
 

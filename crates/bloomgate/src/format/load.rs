@@ -50,6 +50,8 @@ pub struct OpenOptions<'a> {
     pub contract: Option<&'a Contract>,
     /// How many threads read and verify the bits of a file that is loaded; one unless said.
     pub threads: Option<usize>,
+    /// Whether the bytes of a file that is loaded need not stay in the page cache.
+    pub once: bool,
 }
 
 impl<'a> OpenOptions<'a> {
@@ -78,6 +80,14 @@ impl<'a> OpenOptions<'a> {
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
+        self
+    }
+
+    /// The file is loaded now and not again soon: its bytes do not stay in the page cache, where they would take as much
+    /// memory again as the filter. From a cold disk that is up to twice as fast. Bytes that are there already stay.
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
         self
     }
 
@@ -155,11 +165,12 @@ fn load_file<F: Filed<Owned>>(file: File, options: &OpenOptions<'_>) -> Result<F
     let mut file = SectionReader::from_file(file, options.limits)?;
     let (contract, plan) = agree::<F, Owned>(file.head(), options)?;
     #[cfg(unix)]
-    let stores =
-        each_store(&plan, |part, words| match file.read_words(part, words, options.threads.unwrap_or(1))? {
+    let stores = each_store(&plan, |part, words| {
+        match file.read_words(part, words, options.threads.unwrap_or(1), options.once)? {
             true => Ok(()),
             false => deliver(&mut file, part, words),
-        })?;
+        }
+    })?;
     #[cfg(not(unix))]
     let stores = read_words(&mut file, &plan)?;
     file.finish()?;

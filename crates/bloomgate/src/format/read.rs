@@ -201,9 +201,10 @@ impl SectionReader<File> {
 
 #[cfg(unix)]
 impl SectionReader<File> {
-    /// Reads the payload of a part straight into words, by so many threads; false if it is coded or not the next one, and
-    /// then nothing was read. The file must have been read from its very beginning.
-    pub(super) fn read_words(&mut self, part: u16, words: &mut [u64], threads: usize) -> Result<bool> {
+    /// Reads the payload of a part straight into words, by so many threads, `once` without a copy that stays in the page cache;
+    /// false if it is coded or not the next one, and then nothing was read. The file must have been read from its very
+    /// beginning.
+    pub(super) fn read_words(&mut self, part: u16, words: &mut [u64], threads: usize, once: bool) -> Result<bool> {
         let section = *self.head.payload_section(part)?;
         let raw_len = words.len() as u64 * 8;
         self.head.limits.check_payload(raw_len)?;
@@ -213,7 +214,7 @@ impl SectionReader<File> {
         }
         self.source.padding(&section)?;
         let sums = self.head.sums_of(&section)?;
-        super::read_words::read_words(&self.source.reader, &section, sums, words, threads)?;
+        super::read_words::read_words(&self.source.reader, &section, sums, words, threads, once)?;
         let end = io::SeekFrom::Start(section.end());
         io::Seek::seek(&mut self.source.reader, end).map_err(|e| Error::io("reading a filter file", e))?;
         self.source.position = section.end();

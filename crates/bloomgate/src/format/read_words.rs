@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::frame::Section;
 use super::read::ends_inside;
 use super::sums::{CHUNK_LEN, ChunkSums};
-use crate::bits::{ReadAhead, bytes_of_mut};
+use crate::bits::{ReadAhead, bytes_of_mut, read_once};
 use crate::error::{Error, Result};
 
 /// Words of one chunk.
@@ -30,15 +30,19 @@ pub(super) fn read_words(
     sums: &ChunkSums,
     words: &mut [u64],
     threads: usize,
+    once: bool,
 ) -> Result<()> {
     let tasks = words.len().div_ceil(CHUNK_WORDS * AT_A_TIME);
     let work = Mutex::new(words.chunks_mut(CHUNK_WORDS * AT_A_TIME).enumerate());
     let refused = Mutex::new(None::<(usize, Error)>);
-    let ahead = ReadAhead::of(file);
+    // What is read ahead stays in the page cache: who does not want it there reads a task at a time instead.
+    let ahead = (!once).then(|| ReadAhead::of(file));
     let tell = |first: usize, tasks: usize| {
         let bytes = (CHUNK_LEN * AT_A_TIME) as u64;
         let (from, length) = (first as u64 * bytes, tasks as u64 * bytes);
-        ahead.tell(section.offset + from, length.min(section.length.saturating_sub(from)));
+        if let Some(ahead) = &ahead {
+            ahead.tell(section.offset + from, length.min(section.length.saturating_sub(from)));
+        }
     };
     tell(0, 2 * TOLD);
     let read = || {
@@ -51,7 +55,7 @@ pub(super) fn read_words(
             if task % TOLD == 0 {
                 tell(task + 2 * TOLD, TOLD);
             }
-            if let Err(error) = read_chunks(file, section, sums, task * AT_A_TIME, words) {
+            if let Err(error) = read_chunks(file, section, sums, task * AT_A_TIME, words, once) {
                 let mut first = lock(&refused);
                 if first.as_ref().is_none_or(|(at, _)| task < *at) {
                     *first = Some((task, error));
@@ -80,24 +84,40 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Reads and verifies some chunks of a payload, the first of which has this number.
-fn read_chunks(file: &File, section: &Section, sums: &ChunkSums, first: usize, words: &mut [u64]) -> Result<()> {
-    for (chunk, words) in (first as u64..).zip(words.chunks_mut(CHUNK_WORDS)) {
-        let bytes = bytes_of_mut(words);
-        read_at(file, section.offset + chunk * CHUNK_LEN as u64, bytes, section)?;
-        sums.verify(section, chunk, bytes)?;
-        for word in words {
-            *word = u64::from_le(*word);
+fn read_chunks(
+    file: &File,
+    section: &Section,
+    sums: &ChunkSums,
+    first: usize,
+    words: &mut [u64],
+    once: bool,
+) -> Result<()> {
+    let (read, at_a_time): (ReadAt, _) = match once {
+        true => (read_once, CHUNK_WORDS * AT_A_TIME),
+        false => (FileExt::read_at, CHUNK_WORDS),
+    };
+    for (piece, words) in words.chunks_mut(at_a_time).enumerate() {
+        let first = (first + piece * at_a_time / CHUNK_WORDS) as u64;
+        fill(file, section.offset + first * CHUNK_LEN as u64, bytes_of_mut(words), section, read)?;
+        for (chunk, words) in (first..).zip(words.chunks_mut(CHUNK_WORDS)) {
+            sums.verify(section, chunk, bytes_of_mut(words))?;
+            for word in words {
+                *word = u64::from_le(*word);
+            }
         }
     }
     Ok(())
 }
 
+/// How some bytes at a place are read.
+type ReadAt = fn(&File, &mut [u8], u64) -> std::io::Result<usize>;
+
 /// Fills `bytes` from a place in the file.
-pub(super) fn read_at(file: &File, offset: u64, bytes: &mut [u8], section: &Section) -> Result<()> {
+fn fill(file: &File, offset: u64, bytes: &mut [u8], section: &Section, read: ReadAt) -> Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
         let position = offset + filled as u64;
-        match file.read_at(&mut bytes[filled..], position) {
+        match read(file, &mut bytes[filled..], position) {
             Ok(0) => return Err(ends_inside(position, section)),
             Ok(read) => filled += read,
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}

@@ -1,4 +1,4 @@
-//! Files loaded by one thread and by two: the same filters, and the same refusal of every kind of damage.
+//! Files loaded by one thread and by two, to stay in the page cache and to go: the same filters, and the same refusal of every kind of damage.
 
 use std::path::Path;
 
@@ -7,9 +7,9 @@ use bloomgate::*;
 
 use super::file::{samples, with_secret};
 
-/// What opening these bytes as a file comes to, with so many threads: the bytes again, or the refusal without the path.
-fn opened(path: &Path, threads: usize) -> Result<Vec<u8>, (ErrorKind, String)> {
-    match AnyFilter::open_with(path, &with_secret().threads(threads)) {
+/// What opening these bytes as a file comes to: the bytes again, or the refusal without the path.
+fn opened(path: &Path, options: &OpenOptions<'_>) -> Result<Vec<u8>, (ErrorKind, String)> {
+    match AnyFilter::open_with(path, options) {
         Ok(filter) => Ok(filter.to_bytes().unwrap()),
         Err(error) => Err((error.kind(), error.to_string().replace(&format!("{}: ", path.display()), ""))),
     }
@@ -27,7 +27,9 @@ fn alike(path: &Path, bytes: &[u8], what: &str) -> Result<Vec<u8>, (ErrorKind, S
     std::fs::write(path, bytes).unwrap();
     let expected = streamed(bytes);
     for threads in [1, 2] {
-        assert_eq!(opened(path, threads), expected, "{what}, {threads} threads");
+        let options = with_secret().threads(threads);
+        assert_eq!(opened(path, &options), expected, "{what}, {threads} threads");
+        assert_eq!(opened(path, &options.once()), expected, "{what}, {threads} threads, once");
     }
     expected
 }

@@ -113,6 +113,37 @@ impl Lines {
     }
 }
 
+/// Where the pieces of a list come from.
+trait Pieces: Send {
+    /// Some bytes of the list.
+    type Piece: AsRef<[u8]> + Send;
+
+    /// The next piece, or none at the end of a list that was found to be whole. What is read from is taken away meanwhile:
+    /// after an error there is no going on.
+    fn next(&mut self, lines: &Lines) -> impl Future<Output = Result<Option<Self::Piece>>> + Send;
+}
+
+/// A list that is being read.
+struct ListScan<P> {
+    pieces: P,
+    lines: Lines,
+}
+
+impl<P: Pieces> Scan for ListScan<P> {
+    fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>> {
+        Box::pin(async move {
+            batch.clear();
+            while batch.is_empty() {
+                match self.pieces.next(&self.lines).await? {
+                    Some(piece) => self.lines.feed(piece.as_ref(), batch)?,
+                    None => return Ok(false),
+                }
+            }
+            Ok(true)
+        })
+    }
+}
+
 /// A file and what it was when it was opened.
 struct Opened {
     file: File,
@@ -154,56 +185,38 @@ async fn off_the_reactor<T: Send + 'static>(
     }
 }
 
-/// A list in a file.
-struct FileScan {
-    opened: Option<Opened>,
-    lines: Lines,
-}
+/// A list in a file; none is left after its end.
+struct InFile(Option<Opened>);
 
 /// Begins to read a list in a file.
 pub(super) async fn scan_file(path: PathBuf, key_type: KeyType) -> Result<Box<dyn Scan>> {
     let list = format!("the list of keys {}", path.display());
     let opened = off_the_reactor(&list, move || Opened::open(&path)).await?;
-    Ok(Box::new(FileScan { opened: Some(opened), lines: Lines::new(list, key_type) }))
+    Ok(Box::new(ListScan { pieces: InFile(Some(opened)), lines: Lines::new(list, key_type) }))
 }
 
-impl FileScan {
-    async fn piece(&mut self) -> Result<Option<Vec<u8>>> {
-        // Taken while it is read: after an error there is no going on.
-        let Some(opened) = self.opened.take() else { return Ok(None) };
-        let (opened, piece) = off_the_reactor(&self.lines.list, move || opened.read()).await?;
+impl Pieces for InFile {
+    type Piece = Vec<u8>;
+
+    async fn next(&mut self, lines: &Lines) -> Result<Option<Vec<u8>>> {
+        let Some(opened) = self.0.take() else { return Ok(None) };
+        let (opened, piece) = off_the_reactor(&lines.list, move || opened.read()).await?;
         if !piece.is_empty() {
-            self.opened = Some(opened);
+            self.0 = Some(opened);
             return Ok(Some(piece));
         }
-        self.lines.end()?;
-        if !off_the_reactor(&self.lines.list, move || opened.unchanged()).await? {
-            return Err(source(format!("{} was changed while it was read: exchange it by a rename", self.lines.list)));
+        lines.end()?;
+        if !off_the_reactor(&lines.list, move || opened.unchanged()).await? {
+            return Err(source(format!("{} was changed while it was read: exchange it by a rename", lines.list)));
         }
         Ok(None)
     }
 }
 
-impl Scan for FileScan {
-    fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>> {
-        Box::pin(async move {
-            batch.clear();
-            while batch.is_empty() {
-                match self.piece().await? {
-                    Some(piece) => self.lines.feed(&piece, batch)?,
-                    None => return Ok(false),
-                }
-            }
-            Ok(true)
-        })
-    }
-}
-
-/// A list that a service answers.
-struct UrlScan {
+/// A list that a service answers; no body is left after its end.
+struct Answered {
     body: Option<Incoming>,
     deadline: Duration,
-    lines: Lines,
 }
 
 /// Begins to read a list that a service answers; refuses answers of which nobody could tell whether they are whole.
@@ -234,25 +247,28 @@ pub(super) fn scan_answer(
             "{list} came from a cache and is {age:?} seconds old: keys written since would be missing"
         )));
     }
-    Ok(Box::new(UrlScan { body: Some(answer.into_body()), deadline, lines: Lines::new(list, key_type) }))
+    let pieces = Answered { body: Some(answer.into_body()), deadline };
+    Ok(Box::new(ListScan { pieces, lines: Lines::new(list, key_type) }))
 }
 
-impl UrlScan {
-    async fn piece(&mut self) -> Result<Option<Bytes>> {
+impl Pieces for Answered {
+    type Piece = Bytes;
+
+    async fn next(&mut self, lines: &Lines) -> Result<Option<Bytes>> {
         let Some(mut body) = self.body.take() else { return Ok(None) };
         loop {
             let frame = match tokio::time::timeout(self.deadline, body.frame()).await {
                 Ok(Some(Ok(frame))) => frame,
                 Ok(Some(Err(error))) => {
-                    return Err(source(format!("{} was cut off: {}", self.lines.list, super::causes(&error))));
+                    return Err(source(format!("{} was cut off: {}", lines.list, super::causes(&error))));
                 }
                 Ok(None) => {
-                    self.lines.end()?;
+                    lines.end()?;
                     return Ok(None);
                 }
                 Err(_) => {
                     let waited = self.deadline.as_millis();
-                    return Err(source(format!("{}: nothing more came for {waited} ms", self.lines.list)));
+                    return Err(source(format!("{}: nothing more came for {waited} ms", lines.list)));
                 }
             };
             if let Ok(piece) = frame.into_data()
@@ -262,20 +278,5 @@ impl UrlScan {
                 return Ok(Some(piece));
             }
         }
-    }
-}
-
-impl Scan for UrlScan {
-    fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>> {
-        Box::pin(async move {
-            batch.clear();
-            while batch.is_empty() {
-                match self.piece().await? {
-                    Some(piece) => self.lines.feed(&piece, batch)?,
-                    None => return Ok(false),
-                }
-            }
-            Ok(true)
-        })
     }
 }

@@ -28,22 +28,22 @@ async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
         )
         .await;
     let source = Arc::new(open(&server, &database, "t", "k").await);
-    assert_eq!(row(&source, 1).await.unwrap(), r#"{"k":1,"v":"1"}"#);
+    assert_eq!(row(&*source, 1).await.unwrap(), r#"{"k":1,"v":"1"}"#);
 
     // Idle ones: nobody notices.
     cut(&other).await;
-    assert_eq!(row(&source, 2).await.unwrap(), r#"{"k":2,"v":"2"}"#);
+    assert_eq!(row(&*source, 2).await.unwrap(), r#"{"k":2,"v":"2"}"#);
     cut(&other).await;
-    put(&source, 400_000, "{}").await.unwrap();
+    put(&*source, 400_000, "{}").await.unwrap();
 
     // In the middle of a write, before its commit: nothing was changed, and that is known.
-    refused(put(&source, 400_001, r#"{"v": "early"}"#).await, ErrorKind::Source, &["terminating connection"]);
-    assert_eq!(row(&source, 400_001).await, None);
+    refused(put(&*source, 400_001, r#"{"v": "early"}"#).await, ErrorKind::Source, &["terminating connection"]);
+    assert_eq!(row(&*source, 400_001).await, None);
     // While it commits: only the server knows.
-    refused(put(&source, 400_002, r#"{"v": "late"}"#).await, ErrorKind::Unknown, &["not known"]);
+    refused(put(&*source, 400_002, r#"{"v": "late"}"#).await, ErrorKind::Unknown, &["not known"]);
     refused(source.delete(&7.into()).await, ErrorKind::Unknown, &["not known"]);
     // And it goes on.
-    put(&source, 400_003, r#"{"v": "x"}"#).await.unwrap();
+    put(&*source, 400_003, r#"{"v": "x"}"#).await.unwrap();
     assert!(source.delete(&400_003.into()).await.unwrap());
 
     // In the middle of a scan: what was read is not taken for all there is.
@@ -67,7 +67,7 @@ async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
     while other.query_one(copies, &[]).await.unwrap().get::<_, i64>(0) > 0 {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    assert_eq!(scanned(&source).await.unwrap().len(), 300_001);
+    assert_eq!(scanned(&*source).await.unwrap().len(), 300_001);
 
     // In the middle of a read: it is asked again.
     let slow = Arc::new(open(&server, &database, "slow", "k").await);

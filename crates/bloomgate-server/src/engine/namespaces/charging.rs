@@ -36,10 +36,10 @@ pub(super) fn charged(entry: &Entry) -> u64 {
 impl Engine {
     /// Refuses one more filter where there are as many as may be: of all, or of the namespace of its name.
     pub fn check_count(&self, name: &[u8]) -> Result<(), Refusal> {
-        if self.names.len() as u64 >= self.limits.max_filters {
+        if self.names.len() as u64 >= self.max_filters() {
             return Err(Refusal::err(format_args!(
                 "there are {} filters, the most that may be: delete some, or raise max-filters",
-                self.limits.max_filters
+                self.max_filters()
             )));
         }
         if self.namespaces.is_empty() || is_reserved(name) {

@@ -89,7 +89,7 @@ fn of_filter<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) 
     // A file has up to a few hundredths more than the filter, which is charged when it is known.
     engine.check_room(name, length - length / 32)?;
     let _held = Held::take(engine, length)?;
-    let limits = Limits::payload(engine.limits.max_filter_memory);
+    let limits = Limits::payload(engine.budget.most_each());
     let mut opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits));
     let mut hashing = Hashing { algorithm: bloomgate::Algorithm::Xxh3, seed: 0, contract: String::new(), epoch: 0 };
     // Keyed: by one of our own secrets, newest first. The head alone is read until the right one is found.

@@ -1,0 +1,151 @@
+//! TLS handshakes, on a thread of their own.
+//!
+//! A handshake takes up to a millisecond of arithmetic: on the thread that accepts it would hold up everybody who comes, on
+//! a reactor everybody who is there. So one thread does them all, behind the reactors in priority, and strangers get at most
+//! that thread. When too many are under way, the one that has been at it longest is given up: an honest client is done within
+//! milliseconds, one that holds on is always older.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::net::{SocketAddr, TcpStream as StdStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use bloomgate_http::tls::rustls::{ServerConfig, ServerConnection};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::identity::Identity;
+use super::stream::{Arrival, Sealed};
+use crate::logging::{Level, Often};
+use crate::session::desk::Desk;
+
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Handshakes under way at once, for a server. One takes about 20 KB.
+pub const MOST: usize = 1_024;
+/// How often the files of the certificate are looked at.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The thread that does handshakes.
+#[derive(Debug)]
+pub struct Greeter {
+    door: mpsc::Sender<(StdStream, SocketAddr)>,
+    thread: JoinHandle<()>,
+}
+
+/// Clients whose handshake is done.
+pub type Greeted = mpsc::Receiver<(Arrival, SocketAddr)>;
+
+impl Greeter {
+    /// Starts the thread, for so many handshakes at once; what it is done with comes out of the second half.
+    pub fn start(identity: Arc<Identity>, desk: Arc<Desk>, most: usize) -> io::Result<(Self, Greeted)> {
+        let most = most.max(1);
+        let (door, arrivals) = mpsc::channel(most);
+        let (done, greeted) = mpsc::channel(most);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let thread = std::thread::Builder::new().name("bloomgate-tls".into()).spawn(move || {
+            super::step_back(5);
+            runtime.block_on(greet(identity, desk, most, arrivals, done));
+        })?;
+        Ok((Self { door, thread }, greeted))
+    }
+
+    /// Begins the handshake of a client; false when there is no room.
+    pub fn take(&self, socket: StdStream, from: SocketAddr) -> bool {
+        self.door.try_send((socket, from)).is_ok()
+    }
+
+    /// Ends the thread; handshakes under way are given up.
+    pub fn stop(self) {
+        drop(self.door);
+        let _ = self.thread.join();
+    }
+}
+
+async fn greet(
+    identity: Arc<Identity>,
+    desk: Arc<Desk>,
+    most: usize,
+    mut arrivals: mpsc::Receiver<(StdStream, SocketAddr)>,
+    done: mpsc::Sender<(Arrival, SocketAddr)>,
+) {
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut underway = JoinSet::new();
+    let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        tokio::select! {
+            arrival = arrivals.recv() => {
+                let Some((socket, from)) = arrival else { return };
+                while underway.try_join_next().is_some() {}
+                while oldest.front().is_some_and(AbortHandle::is_finished) {
+                    oldest.pop_front();
+                }
+                if underway.len() >= most && let Some(longest) = oldest.pop_front() {
+                    longest.abort();
+                    desk.cuts.handshakes.fetch_add(1, Ordering::Relaxed);
+                }
+                let (config, desk, done) = (identity.config(), desk.clone(), done.clone());
+                oldest.push_back(underway.spawn(async move {
+                    match handshake(socket, config).await {
+                        // Nobody takes it any more when the server stops.
+                        Ok(arrival) => _ = done.send((arrival, from)).await,
+                        Err(why) => failed(&desk, from, &why),
+                    }
+                }));
+            }
+            Some(_) = underway.join_next(), if !underway.is_empty() => {}
+            _ = look.tick() => {
+                if let Some(renewed) = identity.renew_if_changed() {
+                    tell_renewed(&desk, &identity, renewed);
+                }
+            }
+        }
+    }
+}
+
+async fn handshake(socket: StdStream, config: Arc<ServerConfig>) -> io::Result<Arrival> {
+    let session = ServerConnection::new(config).map_err(io::Error::other)?;
+    let mut sealed = Sealed::new(TcpStream::from_std(socket)?, session);
+    timeout(PATIENCE, poll_fn(|context| sealed.poll_handshake(context)))
+        .await
+        .map_err(|_| io::ErrorKind::TimedOut)??;
+    sealed.into_arrival()
+}
+
+fn failed(desk: &Desk, from: SocketAddr, why: &io::Error) {
+    desk.cuts.handshakes.fetch_add(1, Ordering::Relaxed);
+    let why = why.to_string();
+    desk.log.often(
+        Often::Handshake,
+        Level::Warn,
+        "tls-handshake-failed",
+        format_args!("the TLS handshake of {from} failed: {why}"),
+        &[("client", from.to_string().into()), ("why", why.as_str().into())],
+    );
+}
+
+/// Says what became of reading the certificate again.
+pub fn tell_renewed(desk: &Desk, identity: &Identity, renewed: Result<(), String>) {
+    let file = identity.certificate();
+    match renewed {
+        Ok(()) => desk.log.say(
+            Level::Info,
+            "certificate-renewed",
+            format_args!("the certificate {file} was read again; connections from now on see it"),
+            &[("file", file.as_str().into())],
+        ),
+        Err(why) => desk.log.say(
+            Level::Error,
+            "certificate-refused",
+            format_args!("the certificate was changed and the new one cannot be used, the old one stays: {why}"),
+            &[("file", file.as_str().into()), ("why", why.as_str().into())],
+        ),
+    }
+}

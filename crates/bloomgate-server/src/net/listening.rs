@@ -1,0 +1,119 @@
+//! Where clients come in: sockets that are bound here, or handed over by the service manager.
+//!
+//! systemd binds the sockets of a `.socket` unit and hands them over as file descriptors from 3 on, with `LISTEN_PID`,
+//! `LISTEN_FDS` and, by `FileDescriptorName=`, `LISTEN_FDNAMES`. Those named `resp` and `tls` are taken in place of the
+//! addresses of the settings; without names the first is `resp` and the second `tls`.
+
+use std::net::{SocketAddr, TcpListener};
+
+use listenfd::ListenFd;
+
+use super::identity::Identity;
+use crate::settings::Settings;
+
+/// More sockets than two are a mistake, and a number beyond this one nonsense.
+const MOST_HANDED: usize = 16;
+
+/// The sockets and what TLS needs.
+#[derive(Debug)]
+pub struct Listening {
+    /// For the plain protocol.
+    pub resp: Option<TcpListener>,
+    /// For the protocol over TLS.
+    pub tls: Option<(TcpListener, Identity)>,
+}
+
+impl Listening {
+    /// Takes what was handed over and binds the rest.
+    pub fn begin(settings: &Settings) -> Result<Self, String> {
+        let handed = Handed::take()?;
+        let any = handed.resp.is_some() || handed.tls.is_some();
+        // What the service manager does not hand over is not wanted: the addresses of the settings are the default's.
+        let resp = match handed.resp {
+            Some(listener) => Some(listener),
+            None if any => None,
+            None => settings.resp.map(|address| bind(address, "resp")).transpose()?,
+        };
+        let tls = match handed.tls {
+            Some(listener) => Some(listener),
+            None => settings.tls.map(|address| bind(address, "tls")).transpose()?,
+        };
+        if tls.is_none()
+            && let Some(name) = [
+                ("tls-cert", &settings.tls_cert),
+                ("tls-key", &settings.tls_key),
+                ("tls-client-ca", &settings.tls_client_ca),
+            ]
+            .into_iter()
+            .find_map(|(name, file)| file.as_ref().map(|_| name))
+        {
+            return Err(format!("{name} is set and tls is not: set tls to the address for TLS, or leave out {name}"));
+        }
+        if resp.is_none() && tls.is_none() {
+            return Err("there is nowhere to connect: set resp or tls to an address".to_owned());
+        }
+        for listener in resp.iter().chain(&tls) {
+            listener.set_nonblocking(true).map_err(|error| format!("a socket cannot be listened on: {error}"))?;
+        }
+        let tls = match tls {
+            None => None,
+            Some(listener) => Some((listener, Identity::read(settings.tls_files()?)?)),
+        };
+        Ok(Self { resp, tls })
+    }
+
+    /// Where it listens: plain and over TLS.
+    #[must_use]
+    pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        let address = |listener: &TcpListener| listener.local_addr().ok();
+        (self.resp.as_ref().and_then(address), self.tls.as_ref().and_then(|(listener, _)| address(listener)))
+    }
+}
+
+fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, String> {
+    TcpListener::bind(address)
+        .map_err(|error| format!("cannot listen on {address}: {error}; --{setting} names another address"))
+}
+
+/// Sockets that the service manager handed over.
+#[derive(Debug, Default)]
+struct Handed {
+    resp: Option<TcpListener>,
+    tls: Option<TcpListener>,
+}
+
+impl Handed {
+    fn take() -> Result<Self, String> {
+        let mut handed = Self::default();
+        let Ok(count) = std::env::var("LISTEN_FDS") else { return Ok(handed) };
+        let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
+        if count.parse::<usize>().is_ok_and(|count| count > MOST_HANDED) {
+            return Err(format!("{count} sockets were handed over (LISTEN_FDS); there is use for two, resp and tls"));
+        }
+        // Those for another process are left alone.
+        let mut sockets = ListenFd::from_env();
+        for number in 0..sockets.len() {
+            let name = names.split(':').nth(number).unwrap_or_default();
+            let place = match (name, number) {
+                ("resp", _) => &mut handed.resp,
+                ("tls", _) => &mut handed.tls,
+                // systemd calls a socket without a name after its unit, and one whose name is lost "unknown".
+                (_, 0) => &mut handed.resp,
+                (_, 1) => &mut handed.tls,
+                _ => {
+                    return Err(format!(
+                        "socket {number} that was handed over is called '{name}': resp or tls is expected"
+                    ));
+                }
+            };
+            let wrong =
+                |why: &dyn std::fmt::Display| format!("socket {number} that was handed over cannot be used: {why}");
+            let socket = sockets.take_tcp_listener(number).map_err(|error| wrong(&error))?;
+            if place.is_some() {
+                return Err(wrong(&"there are two of its name"));
+            }
+            *place = socket;
+        }
+        Ok(handed)
+    }
+}

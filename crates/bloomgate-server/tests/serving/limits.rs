@@ -1,0 +1,113 @@
+//! Limits on connections: who is over one is told or closed, the others go on, and limits that change hold at once.
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use bloomgate_server::Settings;
+
+use super::{PATIENCE, Running, settings};
+
+fn start(folder: &std::path::Path, change: impl FnOnce(&mut Settings)) -> Running {
+    let mut settings = settings(folder);
+    change(&mut settings);
+    let server = Running::start_with(settings);
+    server.ready.recv_timeout(PATIENCE).unwrap();
+    server
+}
+
+fn end(server: Running) {
+    server.client().say("SHUTDOWN");
+    server.end().unwrap();
+}
+
+#[test]
+fn more_clients_than_may_be_are_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| settings.max_clients = 2);
+    let (mut one, mut two) = (server.client(), server.client());
+    assert_eq!((one.say("PING"), two.say("PING")), ("+PONG".into(), "+PONG".into()));
+    assert_eq!(server.client().line(), "-ERR max number of clients reached");
+    assert_eq!(one.say("CONFIG SET max-clients 3"), "+OK");
+    let mut three = server.client();
+    assert_eq!(three.say("PING"), "+PONG");
+    assert_eq!(server.client().line(), "-ERR max number of clients reached");
+    // Who is there stays, also when there are more than may be.
+    assert_eq!(one.say("CONFIG SET maxclients 1"), "+OK");
+    assert_eq!(three.say("PING"), "+PONG");
+    assert!(one.text("INFO stats").contains("rejected_connections:2\r\n"));
+    assert_eq!(one.say("SHUTDOWN"), "");
+    server.end().unwrap();
+}
+
+#[test]
+fn idle_clients_go_and_busy_ones_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| settings.idle_timeout = Duration::from_secs(1));
+    let (mut idle, mut busy) = (server.client(), server.client());
+    assert_eq!(idle.say("PING"), "+PONG");
+    let begin = Instant::now();
+    let mut gone = false;
+    idle.0.get_mut().set_nonblocking(true).unwrap();
+    while !gone {
+        assert_eq!(busy.say("PING"), "+PONG");
+        gone = matches!(idle.0.get_mut().read(&mut [0; 1]), Ok(0));
+        assert!(begin.elapsed() < PATIENCE, "it stays for ever");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(busy.text("INFO stats").contains("connections_cut_idle:1\r\n"));
+    // Switched off, it holds from the next request on.
+    assert_eq!(busy.say("CONFIG SET timeout 0"), "+OK");
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert_eq!(busy.say("PING"), "+PONG");
+    end(server);
+}
+
+#[test]
+fn a_request_that_never_ends_is_told_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| settings.request_deadline = Duration::from_millis(300));
+    let mut slow = server.client();
+    slow.0.get_mut().write_all(b"PING\r\n*2\r\n$4\r\nPI").unwrap();
+    assert_eq!(slow.line(), "+PONG");
+    assert_eq!(slow.line(), "-ERR Protocol error: the request was not whole after 300 ms (request-deadline)");
+    assert_eq!(slow.line(), "");
+    assert!(server.client().text("INFO stats").contains("connections_cut_slow:1\r\n"));
+    end(server);
+}
+
+#[test]
+fn one_who_takes_no_replies_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| settings.output_stall = Duration::from_millis(300));
+    let mut greedy = server.client();
+    let stream = greedy.0.get_mut();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    // Each is answered with 20 KB, none of which is read: the sockets' buffers are full soon.
+    let begin = Instant::now();
+    while stream.write_all(&b"COMMAND DOCS bf.add bf.madd bf.reserve\r\n".repeat(100)).is_ok() {
+        assert!(begin.elapsed() < PATIENCE, "it is served for ever");
+    }
+    assert!(server.client().text("INFO stats").contains("connections_cut_stalled:1\r\n"));
+    end(server);
+}
+
+#[test]
+fn replies_of_a_transaction_are_bounded_by_the_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| settings.output_limit = 1 << 20);
+    let mut client = server.client();
+    assert_eq!(client.say("MULTI"), "+OK");
+    for _ in 0..100 {
+        assert_eq!(client.say("COMMAND DOCS"), "+QUEUED");
+    }
+    assert_eq!(client.say("EXEC"), "*100");
+    let begin = Instant::now();
+    loop {
+        let line = client.line();
+        if line.contains("take more than the 1048576 bytes a transaction may have (output-limit)") {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE);
+    }
+    end(server);
+}
