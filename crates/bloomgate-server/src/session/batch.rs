@@ -226,7 +226,7 @@ impl<'a> Batch<'a> {
         let wrong = match done {
             Err(NotDone::Busy) => return false,
             Err(NotDone::Refused(refusal)) => match &self.space {
-                Some(space) => Some(space.retold(refusal)),
+                Some(space) => Some(space.retold(refusal, std::iter::once(&*self.name))),
                 None => Some(refusal),
             },
             Ok(()) => None,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bloomgate_command::{Refusal, Reply, Request};
+use bloomgate_command::{Refusal, Reply, Request, Spec};
 
 use super::desk::Desk;
 use super::space::Space;
@@ -39,15 +39,12 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
         Self { held: Some(permit), ..self }
     }
 
-    /// Runs it; what it says is as the user sees it.
-    pub fn run(mut self, request: Request<'_>) -> Outcome {
+    /// Runs it; a refusal is as the user sees it. `full` are the words, with names as they are in the engine.
+    pub fn run(mut self, spec: &Spec, request: Request<'_>, full: &[&[u8]]) -> Outcome {
         let space = self.space;
-        let outcome = dispatch::run(&mut self, request);
-        match (space, outcome) {
-            (None, outcome) => outcome,
-            (Some(space), Ok(reply)) => Ok(space.retold_reply(reply)),
-            (Some(space), Err(NotDone::Refused(refusal))) => Err(space.retold(refusal).into()),
-            (Some(_), Err(NotDone::Busy)) => Err(NotDone::Busy),
+        match (space, dispatch::run(&mut self, request)) {
+            (Some(space), Err(NotDone::Refused(refusal))) => Err(space.retold(refusal, spec.names_in(full)).into()),
+            (_, outcome) => outcome,
         }
     }
 

@@ -465,7 +465,7 @@ impl Session {
             let words = words.given.iter().map(|word| word.to_vec()).collect();
             return Step::End(Next::Job(self.job(words, None)));
         }
-        let outcome = Call::new(core, desk, dues, self.space.as_deref()).run(request);
+        let outcome = Call::new(core, desk, dues, self.space.as_deref()).run(spec, request, words.full);
         if matches!(outcome, Err(NotDone::Busy)) {
             return Step::Busy;
         }
@@ -575,7 +575,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         let space = Space::of(&user, &desk.access.book())?;
         in_full(space.as_deref(), (spec, request), &words, |request, full| {
             let outcome = loop {
-                match Call::new(core, desk, &mut dues, space.as_deref()).run(request) {
+                match Call::new(core, desk, &mut dues, space.as_deref()).run(spec, request, full) {
                     // A worker may wait where a reactor may not.
                     Err(NotDone::Busy) => crate::sync::rest(),
                     outcome => break outcome,

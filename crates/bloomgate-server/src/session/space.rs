@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use bloomgate_command::{MAX_NAME, Refusal, Reply, Request, Spec, parse};
+use bloomgate_command::{MAX_NAME, Refusal, Request, Spec, parse};
 
 use crate::access::{Book, User};
 use crate::engine::shadows::check_name;
@@ -88,26 +88,17 @@ impl Space {
         Ok(full)
     }
 
-    /// An error as it is shown: names in it without the prefix.
+    /// An error as it is shown: these names in it without the prefix.
     #[must_use]
-    pub fn retold(&self, refusal: Refusal) -> Refusal {
-        let prefix = self.prefix.escape_ascii().to_string();
+    pub fn retold<'n>(&self, refusal: Refusal, names: impl Iterator<Item = &'n [u8]>) -> Refusal {
         let mut text = refusal.as_str().to_owned();
-        // Names stand in quotes, or as a word of a command that is proposed.
-        for before in ["'", " "] {
-            text = text.replace(&format!("{before}{prefix}"), before);
+        for full in names {
+            let (full, shown) = (full.escape_ascii(), self.shown(full).escape_ascii());
+            // Names stand in quotes, or as a word of a command that is proposed.
+            text = text.replace(&format!("'{full}'"), &format!("'{shown}'"));
+            text = text.replace(&format!(" {full} "), &format!(" {shown} "));
         }
         if text == refusal.as_str() { refusal } else { Refusal::new(text) }
-    }
-
-    /// A reply as it is shown.
-    #[must_use]
-    pub fn retold_reply(&self, reply: Reply) -> Reply {
-        match reply {
-            Reply::Error(refusal) => Reply::Error(self.retold(refusal)),
-            Reply::Array(replies) => Reply::Array(replies.into_iter().map(|reply| self.retold_reply(reply)).collect()),
-            other => other,
-        }
     }
 }
 
@@ -180,9 +171,12 @@ mod tests {
 
     #[test]
     fn errors_show_no_prefix() {
-        let space = space(&["a:"]);
-        let told = |text: &'static str| space.retold(Refusal::new(text)).as_str().to_owned();
-        assert_eq!(told("ERR 'a:f' is not: BG.REKEY a:f START"), "ERR 'f' is not: BG.REKEY f START");
-        assert_eq!(told("ERR data:f"), "ERR data:f");
+        let space = space(&["a"]);
+        let told = |text: &'static str| {
+            let names: [&[u8]; 2] = [b"af", b"a\xff"];
+            space.retold(Refusal::new(text), names.into_iter()).as_str().to_owned()
+        };
+        assert_eq!(told("ERR 'af' is not: BG.REKEY af START"), "ERR 'f' is not: BG.REKEY f START");
+        assert_eq!(told("ERR 'a\\xff' after a while, 'aff'"), "ERR '\\xff' after a while, 'aff'");
     }
 }

@@ -166,8 +166,8 @@ impl Transaction {
                     // As Redis has it: EXEC has ended the watch already.
                     None if request == Request::Unwatch => Ok(Reply::Ok),
                     None if request == Request::AclWhoami => Ok(super::connection::whoami(user)),
-                    None => in_full(space, (spec, request), &words, |request, _| {
-                        Call::new(core, desk, dues, space).within(&mut permit).run(request)
+                    None => in_full(space, (spec, request), &words, |request, full| {
+                        Call::new(core, desk, dues, space).within(&mut permit).run(spec, request, full)
                     })
                     .unwrap_or_else(|refusal| Err(refusal.into())),
                 };
