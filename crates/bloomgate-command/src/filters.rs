@@ -7,6 +7,7 @@ use bloomgate::promise::MAX_ITEMS;
 use bloomgate::{Address, Algorithm, Kind, WhenFull};
 
 use crate::arguments::{self, Arguments, label, rate, within};
+use crate::namespaces;
 use crate::number;
 use crate::options::{Takes, Unknown, Word, flag, value};
 use crate::refusal::{Refusal, shown};
@@ -60,7 +61,7 @@ const fn bg(name: &'static str, least: u32, most: u32, parser: Parser) -> Spec {
     Spec::new(name, Group::Bloomgate, least, most, parser)
 }
 
-pub(crate) const SPECS: [Spec; 24] = [
+pub(crate) const SPECS: [Spec; 25] = [
     bg("bg.create", 4, 30, create)
         .flags(WRITE)
         .options(2, CREATE)
@@ -226,6 +227,7 @@ pub(crate) const SPECS: [Spec; 24] = [
         .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed; how many were new to it.")
         .costs("O(n) for n items")
         .example("BG.FEED users dave erin", "2\n> BG.REKEY users FINISH\nOK"),
+    namespaces::SPEC,
     bg("bg.secrets", 1, 1, |_| Ok(Request::BgSecrets))
         .flags(ADMIN)
         .keys(0, 0, 0)

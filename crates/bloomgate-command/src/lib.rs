@@ -30,6 +30,7 @@ mod filters;
 pub mod glob;
 mod hints;
 mod names;
+mod namespaces;
 mod number;
 mod options;
 mod refusal;

@@ -225,6 +225,17 @@ pub enum Request<'a> {
         name: &'a [u8],
         items: &'a [&'a [u8]],
     },
+    BgNamespaceSet {
+        name: &'a [u8],
+        change: NamespaceChange<'a>,
+    },
+    BgNamespaceDel {
+        name: &'a [u8],
+    },
+    BgNamespaceList,
+    BgNamespaceInfo {
+        name: &'a [u8],
+    },
     BgSecrets,
     BgBackup {
         folder: &'a str,
@@ -482,6 +493,19 @@ impl Request<'_> {
                 | Request::BgBuild { replace: true, .. }
         )
     }
+}
+
+/// What `BG.NAMESPACE SET` says; what is none stays, and a limit of 0 is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NamespaceChange<'a> {
+    /// What the names of its filters begin with.
+    pub prefix: Option<&'a str>,
+    /// Bytes its filters may take together.
+    pub max_memory: Option<u64>,
+    /// How many filters it may have.
+    pub max_filters: Option<u64>,
+    /// How many items may be added and asked for in a second.
+    pub items_per_second: Option<u64>,
 }
 
 /// What `ACL LOG` asks for.

@@ -33,7 +33,7 @@ const COMMAND: [Spec; 5] = [
         .flags(PLAIN)
         .right(Right::Connection)
         .says("", "How many commands there are.")
-        .example("COMMAND COUNT", "104"),
+        .example("COMMAND COUNT", "105"),
     server("command|docs", 2, ANY, |args| Ok(Request::Command(CommandQuery::Docs(args.from(2)))))
         .flags(PLAIN)
         .right(Right::Connection)

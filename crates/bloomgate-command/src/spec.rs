@@ -421,16 +421,20 @@ impl Spec {
 
     /// The names of filters among the words of one command, those after option words included.
     pub fn names_in<'a>(&self, words: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.name_places(words).map(|at| words[at])
+    }
+
+    /// Where those names stand; the words were parsed before.
+    pub fn name_places<'a>(&self, words: &'a [&'a [u8]]) -> impl Iterator<Item = usize> + use<'a> {
         let Keys { first, last, step } = self.keys;
         let end =
             if last < 0 { words.len().saturating_sub(last.unsigned_abs() as usize - 1) } else { last as usize + 1 };
         let start = if first > 0 { first as usize } else { words.len() };
-        let placed = words.get(start..end.min(words.len())).unwrap_or_default().iter().step_by(step.max(1) as usize);
-        placed.copied().chain(self.names_after_options(words))
+        (start..end.min(words.len())).step_by(step.max(1) as usize).chain(self.places_after_options(words))
     }
 
-    /// The names that follow option words such as `LIKE`; the words were parsed before.
-    fn names_after_options<'a>(&self, words: &'a [&'a [u8]]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    /// The names that follow option words such as `LIKE`.
+    fn places_after_options<'a>(&self, words: &'a [&'a [u8]]) -> impl Iterator<Item = usize> + use<'a> {
         let options = self.options;
         let named = options.iter().any(|option| option.takes == Takes::Name);
         let mut at = if named { self.options_from } else { words.len() };
@@ -445,7 +449,7 @@ impl Spec {
                     Takes::Two => at += 2,
                     Takes::Name => {
                         at += 1;
-                        return words.get(at - 1).copied();
+                        return (at <= words.len()).then_some(at - 1);
                     }
                 }
             }

@@ -96,6 +96,7 @@ fn serve_there(
     let opening = Opening::begin(settings, disk, settings.threads + WORKERS + 1)?;
     let engine = opening.engine.clone();
     let access = Directory::open(settings)?;
+    engine.stop().declare(&access.book().namespaces);
     let desk = Desk::new(settings.threads + WORKERS, Some(access), run_id(), settings.rows(resp, tls));
     let desk = Arc::new(desk.told(settings, log.clone()));
     let stop = Arc::new(Notify::new());
@@ -151,6 +152,7 @@ fn serve_there(
                             tell_renewed(&desk, identity, identity.renew());
                         }
                         desk.reload();
+                        engine.stop().declare(&desk.access.book().namespaces);
                         system.tell("READY=1");
                     }
                 },

@@ -13,11 +13,11 @@ const WRITE: &str = "bf.add bf.insert bf.loadchunk bf.madd bf.reserve bg.add bg.
 const DELETE: &str = "bg.feedback bg.intersect bg.remove bg.swap cf.del del expire expireat flushall flushdb pexpire pexpireat rename \
     renamenx unlink";
 const ADMIN: &str = "acl|deluser acl|dryrun acl|getuser acl|list acl|load acl|log acl|save acl|setuser acl|users bg.backup \
-    bg.build bg.rekey bg.secrets bgsave client|kill client|list client|no-evict client|pause client|unpause config|get \
+    bg.build bg.namespace|del bg.namespace|info bg.namespace|list bg.namespace|set bg.rekey bg.secrets bgsave client|kill client|list client|no-evict client|pause client|unpause config|get \
     config|resetstat config|rewrite config|set debug lastsave latency|doctor latency|histogram latency|history \
     latency|latest latency|reset memory|doctor memory|stats module|list role save shutdown slowlog|get slowlog|len \
     slowlog|reset";
-const ANY: &str = "acl acl|cat acl|genpass acl|whoami auth bg.help client client|getname client|id client|info \
+const ANY: &str = "acl acl|cat acl|genpass acl|whoami auth bg.help bg.namespace client client|getname client|id client|info \
     client|no-touch client|reply client|setinfo client|setname client|tracking command command|count command|docs \
     command|getkeys command|info command|list config discard echo exec hello info latency lolwut memory module multi ping \
     quit reset select slowlog time unwatch wait";

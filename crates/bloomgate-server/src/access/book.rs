@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{DEFAULT, Password, User};
+use super::{DEFAULT, MAX_NAMESPACES, MAX_PREFIX, Password, User};
+use crate::engine::shadows::is_reserved;
 
 /// A declared namespace, as the access file has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -64,6 +65,41 @@ impl Book {
     pub fn put(&mut self, user: User) {
         self.default_is_declared |= user.name == DEFAULT;
         self.users.insert(user.name.clone(), Arc::new(user));
+    }
+
+    /// Whether the namespaces can be together; else the name of one that cannot, and why.
+    pub fn check_namespaces(&self) -> Result<(), (String, String)> {
+        if self.namespaces.len() > MAX_NAMESPACES {
+            let (last, _) = self.namespaces.last_key_value().unzip();
+            return Err((
+                last.cloned().unwrap_or_default(),
+                format!("there may be {MAX_NAMESPACES} namespaces: delete one first"),
+            ));
+        }
+        let mut prefixes = BTreeMap::new();
+        for (name, namespace) in &self.namespaces {
+            let prefix = &namespace.prefix;
+            let wrong = |why: String| Err((name.clone(), why));
+            if !(1..=MAX_PREFIX).contains(&prefix.len()) {
+                return wrong(format!(
+                    "the prefix of a namespace has 1 to {MAX_PREFIX} bytes, that of '{name}' has {}",
+                    prefix.len()
+                ));
+            }
+            if is_reserved(prefix.as_bytes()) {
+                return wrong(format!(
+                    "names that begin with '{}' are the server's own: choose another prefix",
+                    prefix.escape_debug()
+                ));
+            }
+            if let Some(other) = prefixes.insert(prefix, name) {
+                return wrong(format!(
+                    "the namespaces '{other}' and '{name}' have the same prefix '{}': choose another",
+                    prefix.escape_debug()
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Gives `default` the password of the settings, which is in no file.

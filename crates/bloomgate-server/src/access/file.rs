@@ -120,6 +120,11 @@ fn book(table: &DeTable<'_>) -> Result<Book, Wrong> {
             other => return Err(wrong(key, unknown(other, &["users", "namespaces"]))),
         }
     }
+    if let Err((name, why)) = book.check_namespaces() {
+        let namespaces = table.get("namespaces").and_then(|all| all.get_ref().as_table());
+        let at = namespaces.and_then(|all| all.get_key_value(name.as_str())).map_or(0, |(name, _)| name.span().start);
+        return Err(Wrong(at, why));
+    }
     // Only now all namespaces are known, wherever in the file they stand.
     for (name, value) in table.get("users").and_then(|users| users.get_ref().as_table()).into_iter().flatten() {
         let bound = book.user(name.get_ref()).and_then(|user| user.namespace.as_ref());

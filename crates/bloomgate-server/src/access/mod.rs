@@ -26,6 +26,10 @@ pub use user::User;
 pub const DEFAULT: &str = "default";
 /// Users there may be.
 pub const MAX_USERS: usize = 10_000;
+/// Declared namespaces there may be.
+pub const MAX_NAMESPACES: usize = 10_000;
+/// Bytes of the prefix of a namespace.
+pub const MAX_PREFIX: usize = 256;
 /// Passwords of one user.
 pub const MAX_PASSWORDS: usize = 8;
 /// Bytes of a password.

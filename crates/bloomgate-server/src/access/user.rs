@@ -47,7 +47,14 @@ impl User {
     #[inline]
     #[must_use]
     pub fn may(&self, spec: &Spec, request: &Request<'_>) -> bool {
-        self.roles.covers(spec.needs(request)) && (self.namespace.is_none() || !spec.is_of_server())
+        let allowed = self.roles.covers(spec.needs(request)) && (self.namespace.is_none() || !spec.is_of_server());
+        allowed || self.asks_about_itself(request)
+    }
+
+    /// What a user's own namespace may have and has is no secret.
+    fn asks_about_itself(&self, request: &Request<'_>) -> bool {
+        let own = self.namespace.as_ref().map(|name| name.as_bytes());
+        matches!(request, Request::BgNamespaceInfo { name } if own == Some(*name))
     }
 
     /// Whether they can log in and steer the whole server.

@@ -12,6 +12,7 @@ use bloomgate_command::Refusal;
 
 use super::audit::Counts;
 use super::entry::{Body, Entry, Writer};
+use super::namespaces::Owed;
 use super::recipe::refused;
 use super::record::{put_add, put_remove};
 use super::repeated::Repeated;
@@ -77,10 +78,12 @@ pub struct Scratch {
     repeats: Vec<(u32, u32)>,
     record: Vec<u8>,
     repeated: Repeated,
+    /// What is owed for items of namespaces, until whoever works here takes it.
+    pub owed: Owed,
 }
 
-/// Whether each item may be in the filter.
-pub fn ask(engine: &Engine, entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<(), Refusal> {
+/// Whether each item may be in the filter; how many may. Nobody counts it.
+pub fn ask(engine: &Engine, entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<u64, Refusal> {
     answers.clear();
     answers.resize(items.len(), false);
     point();
@@ -98,12 +101,11 @@ pub fn ask(engine: &Engine, entry: &Entry, items: &[&[u8]], answers: &mut Vec<bo
         engine.watch.feedback.spare(engine, entry, items, answers)?;
     }
     let positives = answers.iter().filter(|&&answer| answer).count() as u64;
-    entry.count(Counts { lookups: items.len() as u64, positives, ..Counts::default() });
-    Ok(())
+    Ok(positives)
 }
 
 /// How many copies of each item there are.
-pub fn count(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<(), Refusal> {
+fn copies_of(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<(), Refusal> {
     check_available(entry)?;
     counts.clear();
     point();
@@ -121,6 +123,34 @@ pub fn count(entry: &Entry, items: &[&[u8]], counts: &mut Vec<u64>) -> Result<()
 }
 
 impl Scratch {
+    /// [`ask`] for a client: the filter and its namespace count it.
+    pub fn ask(
+        &mut self,
+        engine: &Engine,
+        entry: &Entry,
+        items: &[&[u8]],
+        answers: &mut Vec<bool>,
+    ) -> Result<(), Refusal> {
+        let positives = ask(engine, entry, items, answers)?;
+        let counts = Counts { lookups: items.len() as u64, positives, ..Counts::default() };
+        entry.count(counts);
+        self.note(engine, entry, counts, items.len());
+        Ok(())
+    }
+
+    /// How many copies of each item there are.
+    pub fn count(
+        &mut self,
+        engine: &Engine,
+        entry: &Entry,
+        items: &[&[u8]],
+        counts: &mut Vec<u64>,
+    ) -> Result<(), Refusal> {
+        copies_of(entry, items, counts)?;
+        self.note(engine, entry, Counts::default(), items.len());
+        Ok(())
+    }
+
     /// Hashes the items under the filter's contract.
     fn hash(&mut self, entry: &Entry, items: &[&[u8]]) -> Result<(), Refusal> {
         self.digests.clear();
@@ -145,6 +175,20 @@ impl Scratch {
         copies: Copies,
         added: &mut Vec<Added>,
     ) -> Result<u64, NotDone> {
+        let (sequence, counts) = self.add_uncounted(permit, entry, items, copies, added)?;
+        self.note(permit.engine(), entry, counts, items.len());
+        Ok(sequence)
+    }
+
+    /// The same without its namespace: items that go to a filter and its shadow count once.
+    pub(super) fn add_uncounted(
+        &mut self,
+        permit: &mut Permit<'_>,
+        entry: &Entry,
+        items: &[&[u8]],
+        copies: Copies,
+        added: &mut Vec<Added>,
+    ) -> Result<(u64, Counts), NotDone> {
         let in_shadow = match entry.shadow() {
             Some(shadow) => self.add_to_shadow(permit, &shadow, items)?,
             None => 0,
@@ -172,8 +216,9 @@ impl Scratch {
         let count = |wanted: Added| added.iter().filter(|&&one| one == wanted).count() as u64;
         let fresh = count(Added::New);
         let refused = items.len() as u64 - fresh - count(Added::Known);
-        entry.count(Counts { adds: items.len() as u64, fresh, refused, ..Counts::default() });
-        Ok(sequence.max(in_shadow))
+        let counts = Counts { adds: items.len() as u64, fresh, refused, ..Counts::default() };
+        entry.count(counts);
+        Ok((sequence.max(in_shadow), counts))
     }
 
     /// Bits that are only ever set: ask, log what is new, set.
@@ -447,7 +492,9 @@ impl Scratch {
         }
         let count = self.unknown.len() as u64;
         entry.add_deleted(count);
-        entry.count(Counts { removed: count, ..Counts::default() });
+        let counts = Counts { removed: count, ..Counts::default() };
+        entry.count(counts);
+        self.note(permit.engine(), entry, counts, items.len());
         Ok(sequence)
     }
 }
@@ -493,14 +540,14 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
             let mut filter = filter.write().unwrap_or_else(PoisonError::into_inner);
             // RedisBloom's filters grow by themselves; they are charged for the most it may be, and it is put right after.
             let growth = filter.growth_for(digest);
-            if growth > 0 && engine.budget.charge(entry.charged(), growth).is_err() {
+            if growth > 0 && !engine.charge_growth(entry, growth) {
                 return Ok(Added::NoMemory);
             }
             let before = filter.size_in_bytes();
             let inserted = filter.insert_digest(digest);
             if growth > 0 {
                 let grown = filter.size_in_bytes().saturating_sub(before);
-                engine.budget.release(growth.saturating_sub(grown));
+                engine.release_growth(entry, growth.saturating_sub(grown));
                 entry.add_charged(grown);
             }
             match inserted {
@@ -537,7 +584,7 @@ fn insert_in_chain(
     let Ok(next) = chain.next_stage_bytes() else { return Ok(Some(Insertion::Full)) };
     let charged = entry.charged();
     let more = chain.size_in_bytes().saturating_add(next).saturating_sub(charged);
-    if engine.budget.charge(charged, more).is_err() {
+    if !engine.charge_growth(entry, more) {
         return Ok(None);
     }
     let mut outcome = [Insertion::Full];
@@ -546,7 +593,7 @@ fn insert_in_chain(
         entry.add_charged(more);
     } else {
         // The chain does not grow for this key, or the system refused the memory: no stage was opened.
-        engine.budget.release(more);
+        engine.release_growth(entry, more);
     }
     inserted.map(|()| Some(outcome[0]))
 }

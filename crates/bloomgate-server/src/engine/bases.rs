@@ -21,6 +21,8 @@ pub const MAX_FILE: u64 = 16 << 20;
 #[derive(Debug)]
 struct Base {
     id: u64,
+    /// What the filter was called then.
+    name: Box<[u8]>,
     address: Address,
     file: Arc<[u8]>,
     at_ms: u64,
@@ -36,10 +38,10 @@ impl Bases {
     }
 
     /// Keeps a file of a filter; older ones go where there are too many, or no memory for both.
-    pub fn keep(&self, budget: &Budget, id: u64, address: Address, file: Arc<[u8]>, now_ms: u64) {
+    pub fn keep(&self, budget: &Budget, (id, name): (u64, &[u8]), address: Address, file: Arc<[u8]>, now_ms: u64) {
         self.forget_old(budget, now_ms);
         self.with(|all| {
-            if let Some(at) = all.iter().position(|base| base.address == address) {
+            if let Some(at) = all.iter().position(|base| base.address == address && base.id == id) {
                 release(budget, all.remove(at));
             }
             while all.iter().filter(|base| base.id == id).count() >= KEPT_OF_EACH {
@@ -56,14 +58,15 @@ impl Bases {
                     None => return,
                 }
             }
-            all.push_back(Base { id, address, file, at_ms: now_ms });
+            all.push_back(Base { id, name: name.into(), address, file, at_ms: now_ms });
         });
     }
 
-    /// A file that was given out, by its address.
+    /// A file that was given out, by its address; of filters with names that may be seen.
     #[must_use]
-    pub fn find(&self, address: Address) -> Option<Arc<[u8]>> {
-        self.with(|all| all.iter().find(|base| base.address == address).map(|base| base.file.clone()))
+    pub fn find(&self, address: Address, may_see: impl Fn(&[u8]) -> bool) -> Option<Arc<[u8]>> {
+        let wanted = |base: &&Base| base.address == address && may_see(&base.name);
+        self.with(|all| all.iter().find(wanted).map(|base| base.file.clone()))
     }
 
     /// Lets go of what is older than an hour.
@@ -108,13 +111,18 @@ mod tests {
         let (bases, budget) = (Bases::default(), Budget::new(100_000, 100_000));
         for number in 0..6 {
             let (address, bytes) = file(number);
-            bases.keep(&budget, 1, address, bytes, 1_000 + u64::from(number));
+            bases.keep(&budget, (1, b"f"), address, bytes, 1_000 + u64::from(number));
         }
         assert_eq!((bases.len(), budget.used()), (KEPT_OF_EACH, 400));
-        assert!(bases.find(file(1).0).is_none() && bases.find(file(2).0).is_some());
+        let find = |number| bases.find(file(number).0, |_| true);
+        assert!(find(1).is_none() && find(2).is_some());
+        assert!(
+            bases.find(file(2).0, |name| name == b"f").is_some()
+                && bases.find(file(2).0, |name| name == b"g").is_none()
+        );
         for number in 10..100 {
             let (address, bytes) = file(number);
-            bases.keep(&budget, u64::from(number), address, bytes, 2_000);
+            bases.keep(&budget, (u64::from(number), b"f"), address, bytes, 2_000);
         }
         assert_eq!((bases.len(), budget.used()), (KEPT, 6_400));
         bases.forget_old(&budget, 2_000 + KEPT_MS);
@@ -128,13 +136,13 @@ mod tests {
         let (bases, budget) = (Bases::default(), Budget::new(250, 250));
         for number in 0..3 {
             let (address, bytes) = file(number);
-            bases.keep(&budget, u64::from(number), address, bytes, 0);
+            bases.keep(&budget, (u64::from(number), b"f"), address, bytes, 0);
         }
-        assert!(bases.find(file(0).0).is_none() && bases.find(file(2).0).is_some());
+        assert!(bases.find(file(0).0, |_| true).is_none() && bases.find(file(2).0, |_| true).is_some());
         assert_eq!((bases.len(), budget.used()), (2, 200));
         budget.charge_anyway(200);
         let (address, bytes) = file(9);
-        bases.keep(&budget, 9, address, bytes, 0);
+        bases.keep(&budget, (9, b"f"), address, bytes, 0);
         assert_eq!((bases.len(), budget.used()), (0, 200));
     }
 }

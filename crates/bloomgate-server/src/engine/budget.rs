@@ -11,21 +11,84 @@ pub struct Budget {
     used: AtomicU64,
 }
 
+/// Which limit there is no room under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// That of all filters together.
+    All,
+    /// That of one filter.
+    Each,
+    /// That of the namespace of this name.
+    Namespace(String),
+}
+
+impl std::fmt::Display for Limit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::All => f.write_str("max-memory"),
+            Self::Each => f.write_str("max-filter-memory"),
+            Self::Namespace(name) => write!(f, "MAXMEMORY of the namespace '{name}'"),
+        }
+    }
+}
+
+/// What there would be room for instead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fits {
+    /// A filter for so many items, all else as it was asked for.
+    Capacity(u64),
+    /// So many bytes.
+    Bytes(u64),
+    /// No filter at all.
+    Nothing,
+}
+
 /// Why memory was refused: said in the words of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
     wanted: u64,
     allowed: u64,
-    setting: &'static str,
+    limit: Limit,
+    fits: Option<Fits>,
+}
+
+impl Refused {
+    /// So many bytes were wanted, and so many are left under a limit.
+    #[must_use]
+    pub fn new(wanted: u64, allowed: u64, limit: Limit) -> Self {
+        Self { wanted, allowed, limit, fits: None }
+    }
+
+    /// The bytes that are left.
+    #[must_use]
+    pub fn allowed(&self) -> u64 {
+        self.allowed
+    }
+
+    /// With what there would be room for.
+    #[must_use]
+    pub fn with(self, fits: Fits) -> Self {
+        Self { fits: Some(fits), ..self }
+    }
 }
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { wanted, allowed, limit, fits } = self;
         write!(
             f,
-            "ERR Insufficient memory to create filter: it needs {} bytes and {} are left under {}; ask for less, or raise it",
-            self.wanted, self.allowed, self.setting
-        )
+            "ERR Insufficient memory to create filter: it needs {wanted} bytes and {allowed} are left under {limit}; "
+        )?;
+        match fits {
+            Some(Fits::Capacity(items)) => write!(f, "a capacity of {items} would fit: ask for less")?,
+            Some(Fits::Bytes(bytes)) => write!(f, "{bytes} bytes would fit: ask for less")?,
+            Some(Fits::Nothing) => write!(f, "no filter would fit: delete some")?,
+            None => write!(f, "ask for less")?,
+        }
+        match limit {
+            Limit::Namespace(name) => write!(f, ", or raise it (BG.NAMESPACE SET {name} MAXMEMORY bytes)"),
+            _ => write!(f, ", or raise it"),
+        }
     }
 }
 
@@ -48,7 +111,7 @@ impl Budget {
         loop {
             let left = self.most().saturating_sub(used);
             if bytes > left {
-                return Err(Refused { wanted: bytes, allowed: left, setting: "max-memory" });
+                return Err(Refused::new(bytes, left, Limit::All));
             }
             match self.used.compare_exchange_weak(used, used + bytes, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Ok(()),
@@ -76,7 +139,7 @@ impl Budget {
             Some(all) if all <= most => Ok(()),
             _ => {
                 let allowed = most.saturating_sub(has);
-                Err(Refused { wanted: bytes, allowed, setting: "max-filter-memory" })
+                Err(Refused::new(bytes, allowed, Limit::Each))
             }
         }
     }
@@ -156,9 +219,9 @@ mod tests {
     fn what_does_not_fit_is_refused_and_costs_nothing() {
         let budget = Budget::new(1_000, 600);
         budget.charge(0, 600).unwrap();
-        assert_eq!(budget.charge(600, 1).unwrap_err().setting, "max-filter-memory");
+        assert_eq!(budget.charge(600, 1).unwrap_err().limit, Limit::Each);
         let refused = budget.charge(0, 401).unwrap_err();
-        assert_eq!((refused.wanted, refused.allowed, refused.setting), (401, 400, "max-memory"));
+        assert_eq!(refused, Refused::new(401, 400, Limit::All));
         budget.charge(0, 400).unwrap();
         assert_eq!(budget.used(), 1_000);
         budget.release(600);
@@ -174,11 +237,11 @@ mod tests {
         budget.charge(0, 900).unwrap();
         budget.set_limits(500, 800);
         assert_eq!((budget.most(), budget.most_each()), (500, 500));
-        assert_eq!(budget.charge(0, 1).unwrap_err(), Refused { wanted: 1, allowed: 0, setting: "max-memory" });
+        assert_eq!(budget.charge(0, 1).unwrap_err(), Refused::new(1, 0, Limit::All));
         budget.release(600);
         budget.charge(0, 200).unwrap();
         budget.set_limits(2_000, 300);
-        assert_eq!(budget.charge(200, 101).unwrap_err().setting, "max-filter-memory");
+        assert_eq!(budget.charge(200, 101).unwrap_err().limit, Limit::Each);
         budget.charge(200, 100).unwrap();
         assert_eq!(budget.used(), 600);
     }

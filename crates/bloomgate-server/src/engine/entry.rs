@@ -4,7 +4,7 @@ mod cost;
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU16, AtomicU32};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
 use bloomgate::bits::{Annex, Parcel};
@@ -176,6 +176,8 @@ pub struct Head {
     tally: Tally,
     /// Keys that were new, while it is small.
     len: AtomicU32,
+    /// The number of its namespace; 0 for none.
+    space: AtomicU16,
     /// How it was made.
     making: Arc<Making>,
     rare: Annex<Rare>,
@@ -254,6 +256,7 @@ impl Entry {
             touched: AtomicU64::new(0),
             tally: Tally::default(),
             len: AtomicU32::new(0),
+            space: AtomicU16::new(0),
             making,
             rare: Annex::new(),
         };
@@ -324,6 +327,18 @@ impl Entry {
     #[inline]
     pub fn maker(&self) -> Maker {
         self.making.maker
+    }
+
+    /// The number of its namespace; 0 for none.
+    #[must_use]
+    #[inline]
+    pub fn space(&self) -> u16 {
+        self.space.load(Ordering::Relaxed)
+    }
+
+    /// It belongs to this namespace from now on; with nobody writing.
+    pub(super) fn set_space(&self, space: u16) {
+        self.space.store(space, Ordering::Relaxed);
     }
 
     /// Held over the growth of a filter that is not small, so that the budget is charged once for a stage.

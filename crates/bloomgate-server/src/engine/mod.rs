@@ -24,6 +24,7 @@ mod live;
 pub mod loads;
 pub mod making;
 pub mod names;
+pub mod namespaces;
 pub mod recipe;
 pub mod record;
 mod repeated;
@@ -54,6 +55,7 @@ use journal::Journal;
 use live::LiveDefaults;
 use loads::Loads;
 use names::{Names, Nearby};
+use namespaces::Namespaces;
 use turnstile::{Passing, Standstill, Turnstile};
 use watch::Watch;
 
@@ -109,6 +111,8 @@ pub struct Engine {
     pub journal: Journal,
     /// The memory that filters may take.
     pub budget: Budget,
+    /// The limits of tenants.
+    pub namespaces: Namespaces,
     /// The secrets.
     pub contracts: Contracts,
     /// The time.
@@ -214,6 +218,7 @@ impl Engine {
             turnstile: Turnstile::new(threads),
             journal,
             budget: Budget::new(limits.max_memory, limits.max_filter_memory),
+            namespaces: Namespaces::default(),
             contracts,
             clock,
             bases: Bases::default(),

@@ -13,6 +13,7 @@ use bloomgate::{
 
 use bloomgate_command::Refusal;
 
+use super::budget::Fits;
 use super::fields::{Fields, Malformed, Put};
 
 /// How the keys of a filter are hashed.
@@ -177,6 +178,32 @@ impl Recipe {
     /// The memory that [`build`](Self::build) would take, in microseconds and without taking it.
     pub fn bytes_needed(&self, contract: Contract) -> Result<u64, Refusal> {
         self.with_builder(contract, CopyRule::Exact, Measure)
+    }
+
+    /// What of it would fit into so many bytes: the capacity in whole hundreds, thousands and so on, to within a few
+    /// hundredths. About 15 times [`bytes_needed`](Self::bytes_needed).
+    #[must_use]
+    pub fn within(&self, contract: &Contract, bytes: u64) -> Fits {
+        let fits = |capacity: u64| {
+            let smaller = Self { capacity, ..self.clone() };
+            smaller.bytes_needed(contract.clone()).is_ok_and(|needed| needed <= bytes)
+        };
+        if self.bytes > 0 {
+            return if bytes > 0 { Fits::Bytes(bytes) } else { Fits::Nothing };
+        }
+        if !fits(1) {
+            return Fits::Nothing;
+        }
+        // By powers of two: a capacity of 2^40 is as near as one of 2^10.
+        let (mut fit, mut too_many) = (0.0, (self.capacity.max(2) as f64).log2());
+        while too_many - fit > 0.01 {
+            let middle = (fit + too_many) / 2.0;
+            if fits(middle.exp2() as u64) { fit = middle } else { too_many = middle }
+        }
+        let capacity = (fit.exp2() as u64).max(1);
+        let step = 10u64.pow(capacity.ilog10().saturating_sub(1));
+        let rounded = capacity / step * step;
+        Fits::Capacity(if fits(rounded) { rounded } else { capacity })
     }
 
     fn with_builder<F: Finish>(&self, contract: Contract, copies: CopyRule, finish: F) -> Result<F::Output, Refusal> {

@@ -50,13 +50,13 @@ pub(super) fn make_room(engine: &Engine, entry: &Entry, filter: &AnyFilter<Share
 /// it. The caller holds the lock over its growth.
 pub(super) fn grow_up(engine: &Engine, entry: &Entry, small: Small<'_>) -> bool {
     let more = entry.cost_of_growing_up();
-    if engine.budget.charge(entry.charged(), more).is_err() {
+    if !engine.charge_growth(entry, more) {
         return false;
     }
     match small.copy().and_then(AnyFilter::into_shared) {
         Ok(chain) => entry.grow_up(chain),
         Err(_) => {
-            engine.budget.release(more);
+            engine.release_growth(entry, more);
             return false;
         }
     }
@@ -69,7 +69,7 @@ pub(super) fn charge_stage(engine: &Engine, entry: &Entry, filter: &AnyFilter<Sh
     let charged = entry.charged();
     let after = filter.size_in_bytes().saturating_add(next);
     if after > charged {
-        if engine.budget.charge(charged, after - charged).is_err() {
+        if !engine.charge_growth(entry, after - charged) {
             return false;
         }
         entry.set_charged(after);

@@ -137,7 +137,7 @@ impl Scratch {
             return Ok(0);
         }
         let mut added = Vec::new();
-        let sequence = self.add(permit, shadow, items, Copies::One, &mut added)?;
+        let (sequence, _) = self.add_uncounted(permit, shadow, items, Copies::One, &mut added)?;
         // Not acknowledged, so not lost: a shadow with a hole must never take the filter's place.
         match added.iter().find(|added| !matches!(added, Added::New | Added::Known)) {
             None => Ok(sequence),

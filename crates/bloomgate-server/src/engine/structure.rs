@@ -5,10 +5,11 @@ use bloomgate::{AnyFilter, Kind};
 use bloomgate_command::Refusal;
 
 use super::entry::{Bits, Body, Entry, Maker};
+use super::namespaces::Claim;
 use super::recipe::Recipe;
 use super::record::{Image, Record, put_create, put_remove};
 use super::retries::Retries;
-use super::shadows::{check_name, check_settled, shadow_name};
+use super::shadows::{check_name, check_settled, is_reserved, shadow_name};
 use super::{Engine, Permit};
 use crate::sync::atomic::Ordering;
 
@@ -33,7 +34,7 @@ pub fn is_shareable(kind: Kind) -> bool {
 #[derive(Debug)]
 pub struct Prepared {
     entry: Entry,
-    bytes: u64,
+    claim: Claim,
 }
 
 /// The names with which a filter can be called.
@@ -51,17 +52,6 @@ impl Engine {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Refuses one more filter when there are as many as may be.
-    pub fn check_count(&self) -> Result<(), Refusal> {
-        if self.names.len() as u64 >= self.max_filters() {
-            return Err(Refusal::err(format_args!(
-                "there are {} filters, the most that may be: delete some, or raise max-filters",
-                self.max_filters()
-            )));
-        }
-        Ok(())
-    }
-
     /// Makes an empty filter, charged before it is allocated. Needs no permit: nobody sees it.
     pub fn prepare(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
         check_name(name)?;
@@ -74,25 +64,34 @@ impl Engine {
     }
 
     fn prepare_any(&self, name: &[u8], recipe: Recipe, maker: Maker) -> Result<Prepared, Refusal> {
-        self.check_count()?;
+        self.check_count(name)?;
         let making = self.contracts.making(recipe, maker)?;
         let cost = Entry::cost(name, &making);
+        let contract = || self.contracts.contract(&making.recipe.hashing);
         let charge = |bits: u64| {
-            let bytes = bits.saturating_add(cost);
-            self.budget.charge(0, bytes).map(|()| bytes).map_err(|refused| Refusal::new(refused.to_string()))
+            self.claim(name, bits.saturating_add(cost)).map_err(|refused| {
+                let left = refused.allowed().saturating_sub(cost);
+                let fits = contract().map(|contract| making.recipe.within(&contract, left));
+                Refusal::new(fits.map_or(refused.clone(), |fits| refused.with(fits)).to_string())
+            })
         };
         let now_ms = self.clock.now_ms();
-        let (bytes, entry) = match making.sprout.as_ref().map(Sprout::size_in_bytes) {
+        let (claim, entry) = match making.sprout.as_ref().map(Sprout::size_in_bytes) {
             Some(bits) => (charge(bits)?, Entry::sprout(self.take_id(), name, making, now_ms)),
             None => {
-                let contract = self.contracts.contract(&making.recipe.hashing)?;
-                let bytes = charge(making.recipe.bytes_needed(contract.clone())?)?;
+                let contract = contract()?;
+                let claim = charge(making.recipe.bytes_needed(contract.clone())?)?;
                 let built = making.recipe.build(contract);
-                (bytes, built.and_then(|filter| Entry::new(self.take_id(), name, making, now_ms, Bits::Filter(filter))))
+                (claim, built.and_then(|filter| Entry::new(self.take_id(), name, making, now_ms, Bits::Filter(filter))))
             }
         };
-        let entry = entry.inspect_err(|_| self.budget.release(bytes))?;
-        Ok(Prepared { entry, bytes })
+        match entry {
+            Ok(entry) => Ok(Prepared { entry, claim }),
+            Err(refusal) => {
+                self.give_up(claim);
+                Err(refusal)
+            }
+        }
     }
 
     /// Makes a filter of one that was built, charged now.
@@ -113,19 +112,26 @@ impl Engine {
         let making = self.contracts.making(recipe, maker)?;
         // For the most that it may be; put right when it is known whether it is a small one.
         let most = filter.size_in_bytes().saturating_add(Entry::cost_of_whole(name));
-        self.budget.charge(0, most).map_err(|refused| Refusal::new(refused.to_string()))?;
-        let entry = Entry::new(id, name, making, self.clock.now_ms(), Bits::Filter(filter));
-        let entry = entry.inspect_err(|_| self.budget.release(most))?;
-        let bytes = entry.memory();
-        self.budget.release(most.saturating_sub(bytes));
-        Ok(Prepared { entry, bytes })
+        let mut claim = self.claim(name, most).map_err(|refused| Refusal::new(refused.to_string()))?;
+        match Entry::new(id, name, making, self.clock.now_ms(), Bits::Filter(filter)) {
+            Ok(entry) => {
+                self.lessen(&mut claim, entry.memory());
+                Ok(Prepared { entry, claim })
+            }
+            Err(refusal) => {
+                self.give_up(claim);
+                Err(refusal)
+            }
+        }
     }
 
     /// Takes the filters that were there before a restart; `unavailable` is told of those that cannot answer.
     pub fn restore(&self, entries: Vec<Entry>, next_id: u64, mut unavailable: impl FnMut(&str)) {
+        // Whoever declares namespaces meanwhile waits: they count what is there.
+        let _alone = self.stop();
         for entry in entries {
-            self.budget.charge_anyway(entry.memory());
             entry.settle_charge();
+            self.charge_restored(&entry);
             if let Body::Unavailable { why, .. } = entry.body() {
                 unavailable(why);
             }
@@ -155,7 +161,7 @@ impl Engine {
 
     /// Gives back a filter that gets no name.
     pub fn abandon(&self, prepared: Prepared) {
-        self.budget.release(prepared.bytes);
+        self.give_up(prepared.claim);
     }
 }
 
@@ -194,15 +200,26 @@ impl Permit<'_> {
     pub fn create(&mut self, prepared: Prepared) -> Result<Entry, Refusal> {
         let entry = prepared.entry.clone();
         let name = entry.name();
-        if self.find(&name)?.is_some() {
-            self.engine().abandon(prepared);
-            return Err(Refusal::ITEM_EXISTS);
-        }
         let mut record = Vec::with_capacity(192);
-        put_create(&mut record, &entry);
-        let sequence = self.log(&record).inspect_err(|_| self.engine().budget.release(prepared.bytes))?;
+        let logged = match self.find(&name) {
+            Ok(Some(_)) => Err(Refusal::ITEM_EXISTS),
+            // Others may have made filters since it was looked at.
+            Ok(None) => self.engine().check_count(&name).and_then(|()| {
+                put_create(&mut record, &entry);
+                self.log(&record)
+            }),
+            Err(refusal) => Err(refusal),
+        };
+        let sequence = match logged {
+            Ok(sequence) => sequence,
+            Err(refusal) => {
+                self.engine().abandon(prepared);
+                return Err(refusal);
+            }
+        };
         entry.touch(sequence);
         self.engine().names.insert(entry.clone());
+        self.engine().settle(&entry, prepared.claim);
         self.engine().chores.bring_in(&entry);
         Ok(entry)
     }
@@ -211,15 +228,19 @@ impl Permit<'_> {
     pub fn install(&mut self, prepared: Prepared, image: Image<'_>, existing: Existing) -> Result<Entry, Refusal> {
         let entry = prepared.entry.clone();
         let name = entry.name();
-        let before = self.find(&name)?;
-        if before.is_some() && existing == Existing::Refuse {
-            self.engine().abandon(prepared);
-            return Err(Refusal::ITEM_EXISTS);
-        }
-        if let Some(refusal) = before.as_ref().and_then(|before| check_settled(before).err()) {
-            self.engine().abandon(prepared);
-            return Err(refusal);
-        }
+        let before = match self.find(&name) {
+            Ok(Some(_)) if existing == Existing::Refuse => Err(Refusal::ITEM_EXISTS),
+            Ok(Some(before)) => check_settled(&before).map(|()| Some(before)),
+            Ok(None) => self.engine().check_count(&name).map(|()| None),
+            Err(refusal) => Err(refusal),
+        };
+        let before = match before {
+            Ok(before) => before,
+            Err(refusal) => {
+                self.engine().abandon(prepared);
+                return Err(refusal);
+            }
+        };
         let mut record = Vec::new();
         if let Some(before) = &before {
             Record::Delete { id: before.id }.put(&mut record);
@@ -231,11 +252,18 @@ impl Permit<'_> {
         if count > 0 {
             Record::Removed { id, count }.put(&mut record);
         }
-        let sequence = self.log(&record).inspect_err(|_| self.engine().budget.release(prepared.bytes))?;
+        let sequence = match self.log(&record) {
+            Ok(sequence) => sequence,
+            Err(refusal) => {
+                self.engine().abandon(prepared);
+                return Err(refusal);
+            }
+        };
         entry.touch(sequence);
         if let Some(before) = self.engine().names.insert(entry.clone()) {
             self.retire(before);
         }
+        self.engine().settle(&entry, prepared.claim);
         Ok(entry)
     }
 
@@ -275,14 +303,8 @@ impl Permit<'_> {
     fn retire(&self, entry: Entry) {
         let bits = entry.take_charge();
         self.engine().watch.forget(&entry);
-        self.engine().budget.release(bits + entry.overhead());
+        self.engine().leave(&entry, bits + entry.overhead());
         self.engine().chores.let_go(entry, bits);
-    }
-
-    /// What a filter takes beside its bits has changed: a new name, an end.
-    fn recharge(&self, entry: &Entry, was: u64) {
-        self.engine().budget.charge_anyway(entry.overhead());
-        self.engine().budget.release(was);
     }
 
     /// Gives a filter another name; what had it goes.
@@ -302,16 +324,25 @@ impl Permit<'_> {
     pub(super) fn move_to(&mut self, entry: &Entry, to: &[u8]) -> Result<u64, Refusal> {
         let from = entry.name().into_owned();
         let mut record = Vec::new();
-        if let Some(before) = self.engine().names.get(to) {
+        let before = self.engine().names.get(to);
+        if let Some(before) = &before {
             Record::Delete { id: before.id }.put(&mut record);
         }
         Record::Rename { id: entry.id, name: to }.put(&mut record);
-        let sequence = self.log(&record)?;
+        let moving = self.engine().begin_move(entry, to, before.as_ref())?;
+        let sequence = match self.log(&record) {
+            Ok(sequence) => sequence,
+            Err(refusal) => {
+                self.engine().cancel_move(entry, moving);
+                return Err(refusal);
+            }
+        };
         let was = entry.overhead();
         if let Some(before) = self.engine().names.rename(&from, to) {
             self.retire(before);
         }
-        self.recharge(entry, was);
+        self.engine().end_move(entry, moving, !is_reserved(&from));
+        self.engine().recharge(entry, was);
         entry.touch(sequence);
         self.engine().watch.feedback.forget(entry);
         Ok(sequence)
@@ -326,11 +357,13 @@ impl Permit<'_> {
         // name already, or be gone, and the other's would not be known from it.
         Record::Rename { id: one.id, name: &other.name() }.put(&mut record);
         Record::Rename { id: other.id, name: &one.name() }.put(&mut record);
-        let sequence = self.log(&record)?;
+        self.engine().begin_swap(one, other)?;
+        let sequence = self.log(&record).inspect_err(|_| self.engine().cancel_swap(one, other))?;
         let was = [one.overhead(), other.overhead()];
         self.engine().names.swap(one, other);
-        self.recharge(one, was[0]);
-        self.recharge(other, was[1]);
+        self.engine().end_swap(one, other);
+        self.engine().recharge(one, was[0]);
+        self.engine().recharge(other, was[1]);
         for entry in [one, other] {
             entry.touch(sequence);
             self.engine().watch.feedback.forget(entry);
@@ -345,7 +378,7 @@ impl Permit<'_> {
         let sequence = self.log(&record)?;
         let was = entry.overhead();
         self.engine().names.expire(entry, at_ms);
-        self.recharge(entry, was);
+        self.engine().recharge(entry, was);
         entry.touch(sequence);
         Ok(sequence)
     }

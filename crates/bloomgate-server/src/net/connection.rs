@@ -204,7 +204,7 @@ impl Connection {
             let mut out = self.reactor.output.take();
             out.clear();
             let (mut dues, mut replies) = (Dues::default(), 0);
-            let next = loop {
+            let (next, pause) = loop {
                 let turn = self.turn(in_buffer, &mut out);
                 in_buffer = 0;
                 consumed += turn.consumed;
@@ -212,13 +212,21 @@ impl Connection {
                 dues.see(turn.dues.seen);
                 replies += turn.replies;
                 match turn.next {
-                    Next::Again if out.len() < PIECE => self.share().await,
-                    next => break next,
+                    Next::Again if out.len() < PIECE && turn.pause.is_zero() => self.share().await,
+                    next => break (next, turn.pause),
                 }
             };
             self.reactor.journal().flush();
             let out = self.send(out, dues, replies).await?;
             self.reactor.give_back(out);
+            if !pause.is_zero() {
+                // Its namespace had more than its share of items: not an error, only later.
+                tokio::time::sleep(pause).await;
+                self.since = Instant::now();
+                if self.session.client.is_killed() {
+                    return Ok(false);
+                }
+            }
             match next {
                 Next::Read => {
                     self.settle(consumed);

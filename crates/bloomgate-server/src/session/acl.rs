@@ -42,7 +42,8 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::AclLoad => {
             let read = access.reload();
             call.desk.end_strangers();
-            answer(read.map(|()| Reply::Ok))
+            let applied = if read.is_ok() { super::tenants::apply(call) } else { Ok(()) };
+            answer(read.map(|()| Reply::Ok)).and_then(|reply| applied.map(|()| reply).map_err(Into::into))
         }
         _ => return None,
     })

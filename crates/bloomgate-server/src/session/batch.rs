@@ -2,14 +2,15 @@
 //! fetched from memory together, the log gets one record, and the reply of each command is cut from the answers.
 
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, Role, find, number_of, write};
 
 use super::Dues;
 use super::desk::Desk;
-use crate::engine::adding::{Added, Copies, NotDone, ask};
+use super::space::{Bound, Space};
+use crate::engine::adding::{Added, Copies, NotDone};
 use crate::engine::entry::Family;
 use crate::engine::shadows::check_name;
 use crate::engine::{Core, Engine};
@@ -89,6 +90,7 @@ pub struct Buffers {
     replies: Vec<u32>,
     answers: Vec<bool>,
     added: Vec<Added>,
+    name: Vec<u8>,
     timing: Timing,
 }
 
@@ -96,6 +98,11 @@ pub struct Buffers {
 #[derive(Debug)]
 pub struct Batch<'a> {
     key: &'a [u8],
+    /// The namespace that the user is bound to, and the name as it is in the engine.
+    space: Bound,
+    name: Vec<u8>,
+    /// Why there can be no such name.
+    wrong: Option<Refusal>,
     adds: bool,
     begin: usize,
     items: Vec<&'a [u8]>,
@@ -119,8 +126,22 @@ fn recycled<'b>(mut used: Vec<&[u8]>) -> Vec<&'b [u8]> {
 impl<'a> Batch<'a> {
     /// An empty batch in the thread's buffers.
     pub fn new(core: &mut Core) -> Self {
-        let Buffers { items, replies, answers, added, timing } = std::mem::take(&mut core.buffers);
-        Self { key: &[], adds: false, begin: 0, items, replies, answers, added, answered: 0, timing }
+        let Buffers { items, replies, answers, added, name, timing } = std::mem::take(&mut core.buffers);
+        let (space, wrong) = (None, None);
+        Self {
+            key: &[],
+            space,
+            name,
+            wrong,
+            adds: false,
+            begin: 0,
+            items,
+            replies,
+            answers,
+            added,
+            answered: 0,
+            timing,
+        }
     }
 
     /// How many replies it has written.
@@ -130,9 +151,9 @@ impl<'a> Batch<'a> {
 
     /// Gives the buffers back.
     pub fn put_back(self, core: &mut Core) {
-        let Self { items, mut replies, answers, added, timing, .. } = self;
+        let Self { items, mut replies, answers, added, name, timing, .. } = self;
         replies.clear();
-        core.buffers = Buffers { items: recycled(items), replies, answers, added, timing };
+        core.buffers = Buffers { items: recycled(items), replies, answers, added, name, timing };
     }
 
     /// Whether a command may join.
@@ -143,10 +164,25 @@ impl<'a> Batch<'a> {
 
     /// Begins with a command that stands at `begin` in the input.
     #[inline]
-    pub fn start(&mut self, hot: Hot, key: &'a [u8], begin: usize) {
+    pub fn start(&mut self, hot: Hot, key: &'a [u8], begin: usize, space: Option<&Arc<Space>>) {
         self.key = key;
         self.adds = hot.adds;
         self.begin = begin;
+        self.space = space.cloned();
+        self.wrong = match space {
+            None => check_name(key),
+            Some(space) => {
+                self.name.clear();
+                space.put_full(key, &mut self.name)
+            }
+        }
+        .err();
+    }
+
+    /// The name as it is in the engine.
+    #[inline]
+    fn name(&self) -> &[u8] {
+        if self.space.is_some() { &self.name } else { self.key }
     }
 
     /// Lets go of everything; where its first command begins, to be found again from there.
@@ -182,14 +218,17 @@ impl<'a> Batch<'a> {
             return true;
         }
         let began = self.is_timed().then(Instant::now);
-        let done = match check_name(self.key) {
-            Err(refusal) => Err(refusal.into()),
-            Ok(()) if self.adds => self.add(core, dues),
-            Ok(()) => self.ask(core, dues),
+        let done = match self.wrong.take() {
+            Some(refusal) => Err(refusal.into()),
+            None if self.adds => self.add(core, dues),
+            None => self.ask(core, dues),
         };
         let wrong = match done {
             Err(NotDone::Busy) => return false,
-            Err(NotDone::Refused(refusal)) => Some(refusal),
+            Err(NotDone::Refused(refusal)) => match &self.space {
+                Some(space) => Some(space.retold(refusal, std::iter::once(&*self.name))),
+                None => Some(refusal),
+            },
             Ok(()) => None,
         };
         match &wrong {
@@ -234,16 +273,18 @@ impl<'a> Batch<'a> {
     }
 
     fn ask(&mut self, core: &mut Core, dues: &mut Dues) -> Result<(), NotDone> {
-        let found = core.nearby.find(&core.engine.names, self.key);
+        let name = if self.space.is_some() { &self.name } else { self.key };
+        let found = core.nearby.find(&core.engine.names, name);
         match found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(core.engine.clock.now_ms())) {
             // A name that never was: no key is in it.
             None => {
+                core.scratch.note_absent(&core.engine, name, self.items.len());
                 self.answers.clear();
                 self.answers.resize(self.items.len(), false);
             }
             Some(entry) if entry.family() != Family::Bloom => return Err(Refusal::WRONG_TYPE.into()),
             Some(entry) => {
-                ask(&core.engine, entry, &self.items, &mut self.answers)?;
+                core.scratch.ask(&core.engine, entry, &self.items, &mut self.answers)?;
                 // Found, and perhaps not in the log yet: then there is nothing to wait for.
                 let waits = core.engine.journal.lookups_wait();
                 if waits && self.answers.contains(&true) && entry.is_ahead_of_the_log() {
@@ -262,7 +303,8 @@ impl<'a> Batch<'a> {
             {
                 let mut permit = engine.pass(core.thread);
                 // Under the permit: a filter that is found now is not taken away before the items are in.
-                let found = core.nearby.find(&engine.names, self.key);
+                let name = if self.space.is_some() { &self.name } else { self.key };
+                let found = core.nearby.find(&engine.names, name);
                 let found = found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(engine.clock.now_ms()));
                 if let Some(entry) = found {
                     if entry.family() != Family::Bloom {
@@ -273,7 +315,7 @@ impl<'a> Batch<'a> {
                     return Ok(());
                 }
             }
-            super::bf::create_default(engine, self.key)?;
+            super::bf::create_default(engine, self.name())?;
         }
     }
 

@@ -4,7 +4,7 @@ use bloomgate::{Kind, WhenFull};
 use bloomgate_command::{BfField, Refusal, Reply, Request};
 
 use super::call::{Call, Outcome};
-use crate::engine::adding::{Added, Copies, NotDone, ask};
+use crate::engine::adding::{Added, Copies, NotDone};
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Family, Maker};
 use crate::engine::recipe::Recipe;
@@ -130,11 +130,13 @@ fn reply(added: Added) -> Reply {
 }
 
 fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Vec<Reply>, NotDone> {
+    let engine = call.engine();
     let Some(entry) = call.find_of(key, Family::Bloom)? else {
+        call.core.scratch.note_absent(&engine, key, items.len());
         return Ok(items.iter().map(|_| Reply::Bool(false)).collect());
     };
     let mut answers = Vec::new();
-    ask(&call.core.engine, &entry, items, &mut answers)?;
+    call.core.scratch.ask(&engine, &entry, items, &mut answers)?;
     // The look may show a write that came after the filter was found.
     call.shows(&entry, answers.contains(&true))?;
     Ok(answers.into_iter().map(Reply::Bool).collect())

@@ -30,7 +30,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::BgAudit { name, reset } => telling::audit(call, name, reset),
         Request::BgSecrets => Ok(telling::secrets(call)),
         Request::BgStats { name: Some(name) } => watching::filter(call, name),
-        Request::BgStats { name: None } => Ok(watching::server(call)),
+        Request::BgStats { name: None } => watching::server(call),
         Request::BgFeedback { name, items } => watching::feedback(call, name, items),
         Request::BgDigest { name } => files::digest(call, name),
         Request::BgDump { name } => files::dump(call, name),

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use bloomgate_command::{Refusal, Reply};
+use bloomgate_command::{Refusal, Reply, Request, Spec};
 
-use super::Dues;
 use super::desk::Desk;
+use super::space::Space;
+use super::{Dues, dispatch};
 use crate::engine::adding::NotDone;
 use crate::engine::entry::{Entry, Family};
 use crate::engine::{Core, Engine, Permit, check_available};
@@ -21,19 +22,49 @@ pub struct Call<'c, 'p, 'e> {
     /// What all connections share.
     pub desk: &'c Desk,
     dues: &'c mut Dues,
+    /// The namespace that the user is bound to; names of requests are full ones.
+    space: Option<&'c Space>,
     /// The right to write that a transaction holds for all its commands.
     held: Option<&'p mut Permit<'e>>,
 }
 
 impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// A command on its own.
-    pub fn new(core: &'c mut Core, desk: &'c Desk, dues: &'c mut Dues) -> Self {
-        Self { core, desk, dues, held: None }
+    pub fn new(core: &'c mut Core, desk: &'c Desk, dues: &'c mut Dues, space: Option<&'c Space>) -> Self {
+        Self { core, desk, dues, space, held: None }
     }
 
     /// A command of a transaction.
-    pub fn within(core: &'c mut Core, desk: &'c Desk, dues: &'c mut Dues, permit: &'p mut Permit<'e>) -> Self {
-        Self { core, desk, dues, held: Some(permit) }
+    pub fn within(self, permit: &'p mut Permit<'e>) -> Self {
+        Self { held: Some(permit), ..self }
+    }
+
+    /// Runs it; a refusal is as the user sees it. `full` are the words, with names as they are in the engine.
+    pub fn run(mut self, spec: &Spec, request: Request<'_>, full: &[&[u8]]) -> Outcome {
+        let space = self.space;
+        match (space, dispatch::run(&mut self, request)) {
+            (Some(space), Err(NotDone::Refused(refusal))) => Err(space.retold(refusal, spec.names_in(full)).into()),
+            (_, outcome) => outcome,
+        }
+    }
+
+    /// The namespace that the user is bound to.
+    #[must_use]
+    pub fn space(&self) -> Option<&'c Space> {
+        self.space
+    }
+
+    /// The number of that namespace in the engine, and itself.
+    #[must_use]
+    pub fn bound(&self) -> Option<(u16, &'c Space)> {
+        self.space.map(|space| (self.core.engine.namespaces.number(space.name()).unwrap_or(0), space))
+    }
+
+    /// The name of a filter as the user sees it.
+    #[must_use]
+    pub fn shown(&self, entry: &Entry) -> Vec<u8> {
+        let name = entry.name();
+        self.space.map_or_else(|| name.to_vec(), |space| space.shown(&name).to_vec())
     }
 
     /// The engine.

@@ -8,7 +8,7 @@ use super::call::{Call, Outcome};
 use super::copying::bits_of;
 use super::desk::Desk;
 use super::installing::{Built, INLINE, Ready};
-use crate::engine::adding::{Added, Copies, NotDone, ask, count};
+use crate::engine::adding::{Added, Copies, NotDone};
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Body, Entry, Family, Maker};
 use crate::engine::recipe::Recipe;
@@ -189,11 +189,15 @@ fn each(addition: &Addition, reply: impl Fn(i64) -> Reply) -> Reply {
 
 fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Vec<bool>, NotDone> {
     call.desk.count_items(call.core.thread, false, items.len() as u64);
+    let engine = call.engine();
     let mut answers = vec![false; items.len()];
-    if let Some(entry) = call.find_of(key, Family::Cuckoo)? {
-        ask(&call.core.engine, &entry, items, &mut answers)?;
-        // The look may show a write that came after the first question about it.
-        call.shows(&entry, answers.contains(&true))?;
+    match call.find_of(key, Family::Cuckoo)? {
+        None => call.core.scratch.note_absent(&engine, key, items.len()),
+        Some(entry) => {
+            call.core.scratch.ask(&engine, &entry, items, &mut answers)?;
+            // The look may show a write that came after the first question about it.
+            call.shows(&entry, answers.contains(&true))?;
+        }
     }
     Ok(answers)
 }
@@ -201,7 +205,8 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
 fn copies(call: &mut Call<'_, '_, '_>, key: &[u8], item: &[u8]) -> Outcome {
     let Some(entry) = call.find_of(key, Family::Cuckoo)? else { return Ok(Reply::Int(0)) };
     let mut counts = Vec::new();
-    count(&entry, &[item], &mut counts)?;
+    let engine = call.engine();
+    call.core.scratch.count(&engine, &entry, &[item], &mut counts)?;
     call.shows(&entry, counts.iter().any(|&count| count > 0))?;
     Ok(Reply::Int(counts.first().map_or(0, |&copies| copies as i64)))
 }

@@ -64,7 +64,10 @@ impl Session {
                 self.transaction.unwatch();
                 Ok(Reply::Ok)
             }
-            Request::Exec => self.transaction.execute(core, desk, dues, &self.client, self.user.as_deref()),
+            Request::Exec => {
+                let who = (self.user.as_deref(), self.space.as_deref());
+                self.transaction.execute(core, desk, dues, &self.client, who)
+            }
             Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
             Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),
             Request::ClientGetname => {

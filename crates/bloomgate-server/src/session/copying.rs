@@ -49,8 +49,10 @@ pub fn copy_filter(
     match call.find(destination) {
         Some(_) if !replace => return Ok(Copied::Taken),
         Some(_) => {}
-        None => engine.check_count()?,
+        None => engine.check_count(destination)?,
     }
+    // Before it is copied: a namespace that has no room for it need not have the server copy it.
+    engine.check_room(destination, entry.size_in_bytes())?;
     let built = Built {
         name: destination,
         recipe: entry.recipe().clone(),

@@ -12,6 +12,7 @@ use super::rules::{Cuts, Rules};
 use super::tallies::Tallies;
 use crate::access::directory::DENIED;
 use crate::access::{Directory, User};
+use crate::engine::namespaces::Owed;
 use crate::logging::{Level, Log, Often};
 use crate::settings::Settings;
 
@@ -63,6 +64,9 @@ pub struct ClientState {
     /// What it says about itself.
     pub card: Mutex<Card>,
     killed: AtomicBool,
+    /// What it owes for what others did for it, until its conversation takes it.
+    owed: Mutex<Owed>,
+    owes: AtomicBool,
     /// Wakes its connection when it is to end.
     pub ending: Notify,
 }
@@ -102,6 +106,24 @@ impl ClientState {
     pub fn end(&self) {
         self.killed.store(true, Ordering::Release);
         self.ending.notify_one();
+    }
+
+    /// A worker did something for it that has to be waited for.
+    pub fn owe(&self, owed: Owed) {
+        if owed.until_ns != 0 {
+            self.owed.lock().unwrap_or_else(PoisonError::into_inner).add(owed);
+            self.owes.store(true, Ordering::Release);
+        }
+    }
+
+    /// What it owes for that.
+    #[inline]
+    pub fn take_owed(&self) -> Owed {
+        if !self.owes.load(Ordering::Acquire) {
+            return Owed::default();
+        }
+        self.owes.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.owed.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether its connection is to end.
@@ -336,6 +358,8 @@ impl Desk {
             since: Instant::now(),
             card,
             killed: AtomicBool::new(false),
+            owed: Mutex::default(),
+            owes: AtomicBool::new(false),
             ending: Notify::new(),
         };
         let client = Client(Arc::new(state));

@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::config::setting;
 use super::desk::Desk;
 use super::server::{BF_VERSION, REDIS_VERSION, own_version};
+use super::space::Space;
 use super::tallies::Told;
+use super::tenants::facts;
 use crate::engine::Engine;
 use crate::engine::journal::Journal;
+use crate::engine::namespaces::Told as Namespace;
 use crate::engine::watch::findings::{Finding, Verdict};
 use crate::store::LogState;
 
 /// The sections in their order; whether INFO without arguments tells them; who writes them.
-const SECTIONS: [(&str, bool, Section); 14] = [
+const SECTIONS: [(&str, bool, Section); 15] = [
     ("Server", true, server),
     ("Clients", true, clients),
     ("Memory", true, memory),
@@ -28,7 +31,11 @@ const SECTIONS: [(&str, bool, Section); 14] = [
     ("Keyspace", true, keyspace),
     ("Bloomgate", true, bloomgate),
     ("Watch", true, watch),
+    ("Namespaces", true, namespaces),
 ];
+
+/// So many namespaces are told at most; BG.NAMESPACE INFO tells any.
+const MOST_NAMESPACES: usize = 100;
 
 /// The lines of a section.
 type Section = fn(&mut Lines, &Engine, &Desk);
@@ -47,11 +54,45 @@ impl Lines {
 /// The sections asked for, `all`, `everything` and `default` being several; none is `default`.
 #[must_use]
 pub fn text(engine: &Engine, desk: &Desk, sections: &[&[u8]]) -> String {
+    written(
+        sections,
+        SECTIONS
+            .iter()
+            .map(|&(name, by_default, write)| (name, by_default, move |lines: &mut Lines| write(lines, engine, desk))),
+    )
+}
+
+/// The same for a user who is bound to a namespace: what the server is, and what is in the namespace.
+#[must_use]
+pub fn text_of_space(engine: &Engine, desk: &Desk, space: &Space, sections: &[&[u8]]) -> String {
+    let told = engine.namespaces.tell(space.name());
+    let write = |section: &'static str| {
+        let told = told.clone();
+        move |lines: &mut Lines| match (section, told) {
+            ("Server", _) => {
+                lines.put("redis_version", REDIS_VERSION);
+                lines.put("bloomgate_version", env!("CARGO_PKG_VERSION"));
+                lines.put("redis_mode", "standalone");
+                lines.put("server_time_usec", engine.clock.now_ns() / 1_000);
+                lines.put("uptime_in_seconds", desk.started.elapsed().as_secs());
+            }
+            ("Keyspace", Some(told)) if told.filters > 0 => lines.put("db0", format_args!("keys={}", told.filters)),
+            ("Namespaces", Some(told)) => put_namespace(lines, &told),
+            _ => {}
+        }
+    };
+    written(sections, ["Server", "Keyspace", "Namespaces"].map(|name| (name, true, write(name))))
+}
+
+fn written<W: FnOnce(&mut Lines)>(
+    sections: &[&[u8]],
+    all: impl IntoIterator<Item = (&'static str, bool, W)>,
+) -> String {
     let asked = |name: &str| sections.iter().any(|section| section.eq_ignore_ascii_case(name.as_bytes()));
     let everything = asked("all") || asked("everything");
     let default = sections.is_empty() || asked("default");
     let mut lines = Lines::default();
-    for (name, by_default, write) in SECTIONS {
+    for (name, by_default, write) in all {
         if everything || (default && by_default) || asked(name) {
             if !lines.0.is_empty() {
                 lines.0.push_str("\r\n");
@@ -59,7 +100,7 @@ pub fn text(engine: &Engine, desk: &Desk, sections: &[&[u8]]) -> String {
             lines.0.push_str("# ");
             lines.0.push_str(name);
             lines.0.push_str("\r\n");
-            write(&mut lines, engine, desk);
+            write(&mut lines);
         }
     }
     lines.0
@@ -282,6 +323,16 @@ fn watch(lines: &mut Lines, engine: &Engine, _: &Desk) {
     lines.put("feedback_entries", feedback.entries);
     lines.put("feedback_reports", feedback.reports);
     lines.put("feedback_spared", feedback.spared);
+}
+
+fn namespaces(lines: &mut Lines, engine: &Engine, _: &Desk) {
+    lines.put("namespaces", engine.namespaces.len());
+    engine.namespaces.tell_first(MOST_NAMESPACES).iter().for_each(|told| put_namespace(lines, told));
+}
+
+fn put_namespace(lines: &mut Lines, told: &Namespace) {
+    let facts: Vec<String> = facts(told).iter().map(|(name, value)| format!("{name}={value}")).collect();
+    lines.put(&format!("namespace_{}", told.name), facts.join(","));
 }
 
 /// Memory of the process, where the system tells it.

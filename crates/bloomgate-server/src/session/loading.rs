@@ -93,19 +93,14 @@ fn header(engine: &Engine, key: &[u8], iterator: i64, data: &[u8], family: Famil
         let right = if family == Family::Bloom { "CF.LOADCHUNK" } else { "BF.LOADCHUNK" };
         return Err(Refusal::err(format_args!("the dump is of the other family of filters: load it with {right}")));
     }
-    if engine.names.len() as u64 >= engine.max_filters() {
-        return Err(Refusal::err(format_args!(
-            "there are {} filters, the most that may be: delete some, or raise max-filters",
-            engine.max_filters()
-        )));
-    }
+    engine.check_count(key)?;
     // A file has up to a few hundredths more than the filter; that itself is checked when its shape is known.
     let length = announced.length();
     let at_least = match announced {
         Announced::Ours(_) => (length - length / 32).saturating_sub(1 << 20),
         _ => length,
     };
-    engine.budget.fits_one(0, at_least).map_err(|refused| Refusal::new(refused.to_string()))?;
+    engine.check_room(key, at_least)?;
     if let Announced::Ours(header) = &announced {
         // Without a master secret, or with a contract that cannot be, nothing needs to be sent.
         engine.contracts.contract(&header.recipe.hashing)?;

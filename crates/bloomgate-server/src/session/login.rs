@@ -11,6 +11,7 @@ use bloomgate_command::{Protocol, Refusal, Reply, Spec, find, write};
 
 use super::connection::describe;
 use super::desk::{Client, Desk};
+use super::space::Space;
 use super::{Job, Own, Session};
 use crate::access::notes::Reason;
 use crate::access::{DEFAULT, User};
@@ -69,7 +70,9 @@ impl Session {
         }
         let user = user.unwrap_or(DEFAULT.as_bytes());
         if let Some((user, generation)) = desk.access.enter_at_once(user, password, self.client.comes_from()) {
-            self.is_now(user, generation);
+            if let Err(refusal) = self.is_now(desk, user, generation) {
+                return Own::Reply(Reply::Error(refusal));
+            }
             return Own::Reply(match hello {
                 Some(hello) => self.greet(&hello),
                 None => Reply::Ok,
@@ -89,10 +92,14 @@ impl Session {
         greeting(&self.client, self.protocol)
     }
 
-    fn is_now(&mut self, user: Arc<User>, generation: u64) {
-        self.client.card().user = Some(user.clone());
+    /// The client is this user from now on; nobody if the user's namespace is not there.
+    fn is_now(&mut self, desk: &Desk, user: Arc<User>, generation: u64) -> Result<(), Refusal> {
         self.generation = generation;
-        self.user = Some(user);
+        let space = Space::of(&user, &desk.access.book());
+        self.user = space.is_ok().then_some(user);
+        self.client.card().user.clone_from(&self.user);
+        self.space = space?;
+        Ok(())
     }
 
     /// Takes what came of a login, and looks again if users were changed; false if the client is nobody any more and the
@@ -100,16 +107,17 @@ impl Session {
     #[inline]
     pub(super) fn is_still_welcome(&mut self, desk: &Desk) -> bool {
         if self.landing.is_some() {
-            self.land();
+            self.land(desk);
         }
         self.generation == desk.access.generation() || self.renew(desk)
     }
 
-    fn land(&mut self) {
+    fn land(&mut self, desk: &Desk) {
         let landing = self.landing.take();
         if let Some(landed) = landing.as_ref().and_then(|landing| landing.get()) {
             self.protocol = landed.protocol.unwrap_or(self.protocol);
-            self.is_now(landed.user.clone(), landed.generation);
+            // Nobody, if the user's namespace is not there: every command says so.
+            let _ = self.is_now(desk, landed.user.clone(), landed.generation);
         }
     }
 
@@ -118,8 +126,7 @@ impl Session {
         self.generation = desk.access.generation();
         let Some(before) = &self.user else { return true };
         let Some(user) = desk.access.renewed(before) else { return false };
-        self.is_now(user, self.generation);
-        true
+        self.is_now(desk, user, self.generation).is_ok()
     }
 }
 

@@ -22,11 +22,13 @@ pub mod login;
 pub mod names;
 pub mod rules;
 pub mod server;
+pub mod space;
 pub mod tallies;
+pub mod tenants;
 pub mod transaction;
 
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Roles, Spec, find, number_of, parse, write};
 
@@ -34,6 +36,7 @@ use crate::access::User;
 use crate::access::notes::Reason;
 use crate::engine::Core;
 use crate::engine::adding::NotDone;
+use crate::engine::namespaces::{LONGEST_WAIT, Owed};
 use crate::engine::shadows::check_name;
 use crate::logging::{self, Level, Often};
 use crate::resp::{Frame, Limits, ProtocolError, Reader};
@@ -41,6 +44,7 @@ use batch::{Batch, Hot};
 use call::Call;
 use desk::{Client, Desk};
 use login::{LoggedIn, Login};
+use space::{Bound, Space, in_full};
 use transaction::Transaction;
 
 /// How much one turn may answer before others get theirs: a reply buffer that fits the second-level cache.
@@ -59,6 +63,9 @@ pub struct Turn {
     pub replies: usize,
     /// What is next.
     pub next: Next,
+    /// How long to wait before that, once the replies are sent: its items were more than their namespace may have in a
+    /// second.
+    pub pause: Duration,
 }
 
 /// What replies depend on: sequences of the log that have to be durable before they may leave.
@@ -129,6 +136,10 @@ pub struct Session {
     protocol: Protocol,
     /// The user it is; nobody before a login.
     user: Option<Arc<User>>,
+    /// The namespace that the user is bound to.
+    space: Bound,
+    /// What it has to wait for before it goes on.
+    owed: Owed,
     /// Of the directory of users when that was looked up.
     generation: u64,
     /// A login that is decided elsewhere.
@@ -148,12 +159,17 @@ impl Session {
     pub fn new(client: Client, desk: &Desk) -> Self {
         let generation = desk.access.generation();
         let user = desk.access.newcomer(client.comes_from());
+        let space = user.as_ref().map(|user| Space::of(user, &desk.access.book()));
+        // Without its namespace the user is nobody.
+        let (user, space) = (user.filter(|_| !matches!(space, Some(Err(_)))), space.and_then(Result::ok).flatten());
         client.card().user.clone_from(&user);
         Self {
             client,
             reader: Reader::default(),
             protocol: Protocol::Resp2,
             user,
+            space,
+            owed: Owed::default(),
             generation,
             landing: None,
             transaction: Transaction::default(),
@@ -235,12 +251,33 @@ impl Session {
     /// [`forget`](Self::forget) called with their number.
     pub fn turn(&mut self, core: &mut Core, desk: &Desk, input: &[u8], out: &mut Vec<u8>) -> Turn {
         if !self.is_still_welcome(desk) {
-            return Turn { consumed: 0, dues: Dues::default(), replies: 0, next: Next::Drop };
+            return Turn::nothing(Next::Drop);
+        }
+        self.owed.add(self.client.take_owed());
+        let pause = self.pause(core);
+        if !pause.is_zero() {
+            return Turn { pause, ..Turn::nothing(Next::Again) };
         }
         let mut batch = Batch::new(core);
-        let turn = self.commands(core, desk, input, &mut batch, out);
+        let mut turn = self.commands(core, desk, input, &mut batch, out);
         batch.put_back(core);
+        self.owed.add(std::mem::take(&mut core.scratch.owed));
+        turn.pause = self.pause(core);
         turn
+    }
+
+    /// How long to wait now for what is owed.
+    #[inline]
+    fn pause(&mut self, core: &Core) -> Duration {
+        if self.owed.until_ns == 0 {
+            return Duration::ZERO;
+        }
+        let wait = core.engine.namespaces.wait_for(self.owed, core.engine.clock.now_ns()).min(LONGEST_WAIT);
+        match wait.is_zero() {
+            true => self.owed = Owed::default(),
+            false => core.engine.namespaces.note_wait(self.owed.space, wait),
+        }
+        wait
     }
 
     fn commands<'a>(
@@ -286,7 +323,7 @@ impl Session {
                     if !batch.flush(core, desk, self.protocol, out, &mut dues) {
                         break self.wait(batch.abandon());
                     }
-                    batch.start(hot, key, begin);
+                    batch.start(hot, key, begin, self.space.as_ref());
                 }
                 batch.push(hot, input, &ranges[2..]);
                 if batch.is_long() && !batch.flush(core, desk, self.protocol, out, &mut dues) {
@@ -324,7 +361,8 @@ impl Session {
             false => self.wait(batch.abandon()),
         };
         desk.count_commands(core.thread, commands as u64);
-        Turn { consumed: self.reader.begin_of_next(), dues, replies: replies + batch.answered(), next }
+        let replies = replies + batch.answered();
+        Turn { consumed: self.reader.begin_of_next(), dues, replies, next, pause: Duration::ZERO }
     }
 
     /// Goes back to a request that could not be done yet.
@@ -338,9 +376,16 @@ impl Session {
         let start = out.len();
         let step = match self.admit(core, desk, words) {
             Ok(admitted) => {
-                self.note(admitted.0.name);
-                self.run(core, desk, admitted, words, out, dues)
+                let (spec, space) = (admitted.0, self.space.clone());
+                self.note(spec.name);
+                in_full(space.as_deref(), admitted, words, |request, full| {
+                    self.run(core, desk, (spec, request), Words { given: words, full }, out, dues)
+                })
             }
+            Err(refusal) => Err(refusal),
+        };
+        let step = match step {
+            Ok(step) => step,
             Err(refusal) => {
                 if let Some(spec) = words.first().and_then(|name| find(name)) {
                     let spec = words.get(1).and_then(|word| spec.subcommand(word)).unwrap_or(spec);
@@ -376,7 +421,9 @@ impl Session {
         if core.engine.is_loading() && !spec.has(Flag::Loading) {
             return Err(Refusal::LOADING);
         }
-        spec.names_in(words).try_for_each(check_name)?;
+        if self.space.is_none() {
+            spec.names_in(words).try_for_each(check_name)?;
+        }
         Ok((spec, request))
     }
 
@@ -385,12 +432,12 @@ impl Session {
         core: &mut Core,
         desk: &Desk,
         (spec, request): (&'static Spec, Request<'_>),
-        words: &[&[u8]],
+        words: Words<'_>,
         out: &mut Vec<u8>,
         dues: &mut Dues,
     ) -> Step {
         if self.transaction.is_open() && !transaction::runs_at_once(&request) {
-            let reply = self.transaction.queue(spec, words);
+            let reply = self.transaction.queue(spec, words.given);
             reply.write(self.protocol, out);
             return Step::Done;
         }
@@ -415,15 +462,15 @@ impl Session {
             };
         }
         if spec.heavy && !request.is_small() {
-            let words = words.iter().map(|word| word.to_vec()).collect();
+            let words = words.given.iter().map(|word| word.to_vec()).collect();
             return Step::End(Next::Job(self.job(words, None)));
         }
-        let outcome = dispatch::run(&mut Call::new(core, desk, dues), request);
+        let outcome = Call::new(core, desk, dues, self.space.as_deref()).run(spec, request, words.full);
         if matches!(outcome, Err(NotDone::Busy)) {
             return Step::Busy;
         }
         let took = began.elapsed();
-        desk.note_slow(took, words, &self.client);
+        desk.note_slow(took, words.full, &self.client);
         desk.tallies.ran(core.thread, spec, took, matches!(outcome, Err(_) | Ok(Reply::Error(_))));
         match outcome {
             Ok(reply) => reply.write(self.protocol, out),
@@ -462,6 +509,19 @@ impl Session {
         }
         Step::Done
     }
+}
+
+impl Turn {
+    fn nothing(next: Next) -> Self {
+        Self { consumed: 0, dues: Dues::default(), replies: 0, next, pause: Duration::ZERO }
+    }
+}
+
+/// The words of a command: as they were given, and with the names as they are in the engine.
+#[derive(Clone, Copy)]
+struct Words<'w> {
+    given: &'w [&'w [u8]],
+    full: &'w [&'w [u8]],
 }
 
 /// What one command came to.
@@ -512,17 +572,21 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         // It may have waited long: what counts is who they are now.
         let user = job.user.as_ref().and_then(|user| desk.access.renewed(user)).ok_or(Refusal::NO_AUTH)?;
         allow(core, desk, &user, &job.client, spec, &request)?;
-        loop {
-            let mut call = Call::new(core, desk, &mut dues);
-            match dispatch::run(&mut call, request) {
-                // A worker may wait where a reactor may not.
-                Err(NotDone::Busy) => crate::sync::rest(),
-                outcome => break outcome,
-            }
-        }
+        let space = Space::of(&user, &desk.access.book())?;
+        in_full(space.as_deref(), (spec, request), &words, |request, full| {
+            let outcome = loop {
+                match Call::new(core, desk, &mut dues, space.as_deref()).run(spec, request, full) {
+                    // A worker may wait where a reactor may not.
+                    Err(NotDone::Busy) => crate::sync::rest(),
+                    outcome => break outcome,
+                }
+            };
+            desk.note_slow(began.elapsed(), full, &job.client);
+            outcome
+        })?
     });
+    job.client.owe(std::mem::take(&mut core.scratch.owed));
     let took = began.elapsed();
-    desk.note_slow(took, &words, &job.client);
     if let Some(spec) = spec {
         desk.tallies.ran(core.thread, spec, took, matches!(outcome, Err(_) | Ok(Reply::Error(_))));
     }

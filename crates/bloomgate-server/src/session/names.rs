@@ -3,13 +3,22 @@
 use bloomgate_command::{ExpireOnly, Refusal, Reply, Request, glob};
 
 use super::call::{Call, Outcome};
+use super::space::Space;
+use crate::engine::Engine;
 use crate::engine::adding::NotDone;
 use crate::engine::entry::Entry;
+use crate::engine::shadows::is_reserved;
 
 /// KEYS answers so many names at most; SCAN has no end.
 const MAX_KEYS: usize = 1_000_000;
 /// SCAN looks at so many names in one call at most.
 const MAX_SCAN: u64 = 10_000;
+
+/// In a namespace SCAN looks at so many of all filters in one call, unless COUNT is more: about 50 us. A call may find none
+/// and have a cursor all the same.
+const SPARSE: usize = 2_000;
+/// FLUSHALL of a namespace deletes so many at a time.
+const FLUSHED: usize = 256;
 
 /// Runs a command of this group.
 pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
@@ -39,10 +48,15 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::ObjectFreq { .. } => {
             Err(Refusal::err("An LFU maxmemory policy is not selected, access frequency not tracked.").into())
         }
-        Request::Dbsize => Ok(Reply::Int(call.core.engine.names.visible() as i64)),
-        Request::Flushall | Request::Flushdb => {
-            call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence)))
+        Request::Dbsize => {
+            let engine = &call.core.engine;
+            let all = || engine.names.visible() as u64;
+            Ok(Reply::Int(call.bound().map_or_else(all, |(space, _)| engine.namespaces.filters(space)) as i64))
         }
+        Request::Flushall | Request::Flushdb => match call.bound() {
+            None => call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence))),
+            Some((number, space)) => flush_space(call, number, space),
+        },
         Request::MemoryUsage { key } => {
             Ok(call.find(key).map_or(Reply::Nil, |entry| Reply::Int(entry.memory() as i64)))
         }
@@ -71,16 +85,17 @@ fn delete(call: &mut Call<'_, '_, '_>, keys: &[&[u8]]) -> Outcome {
 fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
     let engine = call.engine();
     let now = engine.clock.now_ms();
+    let bound = call.bound();
     let mut names = Vec::new();
     let (mut next, mut bytes) = (0, 0);
     // A client that does not read its reply holds as much for a while.
     let most = (call.desk.rules.output_limit() as u64).min(engine.budget.most() / 16);
     loop {
-        let entries = engine.names.visible_from_id(next, MAX_SCAN as usize);
+        let entries = engine.names.from_id(next, MAX_SCAN as usize);
         let Some(last) = entries.last() else { break };
         next = last.id + 1;
-        for entry in entries.iter().filter(|entry| !entry.is_expired(now)) {
-            let name = entry.name();
+        for entry in entries.iter().filter(|entry| !entry.is_expired(now) && is_seen(bound, entry)) {
+            let name = call.shown(entry);
             if !glob::matches(pattern, &name) {
                 continue;
             }
@@ -101,14 +116,21 @@ fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64
     let engine = call.engine();
     let now = engine.clock.now_ms();
     let count = count.clamp(1, MAX_SCAN) as usize;
-    let entries = engine.names.visible_from_id(cursor, count);
-    let next = if entries.len() < count { 0 } else { entries.last().map_or(0, |last| last.id + 1) };
+    let bound = call.bound();
+    let (entries, next) = match bound {
+        None => {
+            let entries = engine.names.visible_from_id(cursor, count);
+            let next = if entries.len() < count { 0 } else { entries.last().map_or(0, |last| last.id + 1) };
+            (entries, next)
+        }
+        Some(_) => seen_from_id(&engine, bound, cursor, count, SPARSE),
+    };
     let wanted = |entry: &Entry| {
         !entry.is_expired(now)
             && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(entry.type_name().as_bytes()))
-            && pattern.is_none_or(|pattern| glob::matches(pattern, &entry.name()))
+            && pattern.is_none_or(|pattern| glob::matches(pattern, &call.shown(entry)))
     };
-    let names = entries.iter().filter(|entry| wanted(entry)).map(|entry| Reply::Bulk(entry.name().to_vec()));
+    let names = entries.iter().filter(|entry| wanted(entry)).map(|entry| Reply::Bulk(call.shown(entry)));
     Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(names.collect())])
 }
 
@@ -116,8 +138,66 @@ fn random(call: &Call<'_, '_, '_>) -> Reply {
     let engine = call.engine();
     // Any of them: the clock is random enough for a look around.
     let from = engine.clock.now_ns() % engine.next_id().max(1);
-    let entry = engine.names.visible_from_id(from, 1).pop().or_else(|| engine.names.visible_from_id(0, 1).pop());
-    entry.map_or(Reply::Nil, |entry| Reply::Bulk(entry.name().to_vec()))
+    let entry = match call.bound() {
+        None => engine.names.visible_from_id(from, 1).pop().or_else(|| engine.names.visible_from_id(0, 1).pop()),
+        bound => [from, 0].iter().find_map(|&from| seen_from_id(&engine, bound, from, 1, MAX_SCAN as usize).0.pop()),
+    };
+    entry.map_or(Reply::Nil, |entry| Reply::Bulk(call.shown(&entry)))
+}
+
+/// Whether a user sees a filter: no shadow, and one of the namespace that the user is bound to.
+fn is_seen(bound: Option<(u16, &Space)>, entry: &Entry) -> bool {
+    match bound {
+        None => !is_reserved(&entry.name()),
+        Some((number, space)) => entry.space() == number && space.has(&entry.name()),
+    }
+}
+
+/// Up to `count` filters that a user sees, from an id on, of `most` that are looked at; and where to go on, 0 at the end.
+fn seen_from_id(
+    engine: &Engine,
+    bound: Option<(u16, &Space)>,
+    from: u64,
+    count: usize,
+    most: usize,
+) -> (Vec<Entry>, u64) {
+    let looked_at = engine.names.from_id(from, most.max(count));
+    let mut next = if looked_at.len() < most.max(count) { 0 } else { looked_at.last().map_or(0, |last| last.id + 1) };
+    let mut seen = Vec::new();
+    for entry in looked_at.into_iter().filter(|entry| is_seen(bound, entry)) {
+        if seen.len() == count {
+            next = entry.id;
+            break;
+        }
+        seen.push(entry);
+    }
+    (seen, next)
+}
+
+/// Deletes all filters of a namespace, in pieces: others write meanwhile, unless it is part of a transaction.
+fn flush_space(call: &mut Call<'_, '_, '_>, number: u16, space: &Space) -> Outcome {
+    let engine = call.engine();
+    // What is made from now on was not there when it was asked for.
+    let end = engine.next_id();
+    let mut next = 0;
+    loop {
+        let (seen, then) = seen_from_id(&engine, Some((number, space)), next, FLUSHED, MAX_SCAN as usize);
+        call.alone(|permit| {
+            let mut sequence = 0;
+            for entry in seen.iter().filter(|entry| entry.id < end) {
+                // It may have gone, or got another name, since it was looked for.
+                let there = engine.names.by_id(entry.id).filter(|entry| is_seen(Some((number, space)), entry));
+                if let Some(entry) = there {
+                    sequence = permit.delete(&entry)?;
+                }
+            }
+            Ok(((), sequence))
+        })?;
+        next = then;
+        if next == 0 || next >= end {
+            return Ok(Reply::Ok);
+        }
+    }
 }
 
 fn expire(call: &mut Call<'_, '_, '_>, key: &[u8], milliseconds: i64, from_now: bool, only: ExpireOnly) -> Outcome {

@@ -24,7 +24,10 @@ pub fn own_version() -> i64 {
 /// Runs a command of this group.
 pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
     Some(match *request {
-        Request::Info { sections } => Ok(Reply::Verbatim(info::text(&call.core.engine, call.desk, sections))),
+        Request::Info { sections } => Ok(Reply::Verbatim(match call.space() {
+            None => info::text(&call.core.engine, call.desk, sections),
+            Some(space) => info::text_of_space(&call.core.engine, call.desk, space, sections),
+        })),
         Request::ConfigGet { patterns } => Ok(config::get(&call.core.engine, call.desk, patterns)),
         Request::ConfigSet { pairs } => config::set(&call.core.engine, call.desk, pairs).map_err(Into::into),
         Request::ConfigResetstat => {

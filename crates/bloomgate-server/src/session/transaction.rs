@@ -12,7 +12,7 @@ use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, parse};
 use super::Dues;
 use super::call::Call;
 use super::desk::{Client, Desk};
-use super::dispatch;
+use super::space::{Space, in_full};
 use crate::access::User;
 use crate::engine::adding::NotDone;
 use crate::engine::{Core, Engine};
@@ -131,7 +131,7 @@ impl Transaction {
         desk: &Desk,
         dues: &mut Dues,
         client: &Client,
-        user: Option<&User>,
+        (user, space): (Option<&User>, Option<&Space>),
     ) -> Result<Reply, Refusal> {
         if !self.open {
             return Err(Refusal::EXEC_WITHOUT_MULTI);
@@ -166,7 +166,10 @@ impl Transaction {
                     // As Redis has it: EXEC has ended the watch already.
                     None if request == Request::Unwatch => Ok(Reply::Ok),
                     None if request == Request::AclWhoami => Ok(super::connection::whoami(user)),
-                    None => dispatch::run(&mut Call::within(core, desk, dues, &mut permit), request),
+                    None => in_full(space, (spec, request), &words, |request, full| {
+                        Call::new(core, desk, dues, space).within(&mut permit).run(spec, request, full)
+                    })
+                    .unwrap_or_else(|refusal| Err(refusal.into())),
                 };
                 let failed = matches!(outcome, Err(_) | Ok(Reply::Error(_)));
                 desk.tallies.ran(core.thread, spec, began.elapsed(), failed);

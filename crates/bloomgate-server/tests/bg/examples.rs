@@ -123,7 +123,7 @@ fn what_the_page_shows_is_what_happens() {
     let mut named: HashMap<String, String> = HashMap::new();
     let mut wrong = Vec::new();
     let examples = examples(&page);
-    // 104 commands, and more with their subcommands.
+    // 105 commands, and more with their subcommands.
     assert!(examples.len() > 130, "only {} examples were found", examples.len());
     for (command, reply) in &examples {
         if LAST_WORDS.contains(&command.as_str()) {

@@ -8,4 +8,6 @@ mod copying;
 mod limits;
 mod server;
 mod small;
+mod spaces;
+mod spaces_walk;
 mod talk;

@@ -31,8 +31,12 @@ pub fn desk() -> Desk {
 
 /// An engine of so many bytes, with nothing in it.
 pub fn engine(max_memory: u64) -> Engine {
+    engine_with(Limits { max_memory, max_filter_memory: max_memory, max_filters: 1_000 })
+}
+
+/// An engine of these limits.
+pub fn engine_with(limits: Limits) -> Engine {
     let contracts = Contracts::new(Secret::from_hex(&"5a".repeat(32)).ok());
-    let limits = Limits { max_memory, max_filter_memory: max_memory, max_filters: 1_000 };
     Engine::new(Journal::nowhere(), contracts, Clock::fixed(NOW_MS), limits, Defaults::default(), 2)
 }
 

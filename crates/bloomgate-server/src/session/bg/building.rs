@@ -12,7 +12,6 @@ use bloomgate::{AnyFilter, Contract, Encoding, ErrorKind, Fuse, Insertion, Kind,
 use bloomgate_command::{MAX_ITEM, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
-use super::super::desk::Desk;
 use super::super::installing::{Built, install_built};
 use super::replacing::Held;
 use crate::engine::Engine;
@@ -46,9 +45,9 @@ pub fn build(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Wish<'_>) -> Outco
     }
     let engine = call.engine();
     if call.find(name).is_none() {
-        engine.check_count()?;
+        engine.check_count(name)?;
     }
-    let path = place(call.desk, wish.file)?;
+    let path = place(call, wish.file)?;
     let built = match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bloom")) {
         true => of_filter(&engine, name, &path, wish)?,
         false => of_lines(&engine, name, &path, wish)?,
@@ -58,13 +57,17 @@ pub fn build(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Wish<'_>) -> Outco
 }
 
 /// Where a file of the import folder really is, if it is within.
-fn place(desk: &Desk, file: &str) -> Result<PathBuf, Refusal> {
-    let folder = desk.settings.iter().find(|(name, value)| *name == "import-dir" && !value.is_empty());
+fn place(call: &Call<'_, '_, '_>, file: &str) -> Result<PathBuf, Refusal> {
+    let folder = call.desk.settings.iter().find(|(name, value)| *name == "import-dir" && !value.is_empty());
     let (_, folder) = folder.ok_or_else(|| {
         Refusal::err("this server has no import folder: start it with --import-dir, and put the file there")
     })?;
     let wrong = |error: std::io::Error| Refusal::err(format_args!("'{file}' of the import folder: {error}"));
-    let folder = Path::new(folder).canonicalize().map_err(wrong)?;
+    let mut folder = Path::new(folder).canonicalize().map_err(wrong)?;
+    // Who is bound to a namespace reads the files of that one, in a folder of its name.
+    if let Some(space) = call.space() {
+        folder = folder.join(space.name()).canonicalize().map_err(wrong)?;
+    }
     let path = folder.join(file).canonicalize().map_err(wrong)?;
     if !path.starts_with(&folder) {
         return Err(Refusal::err(format_args!("'{file}' leads out of the import folder: put the file itself there")));
@@ -83,6 +86,8 @@ fn of_filter<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) 
         ));
     }
     let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    // A file has up to a few hundredths more than the filter, which is charged when it is known.
+    engine.check_room(name, length - length / 32)?;
     let _held = Held::take(engine, length)?;
     let limits = Limits::payload(engine.budget.most_each());
     let mut opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits));
@@ -143,7 +148,7 @@ fn of_lines<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) -
     };
     let recipe = Recipe::new(kind, capacity, wish.rate.unwrap_or(RATE), hashing);
     let filter = match kind.takes_inserts() {
-        true => insert_lines(engine, path, wish.file, &recipe, contract)?,
+        true => insert_lines(engine, name, path, wish.file, &recipe, contract)?,
         false => solve_lines(engine, path, wish.file, &recipe, contract)?,
     };
     Ok(Built { name, filter, recipe, maker: Maker::Bg, expires_ms: 0 })
@@ -180,12 +185,15 @@ fn each_batch(
 
 fn insert_lines(
     engine: &Engine,
+    name: &[u8],
     path: &Path,
     file: &str,
     recipe: &Recipe,
     contract: Contract,
 ) -> Result<AnyFilter, Refusal> {
-    let mut held = Held::take(engine, recipe.bytes_needed(contract.clone())?)?;
+    let bytes = recipe.bytes_needed(contract.clone())?;
+    engine.check_room(name, bytes)?;
+    let mut held = Held::take(engine, bytes)?;
     let in_line =
         |error: bloomgate::Error, number: u64| Refusal::err(format_args!("line {number} of '{file}': {error}"));
     let mut filter = match recipe.build_for_repeats(contract.clone())? {

@@ -28,8 +28,15 @@ pub fn create(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Create<'_>) -> Ou
     let prepared = engine.prepare(name, recipe, Maker::Bg)?;
     call.alone(|permit| {
         // Somebody was faster: no contract begins for a filter that is not made.
-        if new_contract && permit.find(name)?.is_none() && !engine.contracts.knows(&contract) {
-            permit.begin_epoch(&contract, epoch)?;
+        let begun = permit.find(name).and_then(|found| match found {
+            None if new_contract && !engine.contracts.knows(&contract) => {
+                permit.begin_epoch(&contract, epoch).map(drop)
+            }
+            _ => Ok(()),
+        });
+        if let Err(refusal) = begun {
+            engine.abandon(prepared);
+            return Err(refusal);
         }
         permit.create(prepared).map(|entry| ((), entry.touched()))
     })?;

@@ -5,14 +5,16 @@ use bloomgate_command::{Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
-use crate::engine::adding::{self, Added, Copies, ask};
+use crate::engine::adding::{Added, Copies};
 use crate::engine::check_available;
 use crate::engine::entry::Entry;
 
 /// What an item that was not added answers.
 fn refusal(entry: &Entry, added: Added) -> Refusal {
     match added {
-        Added::NoMemory => Refusal::err("the filter is full and there is no memory for it to grow: raise max-memory"),
+        Added::NoMemory => Refusal::err(
+            "the filter is full and there is no memory for it to grow: raise max-memory, or MAXMEMORY of its namespace",
+        ),
         Added::TooManyCopies => Refusal::err("the filter has as many copies of this item as it can tell apart"),
         _ => Refusal::err(format_args!(
             "the filter is full: it holds the {} items it was made for, and refuses more",
@@ -54,13 +56,15 @@ pub fn add(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome
 
 pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
     call.desk.count_items(call.core.thread, false, items.len() as u64);
+    let engine = call.engine();
     if call.find(name).is_none() {
+        call.core.scratch.note_absent(&engine, name, items.len());
         // A name that never was: no item is in it.
         return Ok(Reply::Array(items.iter().map(|_| Reply::Bool(false)).collect()));
     }
     let entry = existing(call, name)?;
     let mut answers = Vec::new();
-    ask(&call.core.engine, &entry, items, &mut answers)?;
+    call.core.scratch.ask(&engine, &entry, items, &mut answers)?;
     // The look may show a write that came after the filter was found.
     call.shows(&entry, answers.contains(&true))?;
     Ok(Reply::Array(answers.into_iter().map(Reply::Bool).collect()))
@@ -72,7 +76,8 @@ pub fn count(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outco
     }
     let entry = existing(call, name)?;
     let mut counts = Vec::new();
-    adding::count(&entry, items, &mut counts)?;
+    let engine = call.engine();
+    call.core.scratch.count(&engine, &entry, items, &mut counts)?;
     call.shows(&entry, counts.iter().any(|&count| count > 0))?;
     Ok(Reply::Array(counts.into_iter().map(|count| Reply::Int(count as i64)).collect()))
 }

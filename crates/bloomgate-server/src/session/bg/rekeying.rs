@@ -55,12 +55,21 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let recipe = Recipe { hashing, capacity, ..entry.recipe().clone() };
     let prepared = engine.prepare_shadow(name, recipe, entry.maker())?;
     call.alone(|permit| {
-        let now = permit.find(name)?;
+        let now = match permit.find(name) {
+            Ok(now) => now,
+            Err(refusal) => {
+                engine.abandon(prepared);
+                return Err(refusal);
+            }
+        };
         if now.as_ref().is_none_or(|now| now.id != entry.id) || engine.shadow_of(&entry).is_some() {
             engine.abandon(prepared);
             return Err(if now.is_some() { begun() } else { Refusal::NOT_FOUND });
         }
-        permit.begin_epoch(&contract, epoch)?;
+        if let Err(refusal) = permit.begin_epoch(&contract, epoch) {
+            engine.abandon(prepared);
+            return Err(refusal);
+        }
         let shadow = permit.begin_shadow(&entry, prepared)?;
         Ok((Reply::Ok, shadow.touched()))
     })

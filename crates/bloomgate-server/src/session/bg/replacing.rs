@@ -78,7 +78,7 @@ pub fn replace(
     let before = call.alone(|permit| Ok((permit.find(name)?, 0)))?;
     let version = seen(&before);
     if before.is_none() {
-        engine.check_count()?;
+        engine.check_count(name)?;
     }
     let mut ready = |before: &Option<Entry>| {
         let built = make(before.as_ref())?;

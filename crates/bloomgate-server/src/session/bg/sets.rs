@@ -49,6 +49,7 @@ pub fn merge(call: &mut Call<'_, '_, '_>, destination: &[u8], names: &[&[u8]]) -
         source(call, destination)?;
         return Ok(Reply::Ok);
     };
+    engine.check_room(destination, bytes(first))?;
     // The union of the sources, and the copy of it that becomes the destination: that one is charged when it does.
     let mut held = Held::take(&engine, bytes(first).saturating_mul(2))?;
     held.shrink_to(bytes(first));
@@ -84,6 +85,7 @@ pub fn merge(call: &mut Call<'_, '_, '_>, destination: &[u8], names: &[&[u8]]) -
 pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], right: &[u8]) -> Outcome {
     let engine = call.engine();
     let (one, other) = (source(call, left)?, source(call, right)?);
+    engine.check_room(destination, bytes(&one))?;
     let mut held = Held::take(&engine, bytes(&one).saturating_mul(2))?;
     held.shrink_to(bytes(&one));
     let common = |one: &Entry, other: &Entry| -> Result<Built<'static>, Refusal> {

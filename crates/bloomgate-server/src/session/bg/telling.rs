@@ -23,9 +23,8 @@ pub(super) fn int(value: u64) -> Reply {
 /// How a field is told.
 type Tell = fn(&Engine, &Entry, &dyn Facts) -> Reply;
 
-/// What can be told about a filter, by the name of the field.
+/// What can be told about a filter beside its name, by the name of the field.
 const FIELDS: &[(&str, Tell)] = &[
-    ("name", |_, entry, _| Reply::Bulk(entry.name().to_vec())),
     ("kind", |_, _, filter| Reply::text(filter.kind().name())),
     ("guarantee", |_, _, filter| Reply::text(filter.guarantee().to_string())),
     ("items", |_, _, filter| int(filter.len())),
@@ -116,18 +115,22 @@ pub fn info(call: &mut Call<'_, '_, '_>, name: &[u8], field: Option<&str>) -> Ou
     let entry = existing(call, name)?;
     let counters = entry.counts().rows();
     let tell = |tell: Tell| entry.with(|filter| tell(&engine, &entry, filter)).unwrap_or(Reply::Nil);
+    let shown = || Reply::Bulk(call.shown(&entry));
     let Some(field) = field else {
         let facts = FIELDS.iter().map(|&(name, how)| (Reply::text(name), tell(how)));
         let counted = counters.iter().map(|&(name, count)| (Reply::text(name), int(count)));
-        return Ok(Reply::Map(facts.chain(counted).collect()));
+        return Ok(Reply::Map(std::iter::once((Reply::text("name"), shown())).chain(facts).chain(counted).collect()));
     };
+    if field.eq_ignore_ascii_case("name") {
+        return Ok(shown());
+    }
     if let Some(&(_, how)) = FIELDS.iter().find(|(name, _)| field.eq_ignore_ascii_case(name)) {
         return Ok(tell(how));
     }
     match counters.iter().find(|(name, _)| field.eq_ignore_ascii_case(name)) {
         Some(&(_, count)) => Ok(int(count)),
         None => {
-            let facts = FIELDS.iter().map(|&(name, _)| name);
+            let facts = std::iter::once("name").chain(FIELDS.iter().map(|&(name, _)| name));
             let names: Vec<&str> = facts.chain(counters.iter().map(|&(name, _)| name)).collect();
             Err(Refusal::err(format_args!("there is no field '{field}': there are {}", names.join(", "))).into())
         }

@@ -42,7 +42,7 @@ pub fn filter(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let now = engine.clock.now_ms();
     let facts = entry.with(|filter| {
         vec![
-            row("name", Reply::Bulk(entry.name().to_vec())),
+            row("name", Reply::Bulk(call.shown(&entry))),
             row("kind", Reply::text(filter.kind().name())),
             row("keyed", Reply::Bool(entry.recipe().hashing.algorithm.is_keyed())),
             row("items", int(filter.len())),
@@ -84,7 +84,7 @@ fn worst(engine: &Engine, found: &[Finding], by: impl Fn(&Finding) -> Option<f64
     let told = ranked.iter().filter_map(|(_, finding)| {
         let entry = engine.names.by_id(finding.id)?;
         let mut rows = vec![
-            row("name", Reply::Bulk(entry.name().to_vec())),
+            row("name", Reply::Bulk(call.shown(&entry))),
             row("kind", Reply::text(entry.kind().name())),
             row("promised_rate", Reply::Double(finding.promised)),
         ];
@@ -97,12 +97,15 @@ fn worst(engine: &Engine, found: &[Finding], by: impl Fn(&Finding) -> Option<f64
 }
 
 /// BG.STATS of all: what was probed and reported, and the worst filters.
-pub fn server(call: &mut Call<'_, '_, '_>) -> Reply {
+pub fn server(call: &mut Call<'_, '_, '_>) -> Outcome {
+    if call.space().is_some() {
+        return Err(Refusal::err("without a name it tells of all namespaces: name one of your filters").into());
+    }
     let engine = call.engine();
     let watch = &engine.watch;
     let (found, feedback) = (watch.findings.all(), watch.feedback.totals());
     let count = |verdict: Verdict| int(found.iter().filter(|one| one.verdict() == verdict).count() as u64);
-    Reply::Map(vec![
+    Ok(Reply::Map(vec![
         row("filters", int(engine.names.visible() as u64)),
         row("probe_share", Reply::Double(watch.settings.share)),
         row("probes", int(watch.probes.load(Ordering::Relaxed))),
@@ -116,7 +119,7 @@ pub fn server(call: &mut Call<'_, '_, '_>) -> Reply {
         row("feedback_spared", int(feedback.spared)),
         row("worst_rates", worst(&engine, &found, Finding::ratio)),
         row("worst_scores", worst(&engine, &found, Finding::score)),
-    ])
+    ]))
 }
 
 /// BG.FEEDBACK: items that the filter takes for present and that are not; how many are answered with "no" from now on.

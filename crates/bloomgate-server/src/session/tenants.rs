@@ -1,0 +1,121 @@
+//! BG.NAMESPACE: tenants by commands. What changes them runs on a worker: the access file is written, then the engine
+//! counts with nobody writing.
+
+use bloomgate_command::{NamespaceChange, Refusal, Reply, Request};
+
+use super::call::{Call, Outcome};
+use crate::access::{Namespace, check_name};
+use crate::engine::namespaces::Told;
+
+/// Runs a command of this group.
+pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
+    Some(match *request {
+        Request::BgNamespaceSet { name, change } => set(call, name, change),
+        Request::BgNamespaceDel { name } => delete(call, name),
+        Request::BgNamespaceList => {
+            Ok(Reply::Array(call.desk.access.book().namespaces.keys().cloned().map(Reply::text).collect()))
+        }
+        Request::BgNamespaceInfo { name } => info(call, name),
+        _ => return None,
+    })
+}
+
+fn missing(name: &str) -> String {
+    format!("there is no namespace '{name}': BG.NAMESPACE LIST has all")
+}
+
+fn set(call: &mut Call<'_, '_, '_>, name: &[u8], change: NamespaceChange<'_>) -> Outcome {
+    let name = check_name("namespace", name).map_err(Refusal::err)?;
+    let changed = call.desk.access.change(|book| {
+        let mut namespace = match (book.namespaces.get(&name), change.prefix) {
+            (Some(known), _) => known.clone(),
+            (None, Some(_)) => Namespace::default(),
+            (None, None) => {
+                return Err(format!(
+                    "the namespace '{name}' is new and needs a prefix: BG.NAMESPACE SET {name} PREFIX {name}:"
+                ));
+            }
+        };
+        if let Some(prefix) = change.prefix {
+            namespace.prefix = prefix.to_owned();
+        }
+        // A limit of 0 is none, and is left out of the file.
+        let limit = |said: Option<u64>, before: Option<u64>| {
+            said.map_or(before, |limit| Some(limit).filter(|&limit| limit > 0))
+        };
+        namespace.max_memory = limit(change.max_memory, namespace.max_memory);
+        namespace.max_filters = limit(change.max_filters, namespace.max_filters);
+        namespace.items_per_second = limit(change.items_per_second, namespace.items_per_second);
+        book.namespaces.insert(name.clone(), namespace);
+        book.check_namespaces().map_err(|(_, why)| why)
+    });
+    changed.map_err(Refusal::err)?;
+    apply(call)?;
+    Ok(Reply::Ok)
+}
+
+fn delete(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let name = check_name("namespace", name).map_err(Refusal::err)?;
+    let deleted = call.desk.access.change(|book| {
+        let bound: Vec<&str> =
+            book.users.values().filter(|user| user.namespace.as_ref() == Some(&name)).map(|user| &*user.name).collect();
+        if let Some(first) = bound.first() {
+            return Err(format!(
+                "{} users are bound to the namespace '{name}', {first} among them: delete them (ACL DELUSER), or bind them to \
+                 another (ACL SETUSER {first} namespace=OTHER)",
+                bound.len()
+            ));
+        }
+        book.namespaces.remove(&name).map(drop).ok_or_else(|| missing(&name))
+    });
+    deleted.map_err(Refusal::err)?;
+    apply(call)?;
+    Ok(Reply::Ok)
+}
+
+/// The engine takes over what the book says now: also if somebody else changed it meanwhile.
+pub fn apply(call: &mut Call<'_, '_, '_>) -> Result<(), Refusal> {
+    let desk = call.desk;
+    let applied = call.alone(|permit| {
+        permit.declare(&desk.access.book().namespaces);
+        Ok(((), 0))
+    });
+    // It cannot be refused, and nobody is waited for.
+    applied.map_err(|_| Refusal::err("the namespaces are in the access file and not in use: ACL LOAD tries again"))
+}
+
+fn info(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+    let name = String::from_utf8_lossy(&name[..name.len().min(128)]).into_owned();
+    let told = call.core.engine.namespaces.tell(&name).ok_or_else(|| Refusal::err(missing(&name)))?;
+    let mut rows = vec![(Reply::text("name"), Reply::text(told.name.clone()))];
+    // Who is bound to it does not see the prefix, and need not know who else is.
+    if call.space().is_none() {
+        rows.push((Reply::text("prefix"), Reply::text(told.prefix.clone())));
+    }
+    rows.extend(facts(&told).into_iter().map(|(name, value)| (Reply::text(name), number(value))));
+    if call.space().is_none() {
+        let book = call.desk.access.book();
+        let users = book.users.values().filter(|user| user.namespace.as_ref() == Some(&told.name)).count();
+        rows.push((Reply::text("users"), number(users as u64)));
+    }
+    Ok(Reply::Map(rows))
+}
+
+fn number(value: u64) -> Reply {
+    Reply::Int(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// The numbers of a namespace with their names; a limit of 0 is none.
+pub(super) fn facts(told: &Told) -> Vec<(&'static str, u64)> {
+    let mut facts = vec![
+        ("filters", told.filters),
+        ("max_filters", told.max_filters),
+        ("used_memory", told.used),
+        ("max_memory", told.max_memory),
+        ("items_per_second", told.items_per_second),
+        ("waits", told.waits),
+        ("waited_usec", told.waited_micros),
+    ];
+    facts.extend(told.counts.rows());
+    facts
+}
