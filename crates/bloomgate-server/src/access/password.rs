@@ -9,7 +9,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
 use blake3::Hash;
 use sha2::{Digest, Sha256};
@@ -119,10 +120,10 @@ impl Password {
     pub fn hash(given: &[u8]) -> Result<Self, String> {
         check_length(given)?;
         let salt: [u8; 16] = random().map_err(|error| format!("no random bytes from /dev/urandom: {error}"))?;
-        let failed = |error: argon2::password_hash::Error| format!("the password cannot be hashed: {error}");
-        let salt = SaltString::encode_b64(&salt).map_err(failed)?;
         let _one = AT_WORK.lock().unwrap_or_else(PoisonError::into_inner);
-        let hash = hasher().hash_password(given, &salt).map_err(failed)?;
+        let hash: PasswordHash = hasher()
+            .hash_password_with_salt(given, &salt)
+            .map_err(|error| format!("the password cannot be hashed: {error}"))?;
         Ok(Self::from(Stored::Argon2id(hash.to_string())))
     }
 

@@ -84,7 +84,7 @@ fn worst(engine: &Engine, found: &[Finding], by: impl Fn(&Finding) -> Option<f64
     let told = ranked.iter().filter_map(|(_, finding)| {
         let entry = engine.names.by_id(finding.id)?;
         let mut rows = vec![
-            row("name", Reply::Bulk(call.shown(&entry))),
+            row("name", Reply::Bulk(entry.name().to_vec())),
             row("kind", Reply::text(entry.kind().name())),
             row("promised_rate", Reply::Double(finding.promised)),
         ];
