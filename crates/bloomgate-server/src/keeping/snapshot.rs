@@ -189,7 +189,7 @@ impl Keeping {
         // Held until the files are gone: who writes an image says so here before it has its name.
         let mut fresh = lock(&self.fresh);
         // An image that was written for a filter which is in the manifest by now has done its work.
-        fresh.retain(|file| !gone.contains(file) && !id_of(file).is_some_and(|id| known.binary_search(&id).is_ok()));
+        fresh.retain(|file| !gone.contains(file) && id_of(file).is_none_or(|id| known.binary_search(&id).is_err()));
         keep.extend(fresh.iter().map(|file| file.to_string()));
         remove_unreferenced(&self.folder, &keep).map_err(|error| error.to_string())?;
         Ok(())
