@@ -154,7 +154,9 @@ impl Server {
     }
 
     pub fn importing(folder: &Path) -> Self {
-        Self::with(64 << 20, vec![("import-dir", folder.display().to_string())])
+        let mut server = Self::with(64 << 20, Vec::new());
+        server.desk.told.import_dir = Some(folder.to_path_buf());
+        server
     }
 
     pub fn client(&self, thread: usize) -> Client<'_> {

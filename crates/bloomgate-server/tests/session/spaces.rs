@@ -570,7 +570,7 @@ fn a_bound_admin_builds_from_the_files_of_the_namespace() {
     }
     std::os::unix::fs::symlink(folder.path().join("all.txt"), folder.path().join("a/link.txt")).unwrap();
     let mut desk = desk();
-    desk.settings.push(("import-dir", folder.path().display().to_string()));
+    desk.told.import_dir = Some(folder.path().to_path_buf());
     let mut root = Talk::with(engine(256 << 20), desk);
     root.check(
         "BG.NAMESPACE SET a PREFIX a: => +OK

@@ -58,12 +58,11 @@ pub fn build(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Wish<'_>) -> Outco
 
 /// Where a file of the import folder really is, if it is within.
 fn place(call: &Call<'_, '_, '_>, file: &str) -> Result<PathBuf, Refusal> {
-    let folder = call.desk.settings.iter().find(|(name, value)| *name == "import-dir" && !value.is_empty());
-    let (_, folder) = folder.ok_or_else(|| {
+    let folder = call.desk.told.import_dir.as_ref().ok_or_else(|| {
         Refusal::err("this server has no import folder: start it with --import-dir, and put the file there")
     })?;
     let wrong = |error: std::io::Error| Refusal::err(format_args!("'{file}' of the import folder: {error}"));
-    let mut folder = Path::new(folder).canonicalize().map_err(wrong)?;
+    let mut folder = folder.canonicalize().map_err(wrong)?;
     // Who is bound to a namespace reads the files of that one, in a folder of its name.
     if let Some(space) = call.space() {
         folder = folder.join(space.name()).canonicalize().map_err(wrong)?;
