@@ -8,6 +8,7 @@ use bloomgate::Digest;
 use tokio::sync::mpsc;
 
 use crate::counters::{Count, Counters};
+use crate::events::Event;
 use crate::gate::Inner;
 use crate::key::Key;
 use crate::policy::State;
@@ -96,7 +97,11 @@ pub(crate) async fn run(inner: Arc<Inner>, mut samples: mpsc::Receiver<Sample>) 
 async fn check(inner: &Arc<Inner>, samples: &[Sample]) {
     let keys: Vec<Key> = samples.iter().map(|sample| sample.key.clone()).collect();
     let rows = match inner.admission.enter(true).await {
-        Ok(_leave) => inner.source.get_many(&keys).await,
+        Ok(_leave) => {
+            let read = inner.source.get_many(&keys).await;
+            inner.events.of_source(&read);
+            read
+        }
         Err(busy) => Err(busy),
     };
     let Ok(rows) = rows else {
@@ -109,10 +114,18 @@ async fn check(inner: &Arc<Inner>, samples: &[Sample]) {
         if row.is_none() || inner.shards.epoch(sample.digest) != sample.epoch {
             continue;
         }
-        inner.counters.one(Count::WrongNo);
-        inner.filters.add(std::slice::from_ref(&sample.key), &[sample.digest]).await;
-        inner.filters.lose(State::Broken);
-        inner.rebuilds.ask(Reason::WrongNo);
+        inner.wrong_no(&sample.key, sample.digest, "an audit").await;
+    }
+}
+
+impl Inner {
+    /// A "no" is proven wrong: the key goes in, the filter is not trusted until it is rebuilt, and everybody is told.
+    pub(crate) async fn wrong_no(&self, key: &Key, digest: Digest, found_by: &'static str) {
+        self.counters.one(Count::WrongNo);
+        self.events.tell(Event::WrongNo { key: self.source.key_type().show(key), found_by });
+        self.filters.add(std::slice::from_ref(key), &[digest]).await;
+        self.filters.lose(State::Broken);
+        self.rebuilds.ask(Reason::WrongNo);
     }
 }
 

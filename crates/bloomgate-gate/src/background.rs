@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 
 use crate::gate::Gate;
 use crate::{audit, rebuild};
@@ -31,7 +30,12 @@ impl Gate {
         if inner.rebuilds.started.swap(true, SeqCst) {
             return;
         }
-        let mut tasks = vec![tokio::spawn(rebuild::run(inner.clone(), Instant::now())).abort_handle()];
+        inner.rebuilds.begin();
+        let mut tasks = Vec::new();
+        // Without a list of keys there is no filter to build, however often it is tried.
+        if inner.source.lists_keys() {
+            tasks.push(tokio::spawn(rebuild::run(inner.clone())).abort_handle());
+        }
         if let Some(samples) = inner.audits.take() {
             tasks.push(tokio::spawn(audit::run(inner.clone(), samples)).abort_handle());
         }

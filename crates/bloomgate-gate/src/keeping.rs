@@ -1,8 +1,9 @@
 //! The filter over a restart: saved after each rebuild and at the end, loaded as one that may not say no.
 //!
-//! In the gate's folder: `lock`, held while a gate uses it; `master.key`, the secret; and `filter.bloom`, the filter in Bloomgate's own format
-//! (checksums, contract) beside `filter.json`, what else there is to know. A file that cannot be read, is of another
-//! secret or another column is left where it is and not used: the gate starts without.
+//! In the gate's folder: `lock`, held while a gate uses it; `master.key`, the secret; `filter.bloom`, the filter in
+//! Bloomgate's own format (checksums, contract) beside `filter.json`, what else there is to know; and `count.json` (see
+//! `baseline`). A file that cannot be read, is of another secret or another column is left where it is and not used: the
+//! gate says so and starts without.
 
 use std::fs::File;
 use std::path::Path;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Event;
 use crate::filters::{self, Generation};
 use crate::gate::{Gate, Inner};
 use crate::key::KeyType;
@@ -21,7 +23,6 @@ use crate::key::KeyType;
 struct Beside {
     version: u64,
     scanned: u64,
-    removed: u64,
 }
 
 /// The secret of a folder; made at first.
@@ -57,13 +58,25 @@ pub(crate) fn lock(folder: &Path) -> Result<File> {
     }
 }
 
-/// The filter of a folder, if there is one that fits.
-pub(crate) fn load(folder: &Path, secret: &Secret, key_type: KeyType) -> Option<Generation> {
-    let beside: Beside = serde_json::from_slice(&std::fs::read(folder.join("filter.json")).ok()?).ok()?;
-    let filter = AnyFilter::open_with(folder.join("filter.bloom"), &OpenOptions::new().secret(secret)).ok()?;
-    let AnyFilter::Blocked(filter) = filter else { return None };
-    filter.contract().ensure_same(&filters::contract(secret, key_type)).ok()?;
-    Some(Generation::saved(beside.version, filter.into_shared().ok()?, beside.scanned, beside.removed))
+/// The filter of a folder, if there is one; or why it cannot be used.
+pub(crate) fn load(
+    folder: &Path,
+    secret: &Secret,
+    key_type: KeyType,
+    removed: u64,
+) -> std::result::Result<Option<Generation>, String> {
+    let text = match std::fs::read(folder.join("filter.json")) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("filter.json: {error}")),
+    };
+    let beside: Beside = serde_json::from_slice(&text).map_err(|error| format!("filter.json: {error}"))?;
+    let said = |error: bloomgate::Error| format!("filter.bloom: {error}");
+    let filter = AnyFilter::open_with(folder.join("filter.bloom"), &OpenOptions::new().secret(secret)).map_err(said)?;
+    let AnyFilter::Blocked(filter) = filter else { return Err("filter.bloom is no filter of a gate".to_owned()) };
+    filter.contract().ensure_same(&filters::contract(secret, key_type)).map_err(said)?;
+    let filter = filter.into_shared().map_err(said)?;
+    Ok(Some(Generation::saved(beside.version, filter, beside.scanned, removed)))
 }
 
 impl Inner {
@@ -73,8 +86,14 @@ impl Inner {
             return;
         };
         let saved = tokio::task::spawn_blocking(move || save(&folder, &current)).await;
-        if !matches!(saved, Ok(Ok(()))) {
+        self.saved(saved.unwrap_or_else(|error| Err(crate::gate::died(error))));
+    }
+
+    /// Counts and tells what could not be kept.
+    pub(crate) fn saved(&self, result: Result<()>) {
+        if let Err(error) = result {
             self.counters.one(Count::SaveErrors);
+            self.events.tell(Event::SaveFailed { why: error.to_string() });
         }
     }
 }
@@ -83,7 +102,7 @@ fn save(folder: &Path, current: &Generation) -> Result<()> {
     // One behind a network is kept there, and not trusted after a restart.
     let Some(filter) = current.local_bits() else { return Ok(()) };
     filter.save(folder.join("filter.bloom"))?;
-    let beside = Beside { version: current.version(), scanned: current.scanned(), removed: current.removed() };
+    let beside = Beside { version: current.version(), scanned: current.scanned() };
     let text = serde_json::to_vec(&beside).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
     bloomgate::format::write_atomically(&folder.join("filter.json"), |out| {
         out.write_all(&text).map_err(|error| bloomgate::Error::io("writing what belongs to the filter", error))
@@ -97,6 +116,7 @@ impl Gate {
     pub async fn stop(&self) {
         self.inner.background.stop();
         self.inner.save().await;
+        self.inner.saved(self.inner.baseline.close().await);
         drop(self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }

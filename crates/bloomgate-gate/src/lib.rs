@@ -15,11 +15,13 @@
 
 mod audit;
 mod background;
+mod baseline;
 pub mod breaker;
 pub mod caches;
 pub mod clock;
 mod counters;
 mod error;
+mod events;
 pub mod filters;
 mod gate;
 mod keeping;
@@ -39,13 +41,15 @@ pub mod sources;
 mod stats;
 
 pub use error::{Error, ErrorKind, Result};
+pub use events::{Event, Part};
 pub use gate::{Builder, Gate, MOST_KEYS};
 pub use key::{Key, KeyType};
 pub use outcome::{Answer, Outcome};
 pub use policy::{Policy, State, Writers};
 pub use rebuild::{Progress, Reason, Rebuilt};
 pub use stats::{
-    AuditStats, Explanation, FilterStats, Lookups, Measured, RebuildStats, ShadowStats, SourceStats, Stats, WriteStats,
+    AuditStats, Explanation, FilterStats, Found, Lookups, Measured, RebuildStats, ShadowStats, SourceStats, Stats,
+    WriteStats,
 };
 
 /// What an asynchronous call of a source, a cache or a filter gives: a boxed future. The allocation is paid only where the

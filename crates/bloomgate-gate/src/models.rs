@@ -8,6 +8,7 @@ use std::sync::Arc;
 use bloomgate::{Digest, Secret};
 use futures_util::FutureExt;
 
+use crate::events::Events;
 use crate::filters::{Face, Filters, Generation};
 use crate::key::{Key, KeyType};
 use crate::policy::State;
@@ -111,7 +112,7 @@ fn has(generation: &Generation, digest: Digest) -> bool {
 
 impl Rebuilding {
     fn new(secret: &Secret, fault: Fault) -> Self {
-        let filters = Filters::new(secret, KeyType::Text, None);
+        let filters = Filters::new(secret, KeyType::Text, None, Events::default());
         let first = Arc::new(Generation::local(1, filters.contract(), 100, 0.001, 1 << 20).unwrap());
         now(filters.install(&first)).unwrap();
         filters.swap(&first, 0).unwrap();

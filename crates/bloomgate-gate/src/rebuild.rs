@@ -17,15 +17,16 @@ use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::baseline::Belief;
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Event;
 use crate::filters::Generation;
 use crate::gate::{Gate, Inner, now_ms};
 use crate::key::Key;
+use crate::policy::State;
 use crate::sources::KeyBatch;
 
-/// A rebuild that has less than this share of the keys there were, deletes counted, is not believed.
-const LEAST_SHARE: f64 = 0.9;
 /// Deletes after which the filter is worth rebuilding, as a share of its keys.
 const MOST_REMOVED: f64 = 0.2;
 /// How far the rate may rise above the one asked for.
@@ -40,8 +41,7 @@ const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_s
 const HISTORY: usize = 20;
 
 /// Why a rebuild was begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// There is none that may say no: the gate just started, or lost sight of a write.
     NotReady,
@@ -61,6 +61,29 @@ pub enum Reason {
     Lost,
 }
 
+impl Serialize for Reason {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
+    }
+}
+
+impl Reason {
+    /// The name in reports, as JSON has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotReady => "not-ready",
+            Self::Asked => "asked",
+            Self::Schedule => "schedule",
+            Self::Removals => "removals",
+            Self::Rate => "rate",
+            Self::Capacity => "capacity",
+            Self::WrongNo => "wrong-no",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 /// A rebuild that ended.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rebuilt {
@@ -74,7 +97,7 @@ pub struct Rebuilt {
     pub seconds: f64,
     /// When it ended, in milliseconds since 1970.
     pub ended_ms: u64,
-    /// Why it failed, if it did: the filter of before is still in force.
+    /// Why it failed, if it did: the filter of before, if there is one, is still in force.
     pub failure: Option<String>,
 }
 
@@ -102,6 +125,8 @@ pub(crate) struct Rebuilds {
     /// Failures since the last success.
     pub failures: AtomicU64,
     pub started: AtomicBool,
+    /// When the gate was started.
+    begun: Mutex<Option<Instant>>,
     /// Milliseconds from the start of the gate to its first ready filter; 0 until then.
     pub ready_after_ms: AtomicU64,
 }
@@ -115,6 +140,17 @@ impl Rebuilds {
     pub fn ask(&self, reason: Reason) {
         lock(&self.reason).get_or_insert(reason);
         self.asked.notify_one();
+    }
+
+    /// The gate was started: from now on the first filter is waited for.
+    pub fn begin(&self) {
+        *lock(&self.begun) = Some(Instant::now());
+    }
+
+    /// A filter is ready: how long the first one took since the start, in milliseconds, if this is it.
+    fn first_ready(&self) -> Option<u64> {
+        let after = (lock(&self.begun).as_ref()?.elapsed().as_millis() as u64).max(1);
+        self.ready_after_ms.compare_exchange(0, after, Relaxed, Relaxed).is_ok().then_some(after)
     }
 
     /// The rebuilds that ended, the last one last.
@@ -131,20 +167,36 @@ impl Rebuilds {
 
 impl Gate {
     /// Builds a new filter from the source now, and swaps it in. Waits for one that is under way.
+    ///
+    /// # Errors
+    ///
+    /// Why there is no new filter; the one of before, if there is one, is still in force. One reason is a source that has
+    /// far fewer keys than at the last rebuild: [`rebuild_accepting_fewer`](Self::rebuild_accepting_fewer).
     pub async fn rebuild(&self) -> Result<Rebuilt> {
+        self.rebuild_now(false).await
+    }
+
+    /// [`rebuild`](Self::rebuild) by somebody who knows that most rows were meant to go.
+    pub async fn rebuild_accepting_fewer(&self) -> Result<Rebuilt> {
+        self.rebuild_now(true).await
+    }
+
+    async fn rebuild_now(&self, accept_fewer: bool) -> Result<Rebuilt> {
         let inner = self.inner.clone();
         // In a task of its own: a caller that goes away does not leave a half-built filter installed.
-        tokio::spawn(async move { inner.rebuild(Reason::Asked).await }).await.map_err(crate::gate::died)?
+        tokio::spawn(async move { inner.rebuild(Reason::Asked, accept_fewer).await })
+            .await
+            .map_err(crate::gate::died)?
     }
 }
 
 impl Inner {
-    pub(crate) async fn rebuild(self: &Arc<Self>, reason: Reason) -> Result<Rebuilt> {
+    pub(crate) async fn rebuild(self: &Arc<Self>, reason: Reason, accept_fewer: bool) -> Result<Rebuilt> {
         let _alone = self.rebuilds.one_at_a_time.lock().await;
         let begun = Instant::now();
         let version = self.next_version.fetch_add(1, Relaxed);
         let running = Running::begin(&self.rebuilds, reason);
-        let result = self.build(version).await;
+        let result = self.build(version, accept_fewer).await;
         drop(running);
         let rebuilt = Rebuilt {
             reason,
@@ -165,20 +217,27 @@ impl Inner {
             Ok(()) => {
                 self.counters.one(Count::Rebuilds);
                 self.rebuilds.failures.store(0, Relaxed);
+                let first_after_ms = self.rebuilds.first_ready();
+                let (blocking, told) = (self.may_block, rebuilt.clone());
+                self.events.tell(Event::Rebuilt { rebuilt: told, first_after_ms, blocking });
                 self.save().await;
                 Ok(rebuilt)
             }
             Err(error) => {
                 self.counters.one(Count::RebuildsFailed);
                 self.rebuilds.failures.fetch_add(1, Relaxed);
+                let still_ready = matches!(self.filters.face().state, State::Ready { .. });
+                self.events.tell(Event::RebuildFailed { rebuilt, still_ready });
                 Err(error)
             }
         }
     }
 
-    async fn build(&self, version: u64) -> Result<()> {
+    async fn build(&self, version: u64, accept_fewer: bool) -> Result<()> {
         self.rebuilds.scanned.store(0, Relaxed);
-        let mut count = self.source.count().await?;
+        let counted = self.source.count().await;
+        self.events.of_source(&counted);
+        let mut count = counted?;
         for _ in 0..2 {
             self.rebuilds.expected.store(count, Relaxed);
             let capacity = ((count as f64 * self.settings.headroom) as u64).max(LEAST_CAPACITY);
@@ -186,7 +245,7 @@ impl Inner {
             let next = Arc::new(next);
             let installed = Installed { inner: self, next: &next };
             self.filters.install(&next).await?;
-            let result = self.fill_and_swap(&next).await;
+            let result = self.fill_and_swap(&next, accept_fewer).await;
             drop(installed);
             match result {
                 Ok(true) => return Ok(()),
@@ -216,7 +275,7 @@ impl Inner {
     }
 
     /// Steps 2 to 5; false if the filter turned out far too small.
-    async fn fill_and_swap(&self, next: &Arc<Generation>) -> Result<bool> {
+    async fn fill_and_swap(&self, next: &Arc<Generation>, accept_fewer: bool) -> Result<bool> {
         let patience = self.settings.write_patience;
         if tokio::time::timeout(patience, self.puts.wait()).await.is_err() {
             let message = format!(
@@ -227,7 +286,7 @@ impl Inner {
             return Err(Error::new(ErrorKind::Source, message));
         }
         // Every write answered before this moment is in the scan, every later one is put into the filter.
-        let watermark = now_ms();
+        let (watermark, removed_before) = (now_ms(), self.baseline.removed());
         let mut scan = self.source.scan().await?;
         let (mut batch, mut sample) = (KeyBatch::default(), Sampler::default());
         while scan.next(&mut batch).await? {
@@ -240,31 +299,15 @@ impl Inner {
             // Without headroom it would be over its capacity from the first day.
             return Ok(false);
         }
-        self.check_size(next)?;
+        let belief = self.baseline.judge(next.scanned(), accept_fewer, !self.may_block)?;
         self.check_sample(next, &sample.keys).await?;
         next.publish().await?;
         self.filters.swap(next, watermark)?;
-        Ok(true)
-    }
-
-    /// Refuses a filter that is suspiciously small: a source that lost its rows, or was asked in the wrong place, must not
-    /// turn into a gate that blocks everything (T82).
-    fn check_size(&self, next: &Generation) -> Result<()> {
-        let face = self.filters.face();
-        let Some(current) = &face.current else { return Ok(()) };
-        let before = current.scanned().saturating_sub(current.removed());
-        if next.scanned() as f64 >= before as f64 * LEAST_SHARE {
-            return Ok(());
+        self.saved(self.baseline.adopt(next.scanned(), removed_before).await);
+        if let Belief::Fewer(before, because) = belief {
+            self.events.tell(Event::FewerAccepted { before, now: next.scanned(), because });
         }
-        let message = format!(
-            "the source has {} keys, there were {before} ({} at the last rebuild, {} deleted since): less than {:.0} % is \
-             not believed. If it is right, delete the saved filter and start again",
-            next.scanned(),
-            current.scanned(),
-            current.removed(),
-            LEAST_SHARE * 100.0
-        );
-        Err(Error::new(ErrorKind::Source, message))
+        Ok(true)
     }
 
     /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
@@ -294,7 +337,7 @@ impl Inner {
     pub(crate) fn worn_out(&self) -> Option<Reason> {
         let face = self.filters.face();
         let current = match (&face.current, face.state) {
-            (Some(current), crate::State::Ready { .. }) => current,
+            (Some(current), State::Ready { .. }) => current,
             _ => return Some(Reason::NotReady),
         };
         if current.removed() as f64 > current.scanned().max(1) as f64 * MOST_REMOVED {
@@ -365,16 +408,12 @@ impl Sampler {
 }
 
 /// Rebuilds when it is due, asked for or needed, for as long as the gate runs.
-pub(crate) async fn run(inner: Arc<Inner>, begun: Instant) {
+pub(crate) async fn run(inner: Arc<Inner>) {
     let mut pause = BACK_OFF.0;
     loop {
         let reason = next_reason(&inner).await;
-        match inner.rebuild(reason).await {
-            Ok(_) => {
-                pause = BACK_OFF.0;
-                let after = begun.elapsed().as_millis() as u64;
-                let _ = inner.rebuilds.ready_after_ms.compare_exchange(0, after.max(1), Relaxed, Relaxed);
-            }
+        match inner.rebuild(reason, false).await {
+            Ok(_) => pause = BACK_OFF.0,
             Err(_) => {
                 tokio::time::sleep(jitter(pause, 0.5)).await;
                 pause = (pause * 2).min(BACK_OFF.1);

@@ -28,6 +28,8 @@ pub struct Stats {
     pub state: &'static str,
     /// Whether a "no" can be given at this moment.
     pub blocking: bool,
+    /// Whether the source can list its keys; without that there is never a filter.
+    pub lists_keys: bool,
     /// The filter in force.
     pub filter: Option<FilterStats>,
     /// Lookups by outcome.
@@ -191,7 +193,19 @@ pub struct RebuildStats {
     pub save_errors: u64,
 }
 
-/// The whole decision about one key, step by step, without changing anything.
+/// What the source says of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Found {
+    /// It has the row.
+    Found,
+    /// It has none.
+    Absent,
+    /// It failed, and why.
+    Error(String),
+}
+
+/// The whole decision about one key, step by step.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// The key in its normal spelling.
@@ -208,8 +222,8 @@ pub struct Explanation {
     pub negative_cached: bool,
     /// Whether the cache has the row; none without a cache or when it failed.
     pub cached: Option<bool>,
-    /// Whether the source has the row; the error if it failed.
-    pub source: std::result::Result<bool, String>,
+    /// What the source says.
+    pub source: Found,
     /// What a lookup would be told.
     pub decision: String,
 }
@@ -237,6 +251,7 @@ impl Gate {
             writers: inner.settings.writers.name(),
             state: face.state.name(),
             blocking: watermark.is_some() && self.may_block(),
+            lists_keys: inner.source.lists_keys(),
             filter: face.current.as_deref().map(|current| filter_stats(current, watermark)),
             lookups: Lookups {
                 absent_by_filter: count(Count::AbsentByFilter),
@@ -295,11 +310,15 @@ impl Gate {
         }
     }
 
-    /// The whole decision about a key, step by step. Nothing is counted, stored or remembered.
+    /// The whole decision about a key, step by step. Nothing is counted, stored or remembered; but a filter that says no to
+    /// a key that the source has is caught at it, as by an audit: the key goes in, and the filter is not trusted until it is
+    /// rebuilt.
     pub async fn explain(&self, key: &Key) -> Result<Explanation> {
         let inner = &*self.inner;
         inner.check(key)?;
         let digest = inner.filters.digest(key);
+        // Before the filter is asked: a write after this moment moves the epoch.
+        let epoch = inner.shards.epoch(digest);
         let state = inner.filters.face().state;
         let basis = inner.ask(key, digest).await;
         let negative_cached = inner.shards.is_absent(digest);
@@ -307,20 +326,38 @@ impl Gate {
             Some(cache) => cache.get(key).await.ok().map(|row| row.is_some()),
             None => None,
         };
-        let source = inner.source.get(key).await.map(|row| row.is_some()).map_err(|error| error.to_string());
+        let read = inner.source.get(key).await;
+        inner.events.of_source(&read);
+        let source = match read {
+            Ok(Some(_)) => Found::Found,
+            Ok(None) => Found::Absent,
+            Err(error) => Found::Error(error.to_string()),
+        };
         let (filter, decision) = match basis.verdict {
+            Verdict::No if source == Found::Found && inner.shards.epoch(digest) == epoch => {
+                inner.wrong_no(key, digest, "an explanation").await;
+                (
+                    "no, wrongly",
+                    "until now absent-by-filter: 404, WRONGLY, for the source has the row. The filter is not trusted from \
+                     now on and is built anew: lookups go on to the source (bypass). Somebody writes past the gate"
+                        .to_string(),
+                )
+            }
+            Verdict::No if source == Found::Found => {
+                ("no", "source: 200; the row was written while this was asked".to_string())
+            }
             Verdict::No => ("no", "absent-by-filter: 404, nothing behind the filter is asked".to_string()),
             Verdict::Maybe if negative_cached => ("maybe", "negative-cached: 404".to_string()),
-            Verdict::Maybe => ("maybe", found_at(cached, &source, "not-found: 404, a false positive")),
+            Verdict::Maybe => ("maybe", found_at(cached, &source, "source: 200", "not-found: 404, a false positive")),
             Verdict::NotReady { .. } if inner.settings.policy == crate::Policy::Closed => {
                 ("not ready", "refused: 503, the policy is closed".to_string())
             }
-            Verdict::NotReady { .. } => ("not ready", found_at(cached, &source, "bypass: 404")),
+            Verdict::NotReady { .. } => ("not ready", found_at(cached, &source, "bypass: 200", "bypass: 404")),
             Verdict::Watching { no: true } => {
-                ("no, but the gate only watches", found_at(cached, &source, "bypass: 404"))
+                ("no, but the gate only watches", found_at(cached, &source, "bypass: 200", "bypass: 404"))
             }
             Verdict::Watching { no: false } => {
-                ("maybe, and the gate only watches", found_at(cached, &source, "bypass: 404"))
+                ("maybe, and the gate only watches", found_at(cached, &source, "bypass: 200", "bypass: 404"))
             }
         };
         Ok(Explanation {
@@ -337,12 +374,12 @@ impl Gate {
     }
 }
 
-fn found_at(cached: Option<bool>, source: &std::result::Result<bool, String>, absent: &str) -> String {
+fn found_at(cached: Option<bool>, source: &Found, present: &str, absent: &str) -> String {
     match (cached, source) {
         (Some(true), _) => "cache: 200".to_string(),
-        (_, Ok(true)) => "source: 200".to_string(),
-        (_, Ok(false)) => absent.to_string(),
-        (_, Err(error)) => format!("an error: the source failed ({error})"),
+        (_, Found::Found) => present.to_string(),
+        (_, Found::Absent) => absent.to_string(),
+        (_, Found::Error(error)) => format!("refused: 503, the source failed ({error})"),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::problem::Problem;
 /// The whole body, if it has at most `most` bytes and arrives `within` that time.
 ///
 /// The memory grows with what has arrived, never with what was announced.
-pub async fn read(body: Body, most: usize, within: Duration) -> Result<Bytes, Problem> {
+pub async fn read(body: &mut Body, most: usize, within: Duration) -> Result<Bytes, Problem> {
     let collected = tokio::time::timeout(within, Limited::new(body, most).collect()).await;
     match collected {
         Err(_) => Err(Problem::too_slow(format!(
@@ -21,6 +21,26 @@ pub async fn read(body: Body, most: usize, within: Duration) -> Result<Bytes, Pr
         Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
         Ok(Ok(body)) => Ok(body.to_bytes()),
     }
+}
+
+/// Reads what is left of a body and throws it away, up to so many bytes and for so long: a client that is still sending
+/// when it is refused then gets to see why.
+pub async fn discard(body: &mut Body, most: usize, within: Duration) {
+    use axum::body::HttpBody;
+    if body.is_end_stream() {
+        return;
+    }
+    let all = async {
+        let mut left = most;
+        while let Some(Ok(frame)) = body.frame().await {
+            match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+                Some(less) => left = less,
+                None => return,
+            }
+        }
+    };
+    // However it ends, the answer is given.
+    _ = tokio::time::timeout(within, all).await;
 }
 
 /// The refusal of a body that is too long.
@@ -43,15 +63,54 @@ fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hyper::body::Frame;
 
     #[tokio::test]
     async fn as_much_as_allowed_and_no_byte_more() {
         let second = Duration::from_secs(1);
-        assert_eq!(read(Body::from("1234"), 4, second).await.unwrap(), "1234");
-        let refused = read(Body::from("12345"), 4, second).await.unwrap_err();
+        assert_eq!(read(&mut Body::from("1234"), 4, second).await.unwrap(), "1234");
+        let refused = read(&mut Body::from("12345"), 4, second).await.unwrap_err();
         assert_eq!(refused.status(), 413);
         // The limit below it is told the same way.
-        let inner = Body::new(Limited::new(Body::from("12345"), 4));
-        assert_eq!(read(inner, 100, second).await.unwrap_err().status(), 413);
+        let mut inner = Body::new(Limited::new(Body::from("12345"), 4));
+        assert_eq!(read(&mut inner, 100, second).await.unwrap_err().status(), 413);
+    }
+
+    /// A body of so many pieces of five bytes, that then stays silent.
+    struct Pieces(usize);
+
+    impl axum::body::HttpBody for Pieces {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            match self.0.checked_sub(1) {
+                Some(less) => {
+                    self.0 = less;
+                    std::task::Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"12345")))))
+                }
+                None => std::task::Poll::Pending,
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_wanted_is_thrown_away_up_to_a_limit() {
+        let mut long = Body::new(Pieces(10));
+        discard(&mut long, 20, Duration::from_secs(1)).await;
+        // Four pieces fit, the fifth ended it; five are left.
+        assert_eq!(read(&mut long, 100, Duration::from_secs(1)).await.unwrap_err().status(), 408);
+        let mut long = Body::new(Pieces(10));
+        discard(&mut long, 20, Duration::from_secs(1)).await;
+        assert_eq!(read(&mut long, 24, Duration::from_secs(1)).await.unwrap_err().status(), 413);
+        // One that falls silent holds up the answer for that time alone.
+        let begun = tokio::time::Instant::now();
+        discard(&mut Body::new(Pieces(1)), 100, Duration::from_secs(5)).await;
+        assert_eq!(begun.elapsed(), Duration::from_secs(5));
+        discard(&mut Body::empty(), 100, Duration::from_secs(5)).await;
+        assert_eq!(begun.elapsed(), Duration::from_secs(5));
     }
 }

@@ -59,8 +59,14 @@ impl Problem {
 
     /// 405: the path is there, the method is not. These are.
     pub fn method_not_allowed(method: &Method, allowed: &[Method]) -> Self {
-        let allowed = allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
-        let detail = format!("{method} is not allowed here: {allowed} is");
+        let names: Vec<&str> = allowed.iter().map(Method::as_str).collect();
+        let said = match &names[..] {
+            [] => "nothing is".to_owned(),
+            [one] => format!("{one} is"),
+            [first @ .., last] => format!("{} and {last} are", first.join(", ")),
+        };
+        let allowed = names.join(", ");
+        let detail = format!("{method} is not allowed here: {said}");
         let title = "The method is not allowed here";
         let mut problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", title, detail);
         problem.allow = HeaderValue::try_from(allowed).ok();
@@ -174,6 +180,10 @@ mod tests {
         assert_eq!(wait(Problem::not_found("")), None);
         let wrong = Problem::method_not_allowed(&Method::PUT, &[Method::GET, Method::POST]).into_response();
         assert_eq!(wrong.headers()[ALLOW], "GET, POST");
+        let detail = |allowed: &[Method]| Problem::method_not_allowed(&Method::PUT, allowed).detail().to_owned();
+        assert_eq!(detail(&[Method::GET]), "PUT is not allowed here: GET is");
+        let three = [Method::GET, Method::PUT, Method::DELETE];
+        assert_eq!(detail(&three), "PUT is not allowed here: GET, PUT and DELETE are");
         let challenge = Problem::unauthorized("").into_response();
         assert!(challenge.headers()[WWW_AUTHENTICATE].to_str().unwrap().starts_with("Bearer"));
     }

@@ -102,8 +102,9 @@ impl PostgresTable {
     pub fn build(address: &str, mix: &Mix, quiet: bool) -> Result<Self, Failure> {
         use std::io::Write;
 
+        let place = super::without_password(address);
         let failed = |error: postgres::Error| {
-            Failure::Message(format!("building the catalogue in PostgreSQL: {}", told(&error)))
+            Failure::Message(format!("building the catalogue in PostgreSQL at {place}: {}", told(&error)))
         };
         let mut client = postgres::Client::connect(address, postgres::NoTls).map_err(failed)?;
         let word = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.as_nanos());
@@ -166,7 +167,16 @@ impl Drop for PostgresTable {
 /// What the server said, not only that it said something.
 #[cfg(feature = "postgres")]
 fn told(error: &postgres::Error) -> String {
-    error.as_db_error().map_or_else(|| error.to_string(), |said| said.message().to_owned())
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(reason) = cause {
+        words = format!("{words}: {reason}");
+        cause = reason.source();
+    }
+    words
 }
 
 #[cfg(test)]

@@ -63,6 +63,11 @@ fn mix_of(shop: &Shop, absent: f64) -> Mix {
 
 fn all_fronts(args: &RunArgs) -> Outcome {
     let svg = args.svg.as_deref().map(|path| Target::of(path, &[])).transpose()?;
+    if args.printing.json && matches!(svg, Some(Target::Stdout)) {
+        let message =
+            "--json and --svg - both go to standard output: give the picture a file, or leave one of them out";
+        return Err(Failure::Message(message.into()));
+    }
     let mix = Mix {
         exponent: args.zipf,
         writes: args.writes,

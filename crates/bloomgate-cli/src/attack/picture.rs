@@ -22,7 +22,7 @@ pub fn draw(report: &Report) -> String {
     let args = report.args;
     let below = FIRST + APART * report.findings.len() as f64;
     let title = "Lookups that reach the database";
-    let mut page = Document::new(WIDTH, below + 58.0, title);
+    let mut page = Document::new(WIDTH, below + 78.0, title);
     page.text((MARGIN, 38.0), Font::new(21.0, DARK).bold(), title);
     let about = format!(
         "{} at each front, {} of them for keys that do not exist; {}, {}, {}",
@@ -33,6 +33,7 @@ pub fn draw(report: &Report) -> String {
         report.source,
     );
     page.text((MARGIN, 62.0), Font::new(13.0, GREY), &about);
+    page.text((BARS, FIRST - 14.0), Font::new(12.5, GREY), "lookups at the database");
     let head = Font::new(12.5, GREY).anchored(Anchor::End);
     page.text((P99, FIRST - 14.0), head, "p99 latency");
     page.text((CPU, FIRST - 14.0), head, "database CPU");
@@ -58,12 +59,22 @@ pub fn draw(report: &Report) -> String {
             page.text((BARS + long + 18.0 + 8.6 * words.len() as f64, line), Font::new(13.0, GREY), &share);
         }
         let figure = Font::new(14.5, DARK).anchored(Anchor::End);
-        page.text((P99, line), figure, &number::time(finding.tally.latencies.quantile(0.99)));
+        page.text((P99, line), figure, &time(finding.tally.latencies.quantile(0.99)));
         page.text((CPU, line), figure, &cpu_in_words(finding.database_cpu));
     }
     page.line((MARGIN, below + 2.0), (WIDTH - MARGIN, below + 2.0), FAINT, 1.0);
     page.text((MARGIN, below + 30.0), Font::new(13.0, GREY), &foot(report));
+    page.text((MARGIN, below + 50.0), Font::new(13.0, GREY), PLACES);
     page.finish()
+}
+
+/// Where things are: a latency of microseconds is one of a call, not of a network.
+const PLACES: &str = "Workers, caches and gate are in one process, called without a network; RESP: the filter is behind the \
+                      Redis protocol.";
+
+/// A time with the letter that pages can show.
+fn time(seconds: f64) -> String {
+    number::time(seconds).replace(" us", " \u{b5}s")
 }
 
 /// The line below: the two sentences, as measured.

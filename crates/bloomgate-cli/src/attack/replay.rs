@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use bloomgate_gate::{Key, Outcome as Ended};
 use tokio::task::JoinSet;
@@ -21,9 +22,10 @@ use crate::screen::{self, DIM, ERROR, HEAD, INK, STRONG, paint, wrapped};
 /// Requests to the gate that does not remember: each is a query, and a few say as much as many.
 const WITHOUT_MEMORY: u64 = 50_000;
 
-/// Keys that are tried at once, and the most in all.
+/// Keys that are tried at once, the most in all, and for how long.
 const AT_ONCE: usize = 256;
-const MOST_TRIES: u64 = 200_000_000;
+const MOST_TRIES: u64 = 20_000_000;
+const MOST_TIME: Duration = Duration::from_secs(60);
 
 /// What a gate did when its false positives came back.
 struct Finding {
@@ -54,6 +56,7 @@ pub fn run(args: &ReplayArgs) -> Outcome {
 fn replay(args: &ReplayArgs, stage: &mut Stage, kind: Kind, remembers: bool, times: u64) -> Result<Finding, Failure> {
     let scene = stage.front(kind, GateWish { rate: args.rate, remembers, lives: false })?;
     let mix = mix_of(&args.shop, 1.0);
+    is_worth_trying(&scene, args.found)?;
     let progress = Progress::steps("looking for keys that get through", args.found, args.printing.quiet);
     let (keys, tried) = stage.run(find(&scene, mix, args.found, &progress))?;
     drop(progress);
@@ -67,11 +70,32 @@ fn replay(args: &ReplayArgs, stage: &mut Stage, kind: Kind, remembers: bool, tim
     Ok(Finding { found: keys.len() as u64, tried, replays: keys.len() as u64 * times, reached_database })
 }
 
+/// Refuses to look for what will not be found: a filter with room to spare lets next to nothing through.
+fn is_worth_trying(scene: &Scene, many: u64) -> Result<(), Failure> {
+    let Front::Gate(gate) = &*scene.front else { return Ok(()) };
+    let Some((filter, rate)) = gate.stats().filter.and_then(|filter| Some((filter.clone(), filter.estimated_rate?)))
+    else {
+        return Ok(());
+    };
+    if rate * MOST_TRIES as f64 >= many as f64 {
+        return Ok(());
+    }
+    Err(Failure::Message(format!(
+        "there is next to nothing to replay: the filter has room for {} keys and holds {}, so {} of the absent keys get \
+         through, and {} would not be found in {} tries. Ask for more --products, a higher --rate, or fewer by --found",
+        number::grouped(filter.capacity),
+        number::grouped(filter.items),
+        number::percent(rate),
+        number::grouped(many),
+        number::grouped(MOST_TRIES),
+    )))
+}
+
 /// Asks for absent keys until so many got through. They are the same in every run only as far as the filter is, whose
 /// secret is not.
 async fn find(scene: &Scene, mix: Mix, many: u64, progress: &Progress) -> Result<(Vec<Key>, u64), Failure> {
     let mut stream = mix.stream(0);
-    let (mut found, mut tried) = (Vec::new(), 0);
+    let (mut found, mut tried, begun) = (Vec::new(), 0, Instant::now());
     while (found.len() as u64) < many {
         // Many at a time: a filter behind a network answers them together.
         let keys: Vec<Key> = std::iter::repeat_with(|| stream.step())
@@ -91,12 +115,13 @@ async fn find(scene: &Scene, mix: Mix, many: u64, progress: &Progress) -> Result
             }
         }
         // A filter that lets nothing through leaves nothing to replay.
-        if tried > MOST_TRIES {
+        if tried > MOST_TRIES || begun.elapsed() > MOST_TIME {
             let message = format!(
-                "{} of {} got through in {} tries: ask for fewer by --found, or for a higher --rate",
+                "{} of {} got through in {} tries and {}: ask for fewer by --found, or for a higher --rate",
                 number::grouped(found.len() as u64),
                 number::counted(many, "key"),
                 number::grouped(tried),
+                number::duration(begun.elapsed()),
             );
             return Err(Failure::Message(message));
         }
@@ -118,7 +143,7 @@ async fn send(
         let (front, keys, sent) = (scene.front.clone(), keys.clone(), sent.clone());
         tasks.spawn(again(front, keys, worker as usize, workers as usize, times, sent));
     }
-    let mut glance = tokio::time::interval(std::time::Duration::from_millis(100));
+    let mut glance = tokio::time::interval(Duration::from_millis(100));
     let mut told_so_far = 0;
     loop {
         tokio::select! {

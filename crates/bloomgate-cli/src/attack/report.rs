@@ -200,6 +200,12 @@ impl Report<'_> {
             );
             out.push_str(&paint(if kept { DIM } else { ERROR }, wrapped("  ", &words).trim_end()));
             out.push('\n');
+            if finding.kind == Kind::GateResp {
+                let why = "(A filter behind the Redis protocol can grow: it keeps half of its rate for the stages to come, \
+                           and has room for half as many keys again. So it lets through far fewer than promised.)";
+                out.push_str(&paint(DIM, wrapped("    ", why).trim_end()));
+                out.push('\n');
+            }
         }
         let judged = || self.findings.iter().filter(|finding| !finding.is_forgiven());
         let wrong = |of: fn(&Tally) -> u64| judged().map(|finding| of(&finding.tally)).sum::<u64>();
@@ -208,11 +214,15 @@ impl Report<'_> {
         let answers: u64 = judged().map(Finding::lookups).sum();
         let style = if wrong_no + wrong_yes + wrong_row == 0 { HEAD } else { ERROR };
         let mut words = format!("Wrong \"no\": {} in {} answers", number::grouped(wrong_no), number::grouped(answers));
+        if judged().count() < self.findings.len() {
+            let titles: Vec<&str> = judged().map(|finding| finding.kind.title()).collect();
+            words.push_str(&format!(" of those that must be right beside writes ({})", titles.join("; ")));
+        }
         if self.args.writes > 0.0 {
             let changes = wrong(|tally| tally.puts + tally.deletes);
             let rebuilds = wrong(|tally| tally.rebuilds);
             words.push_str(&format!(
-                ", beside {} and {}; rows after their deletion: {}, old rows: {}",
+                ", with {} and {} in all; rows after their deletion: {}, old rows: {}",
                 number::counted(changes, "write"),
                 number::counted(rebuilds, "rebuild"),
                 number::grouped(wrong_yes),
@@ -354,8 +364,11 @@ pub fn nearly_all(share: f64) -> String {
 
 /// A share that somebody chose, without digits that say nothing: 95 %, 99.9 %.
 pub fn plain_percent(share: f64) -> String {
-    let text = format!("{:.6}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    let text = format!("{:.10}", share * 100.0);
+    match text.trim_end_matches('0').trim_end_matches('.') {
+        "0" if share > 0.0 => format!("{share:e}"),
+        digits => format!("{digits} %"),
+    }
 }
 
 /// CPU time, where it is known.
@@ -421,6 +434,12 @@ mod tests {
     #[test]
     fn shares_near_one_keep_their_digits() {
         assert_eq!([0.99, 0.9987, 0.99983, 1.0, 0.5].map(nearly_all), ["99 %", "99.9 %", "99.98 %", "100 %", "50 %"]);
+    }
+
+    #[test]
+    fn shares_that_were_chosen_are_shown_as_they_were() {
+        let shown = [0.95, 0.001, 1.0 - 0.001, 1e-9, 1.0 - 1e-9, 1e-14, 0.0].map(plain_percent);
+        assert_eq!(shown, ["95 %", "0.1 %", "99.9 %", "0.0000001 %", "99.9999999 %", "1e-14", "0 %"]);
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The shop that is attacked, set up and taken down: the database with its catalogue, the caches, the server of filters
 //! behind the Redis protocol, and the fronts made of them.
 
+#[cfg(feature = "redis")]
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +63,9 @@ pub struct Stage {
     resp: Option<String>,
     /// Rows that are in the caches before the attack.
     warm: Vec<(Key, Bytes)>,
+    /// Whether something of ours is in a cache of others, and in a server of filters of others.
+    #[cfg(feature = "redis")]
+    left: (Cell<bool>, Cell<bool>),
     /// Last, so that it ends last.
     pub runtime: Runtime,
 }
@@ -108,7 +113,16 @@ impl Stage {
             .enable_all()
             .build()
             .map_err(|error| Failure::Message(format!("no runtime: {error}")))?;
-        Ok(Self { database, shop: shop.clone(), mix, resp: shop.resp.clone(), warm: Vec::new(), runtime })
+        Ok(Self {
+            database,
+            shop: shop.clone(),
+            mix,
+            resp: shop.resp.clone(),
+            warm: Vec::new(),
+            #[cfg(feature = "redis")]
+            left: Default::default(),
+            runtime,
+        })
     }
 
     #[cfg(feature = "postgres")]
@@ -187,8 +201,9 @@ impl Stage {
             None => Ok(Arc::new(LocalCache::new(CACHE_BYTES).map_err(told)?)),
             #[cfg(feature = "redis")]
             Some(url) => {
-                let connect = RedisCache::connect(url, "bloomgate-attack", DEADLINE);
-                Ok(Arc::new(self.run(async { connect.await.map_err(told) })?))
+                let cache = self.run(async { RedisCache::connect(url, &own_name(), DEADLINE).await.map_err(told) })?;
+                self.left.0.set(true);
+                Ok(Arc::new(cache))
             }
             #[cfg(not(feature = "redis"))]
             Some(_) => Err(Failure::Message("this bloomgate was built without Redis (feature redis)".into())),
@@ -252,7 +267,8 @@ impl Stage {
             }
             #[cfg(feature = "redis")]
             if let Some(address) = resp {
-                let filters = RespFilters::connect(&address, &filter_name(), DEADLINE).await.map_err(told)?;
+                let filters = RespFilters::connect(&address, &own_name(), DEADLINE).await.map_err(told)?;
+                self.left.1.set(true);
                 builder = builder.remote_filter(filters);
             }
             let gate = builder.build().map_err(told)?;
@@ -282,17 +298,28 @@ impl Stage {
                 gate.stop().await;
                 Ok(())
             })?;
-            #[cfg(feature = "redis")]
-            if let Some(address) = &self.shop.resp {
-                let removed = redis::Client::open(address.as_str())
-                    .and_then(|client| client.get_connection())
-                    .and_then(|mut server| redis::cmd("DEL").arg(filter_name()).query::<i64>(&mut server));
-                if let Err(error) = removed {
-                    crate::screen::note(format_args!("the filter {} may still be there: {error}", filter_name()));
-                }
-            }
         }
+        #[cfg(feature = "redis")]
+        self.clear();
         Ok(())
+    }
+
+    /// Takes away what the fronts have left in servers of others: rows in a cache, and a filter.
+    #[cfg(feature = "redis")]
+    fn clear(&self) {
+        let cleared = |what: String, cleared: redis::RedisResult<()>| {
+            if let Err(error) = cleared {
+                crate::screen::note(format_args!("{what} may still be there: {error}"));
+            }
+        };
+        if let Some(address) = self.shop.redis.as_ref().filter(|_| self.left.0.take()) {
+            cleared(format!("the rows {}:* in the cache", own_name()), remove_rows(address));
+        }
+        if let Some(address) = self.shop.resp.as_ref().filter(|_| self.left.1.take()) {
+            let removed =
+                connection(address).and_then(|mut server| redis::cmd("DEL").arg(own_name()).query(&mut server));
+            cleared(format!("the filter {}", own_name()), removed.map(|_: i64| ()));
+        }
     }
 
     /// What the database has cost so far, where that can be known.
@@ -320,9 +347,45 @@ impl Stage {
     }
 }
 
-/// The name of our filter in a server that may have others.
+/// However a run ends, by a ctrl-c too, nothing of it stays.
 #[cfg(feature = "redis")]
-fn filter_name() -> String {
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// A connection to a server of others, if it answers soon.
+#[cfg(feature = "redis")]
+fn connection(address: &str) -> redis::RedisResult<redis::Connection> {
+    let connection = redis::Client::open(address)?.get_connection_with_timeout(DEADLINE)?;
+    connection.set_read_timeout(Some(DEADLINE))?;
+    connection.set_write_timeout(Some(DEADLINE))?;
+    Ok(connection)
+}
+
+/// Removes our rows from a cache that may have others: by their prefix, a few thousand at a time.
+#[cfg(feature = "redis")]
+fn remove_rows(address: &str) -> redis::RedisResult<()> {
+    let mut server = connection(address)?;
+    let mut cursor = 0u64;
+    loop {
+        let mut scan = redis::cmd("SCAN");
+        scan.arg(cursor).arg("MATCH").arg(format!("{}:*", own_name())).arg("COUNT").arg(5_000);
+        let (next, names): (u64, Vec<Vec<u8>>) = scan.query(&mut server)?;
+        if !names.is_empty() {
+            redis::cmd("UNLINK").arg(names).query::<i64>(&mut server)?;
+        }
+        cursor = next;
+        if cursor == 0 {
+            return Ok(());
+        }
+    }
+}
+
+/// The name of what is ours in a server that may have others: a filter, and what rows begin with.
+#[cfg(feature = "redis")]
+fn own_name() -> String {
     format!("bloomgate-attack-{}", std::process::id())
 }
 

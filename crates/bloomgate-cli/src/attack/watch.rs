@@ -51,6 +51,14 @@ impl Source for Watched<dyn Source> {
         self.asked(keys.len()).get_many(keys)
     }
 
+    fn check_rows<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
+        self.inner.check_rows(rows)
+    }
+
+    fn lists_keys(&self) -> bool {
+        self.inner.lists_keys()
+    }
+
     fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
         self.inner.put_many(rows)
     }

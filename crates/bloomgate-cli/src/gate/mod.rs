@@ -3,6 +3,7 @@
 mod parts;
 mod serving;
 mod settings;
+mod telling;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -46,7 +47,7 @@ pub struct Args {
 
 /// Settings that are only true or false: the flag alone says yes.
 fn is_switch(name: &str) -> bool {
-    matches!(name, "allow-writes" | "open-reads")
+    matches!(name, "accept-fewer" | "allow-writes" | "open-reads")
 }
 
 /// Settings that have no flag: they are secrets, and other users of the machine see flags.

@@ -1,51 +1,81 @@
 //! The parts of a gate, made from its settings: the source, the cache, the gate itself, and how it is served.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bloomgate_gate::caches::{Cache, LocalCache};
 use bloomgate_gate::service;
 use bloomgate_gate::service::http::access::{Hosts, Role, Tokens};
 use bloomgate_gate::service::http::{self, Tls};
 use bloomgate_gate::sources::{KeyList, Source, Sqlite, Upstream};
-use bloomgate_gate::{Builder, ErrorKind, Gate, KeyType};
+use bloomgate_gate::{Builder, ErrorKind, Event, Gate, KeyType};
 
 use super::settings::Settings;
 use crate::failure::Failure;
+use crate::number::duration;
 use crate::screen;
 
 fn said(error: impl std::fmt::Display) -> Failure {
     Failure::Message(error.to_string())
 }
 
-/// Opens the source.
-pub async fn source(settings: &Settings) -> Result<Arc<dyn Source>, Failure> {
+/// Why there is no source.
+pub enum Unopened {
+    /// It is not there now; another time it may be.
+    Unreachable(String),
+    /// No try will mend it.
+    Wrong(Failure),
+}
+
+impl From<Failure> for Unopened {
+    fn from(failure: Failure) -> Self {
+        Self::Wrong(failure)
+    }
+}
+
+/// Opens the source, if it is there within this time. A file that is missing is a mistake (a typing error is likelier than
+/// one that is still to come); a server that is missing is not.
+pub async fn source(settings: &Settings, patience: Duration) -> Result<Arc<dyn Source>, Unopened> {
     let url = settings.source.as_str();
     if let Some(path) = url.strip_prefix("sqlite:") {
         return Ok(Arc::new(Sqlite::open(path, &settings.table, &settings.key).map_err(said)?));
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return postgres(settings).await;
+        return match tokio::time::timeout(patience, postgres(settings)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(Unopened::Unreachable(format!("PostgreSQL did not answer within {}", duration(patience)))),
+        };
     }
     if url.starts_with("http://") {
         return Ok(Arc::new(upstream(settings)?));
     }
-    // Not repeated: an address may hold a password.
-    let scheme = url.split_once(':').map_or("nothing", |(scheme, _)| scheme);
-    Err(Failure::Message(format!(
-        "--source begins with {scheme:?}: write sqlite:FILE, postgres://USER@HOST/DATABASE or http://HOST/PATH/{{key}}"
-    )))
+    // Not repeated, unless it is a file: an address may hold a password.
+    let found = match url.split_once(':') {
+        Some((scheme, _)) => format!("--source begins with {scheme:?}"),
+        None if std::path::Path::new(url).is_file() => format!("--source is a file: write sqlite:{url}"),
+        None => "--source names no kind of source".to_owned(),
+    };
+    let kinds = "sqlite:FILE, postgres://USER@HOST/DATABASE or http://HOST/PATH/{key}";
+    Err(Failure::Message(format!("{found}; a source is {kinds}")).into())
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres(settings: &Settings) -> Result<Arc<dyn Source>, Failure> {
+async fn postgres(settings: &Settings) -> Result<Arc<dyn Source>, Unopened> {
     use bloomgate_gate::sources::Postgres;
     let (table, key) = (&settings.table, &settings.key);
-    Ok(Arc::new(Postgres::connect(&settings.source, table, key, settings.connections).await.map_err(said)?))
+    match Postgres::connect(&settings.source, table, key, settings.connections).await {
+        Ok(source) => Ok(Arc::new(source)),
+        Err(error) if matches!(error.kind(), ErrorKind::Source | ErrorKind::Busy) => {
+            Err(Unopened::Unreachable(error.to_string()))
+        }
+        Err(error) => Err(said(error).into()),
+    }
 }
 
 #[cfg(not(feature = "postgres"))]
-async fn postgres(_: &Settings) -> Result<Arc<dyn Source>, Failure> {
-    Err(Failure::Message("this bloomgate was built without PostgreSQL: build it with the feature postgres".into()))
+async fn postgres(_: &Settings) -> Result<Arc<dyn Source>, Unopened> {
+    let message = "this bloomgate was built without PostgreSQL: build it with the feature postgres";
+    Err(Failure::Message(message.into()).into())
 }
 
 fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
@@ -78,19 +108,27 @@ async fn cache(settings: &Settings) -> Result<Option<Arc<dyn Cache>>, Failure> {
     match settings.cache.as_str() {
         "none" => Ok(None),
         "local" => Ok(Some(Arc::new(LocalCache::new(settings.cache_memory).map_err(said)?))),
-        url => redis_cache(url, &settings.table).map(Some),
+        url => redis_cache(url, &settings.table).await.map(Some),
     }
 }
 
 #[cfg(feature = "redis")]
-fn redis_cache(url: &str, table: &str) -> Result<Arc<dyn Cache>, Failure> {
+async fn redis_cache(url: &str, table: &str) -> Result<Arc<dyn Cache>, Failure> {
     use bloomgate_gate::caches::{RedisCache, redis};
-    // One that is not there yet is reached for later: without a cache the gate is slower, not wrong.
-    Ok(Arc::new(RedisCache::unconnected(url, &format!("bloomgate:{table}"), redis::DEADLINE).map_err(said)?))
+    let prefix = format!("bloomgate:{table}");
+    match RedisCache::connect(url, &prefix, redis::DEADLINE).await {
+        Ok(cache) => Ok(Arc::new(cache)),
+        Err(error) if error.kind() != ErrorKind::Cache => Err(said(error)),
+        Err(error) => {
+            // One that is not there yet is reached for later: without a cache the gate is slower, not wrong.
+            screen::note(format!("{error}; every lookup of an existing key reaches the source until it is there"));
+            Ok(Arc::new(RedisCache::unconnected(url, &prefix, redis::DEADLINE).map_err(said)?))
+        }
+    }
 }
 
 #[cfg(not(feature = "redis"))]
-fn redis_cache(_: &str, _: &str) -> Result<Arc<dyn Cache>, Failure> {
+async fn redis_cache(_: &str, _: &str) -> Result<Arc<dyn Cache>, Failure> {
     Err(Failure::Message("this bloomgate was built without Redis: build it with the feature redis".into()))
 }
 
@@ -116,8 +154,14 @@ async fn remote_filter(_: Builder, _: &Settings) -> Result<Builder, Failure> {
 }
 
 /// Makes the gate.
-pub async fn gate(settings: &Settings, source: Arc<dyn Source>) -> Result<Gate, Failure> {
+pub async fn gate(
+    settings: &Settings,
+    source: Arc<dyn Source>,
+    listener: impl Fn(Event) + Send + Sync + 'static,
+) -> Result<Gate, Failure> {
     let mut builder = Gate::builder(source)
+        .on_event(listener)
+        .accept_fewer(settings.accept_fewer)
         .rate(settings.rate)
         .headroom(settings.headroom)
         .filter_bytes(settings.filter_memory)

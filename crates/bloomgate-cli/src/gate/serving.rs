@@ -1,20 +1,25 @@
 //! Starting, serving and stopping a gate, and telling whoever started it what goes on.
 
-use std::time::{Duration, Instant};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
 
-use bloomgate_gate::service;
-use bloomgate_gate::{Gate, State, Stats};
+use bloomgate_gate::service::http;
+use bloomgate_gate::service::{self, GateService};
+use bloomgate_gate::{Event, Gate, Policy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::parts;
+use super::parts::{self, Unopened};
 use super::settings::Settings;
+use super::telling::Telling;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::number::{counted, duration};
 use crate::screen;
 
-/// How often the state is looked at until the first filter is ready, and after that.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
+/// How long the source may take to be reached before the gate listens without it, and then at each further try.
+const REACH: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(30));
+/// Between two tries: first one second, then twice as long each time, at most thirty.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
 
 /// Serves until it is told to stop.
 pub fn run(settings: &Settings, quiet: bool) -> Outcome {
@@ -40,35 +45,119 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
     let failed = |error: std::io::Error| Failure::Message(format!("no signals: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
-    let source = parts::source(settings).await?;
-    let gate = parts::gate(settings, source).await?;
+    let telling = Telling::begin(quiet).map_err(|error| Failure::Message(format!("no thread: {error}")))?;
+    let url = format!("{}://{}", if http.tls.is_some() { "https" } else { "http" }, reachable(address));
+    let service = GateService::waiting(options.clone(), http.traffic.clone());
     if !quiet {
         settings.warnings().iter().for_each(screen::note);
-        let url = format!("{}://{address}", if http.tls.is_some() { "https" } else { "http" });
-        tell(&gate, settings, &options, &url);
     }
-    let state = gate.state();
-    gate.start();
-    let watching = tokio::spawn(watch(gate.clone(), state, quiet));
-    notify_system("READY=1");
-    let shutdown = async move {
-        tokio::select! {
-            _ = term.recv() => {}
-            _ = interrupt.recv() => {}
+    let opening = Opening { settings, options: &options, service: &service, telling: &telling, url: &url, quiet };
+    let unreached = match parts::source(settings, REACH.0).await {
+        Ok(source) => {
+            opening.open(parts::gate(settings, source, telling.listener()).await?);
+            None
         }
-        notify_system("STOPPING=1");
+        Err(Unopened::Wrong(failure)) => return Err(failure),
+        Err(Unopened::Unreachable(why)) => Some(why),
     };
-    let served = service::serve(listener, gate.clone(), options, http, shutdown).await;
-    watching.abort();
-    gate.stop().await;
+    if let Some(why) = &unreached {
+        if !quiet {
+            screen::tell(format_args!("bloomgate: gate listens on {url}, and waits for its source"));
+        }
+        let again = format!("tried again after 1 s, 2 s, ... {}", duration(PAUSES.1));
+        screen::complain(format!("{why}; lookups are refused with 503 until it is there ({again})"));
+        service.waits_for(why);
+    }
+    notify_system("READY=1");
+    let ended = tokio::sync::Notify::new();
+    let serving = http::serve(listener, service.clone(), http, async {
+        ended.notified().await;
+        notify_system("STOPPING=1");
+    });
+    let stopped = async {
+        let asked = async {
+            tokio::select! {
+                _ = term.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        // What is wrong with the settings is known only once the source answers.
+        let outcome = tokio::select! {
+            () = asked => Ok(()),
+            failure = opening.reach(unreached.is_some()) => Err(failure),
+        };
+        if !quiet {
+            let drain = duration(settings.drain);
+            screen::tell(format_args!("bloomgate: stopping; requests under way have {drain} to end"));
+        }
+        ended.notify_one();
+        outcome
+    };
+    let (served, outcome) = tokio::join!(serving, stopped);
+    if let Some(gate) = service.gate() {
+        gate.stop().await;
+    }
     if served.cut > 0 {
         screen::note(format!("{} did not end in time and were cut off", counted(served.cut as u64, "connection")));
     }
-    let saves_failed = gate.stats().rebuild.save_errors;
-    if saves_failed > 0 {
-        screen::complain("the filter could not be saved: the next start begins without one");
+    telling.end();
+    if !quiet && outcome.is_ok() {
+        screen::tell("bloomgate: stopped");
     }
-    Ok(DONE)
+    outcome.map(|()| DONE)
+}
+
+/// What it takes to open the gate, now or later.
+struct Opening<'a> {
+    settings: &'a Settings,
+    options: &'a service::Options,
+    service: &'a GateService,
+    telling: &'a Telling,
+    url: &'a str,
+    quiet: bool,
+}
+
+impl Opening<'_> {
+    /// Opens the gate.
+    fn open(&self, gate: Gate) {
+        if !self.quiet {
+            tell(&gate, self.settings, self.options, self.url);
+        }
+        gate.start();
+        self.service.open(gate);
+    }
+
+    /// Tries to reach the source until it is there, if it is not yet. Ends only with a mistake that no further try mends.
+    async fn reach(&self, is_missing: bool) -> Failure {
+        let mut pause = PAUSES.0;
+        while is_missing {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSES.1);
+            match parts::source(self.settings, REACH.1).await {
+                Err(Unopened::Unreachable(why)) => self.service.waits_for(why),
+                Err(Unopened::Wrong(failure)) => return failure,
+                Ok(source) => match parts::gate(self.settings, source, self.telling.listener()).await {
+                    Err(failure) => return failure,
+                    Ok(gate) => {
+                        (self.telling.listener())(Event::Regained { part: bloomgate_gate::Part::Source });
+                        self.open(gate);
+                        break;
+                    }
+                },
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+/// An address that a client on this machine can ask: what listens everywhere listens here too.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 /// Where it listens, what is behind it, and three commands to try.
@@ -76,14 +165,19 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
     let stats = gate.stats();
     screen::tell(format_args!("bloomgate: gate ready on {url}"));
     screen::tell(format_args!("  source  {}, cache {}", stats.source, stats.cache.as_deref().unwrap_or("none")));
+    let meanwhile = match settings.policy {
+        Policy::Closed => "lookups are refused with 503 (policy closed)",
+        _ => "lookups go on to the source",
+    };
     let filter = match &stats.filter {
+        _ if !stats.lists_keys => "none, for the source has no list of its keys: it only watches".to_owned(),
         Some(filter) => format!(
             "{}, version {} with {} from the last run; it may say no when it is built anew",
             stats.state,
             filter.version,
             counted(filter.scanned, "key")
         ),
-        None => "is being built; until then lookups go on to the source".to_owned(),
+        None => format!("is being built; until then {meanwhile}"),
     };
     screen::tell(format_args!("  filter  {filter}"));
     let writes = if options.writes { "PUT and DELETE are allowed" } else { "PUT and DELETE are not there" };
@@ -94,64 +188,6 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
     screen::tell(format_args!("  try     curl -i{secured} {url}/v1/{table}/KEY"));
     screen::tell(format_args!("          curl{secured} {url}/explain/KEY"));
     screen::tell(format_args!("          curl{secured} {url}/stats"));
-}
-
-/// Tells what changes: the first filter, one that is lost, rebuilds that fail, a wrong "no".
-async fn watch(gate: Gate, mut last: State, quiet: bool) {
-    let begun = Instant::now();
-    let (mut was_ready, mut failures, mut wrong, mut looks) = (false, 0, 0, 0u32);
-    loop {
-        tokio::time::sleep(if was_ready { LOOKS.1 } else { LOOKS.0 }).await;
-        let state = gate.state();
-        let is_ready = matches!(state, State::Ready { .. });
-        looks += 1;
-        // The numbers cost a walk over the bits: once a minute while all is well.
-        if state.name() == last.name() && is_ready && !looks.is_multiple_of(12) {
-            continue;
-        }
-        let stats = numbers(&gate).await;
-        if is_ready && !matches!(last, State::Ready { .. }) && !quiet {
-            ready(&stats, begun.elapsed(), was_ready);
-        }
-        if state.name() != last.name() && !is_ready {
-            screen::complain(format!("the filter is {}: lookups are not filtered until it is rebuilt", state.name()));
-        }
-        if stats.rebuild.failures_in_a_row > failures {
-            let why = stats.rebuild.history.iter().rev().find_map(|rebuilt| rebuilt.failure.as_deref());
-            screen::complain(format!(
-                "a rebuild failed, the filter of before stays: {}",
-                why.unwrap_or("no reason known")
-            ));
-        }
-        if stats.audit.wrong > wrong {
-            screen::complain(
-                "a \"no\" was wrong: the source has the key. The filter is not trusted until it is rebuilt. Does somebody \
-                 write past the gate? Then start it with --writers unknown",
-            );
-        }
-        (failures, wrong, last) = (stats.rebuild.failures_in_a_row, stats.audit.wrong, state);
-        was_ready |= is_ready;
-    }
-}
-
-/// Counting is work: not on a thread that serves.
-async fn numbers(gate: &Gate) -> Stats {
-    let counted = gate.clone();
-    match tokio::task::spawn_blocking(move || counted.stats()).await {
-        Ok(stats) => stats,
-        Err(_) => gate.stats(),
-    }
-}
-
-fn ready(stats: &Stats, took: Duration, again: bool) {
-    let Some(filter) = &stats.filter else { return };
-    let what = if stats.blocking { "absent keys are answered here" } else { "it only watches" };
-    let since = if again { String::new() } else { format!(" after {}", duration(took)) };
-    screen::tell(format_args!(
-        "bloomgate: filter ready{since}: version {}, {}; {what}",
-        filter.version,
-        counted(filter.scanned, "key")
-    ));
 }
 
 /// Tells systemd, if it started us.

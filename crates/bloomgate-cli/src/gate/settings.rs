@@ -38,6 +38,7 @@ pub struct Settings {
     pub writers: Writers,
     pub policy: Policy,
     pub rebuild_every: Option<Duration>,
+    pub accept_fewer: bool,
     pub audit: f64,
     pub data: Option<PathBuf>,
     pub listen: SocketAddr,
@@ -79,6 +80,7 @@ impl Default for Settings {
             writers: Writers::default(),
             policy: Policy::default(),
             rebuild_every: Some(Duration::from_secs(86_400)),
+            accept_fewer: false,
             audit: 0.001,
             data: Some(DATA.into()),
             listen: SocketAddr::from(([127, 0, 0, 1], 8480)),
@@ -175,8 +177,10 @@ settings! {
         |to, text| to.writers = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "policy" "POLICY" "open" "what a lookup gets while the filter cannot say no: `open` asks the source, `closed` refuses with 503, `shadow` only watches"
         |to, text| to.policy = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
-    "rebuild-every" "TIME" "24h" "how often the filter is rebuilt, give or take a tenth; `never` for only when asked or needed"
+    "rebuild-every" "TIME" "24h" "how often the filter is rebuilt, give or take a tenth; `never`: only when somebody asks for it or the filter needs it"
         |to, text| to.rebuild_every = if text == "never" { None } else { Some(number::period(text)?) };
+    "accept-fewer" "yes or no" "no" "for one start: believe a source that has far fewer keys than at the last rebuild"
+        |to, text| to.accept_fewer = yes(text)?;
     "audit" "SHARE" "0.1%" "the share of \"no\" answers that are checked at the source in the background"
         |to, text| to.audit = number::share(text)?;
     "data" "DIR" "bloomgate-gate-data" "the folder that keeps the filter over a restart; `none` keeps nothing"
@@ -227,6 +231,17 @@ impl Settings {
                 "which column are rows looked up by? Say --key COLUMN: a unique one, like the primary key".into()
             );
         }
+        if is_http && !self.key.is_empty() {
+            return Err(
+                "--key is for tables: an HTTP source has its key where the URL says {key}; leave --key out".into()
+            );
+        }
+        if is_http && self.key_list.is_none() && self.policy == Policy::Closed {
+            return Err(
+                "--policy closed answers nothing without a filter, and without --key-list there is none to build"
+                    .into(),
+            );
+        }
         if !is_http {
             for (name, said) in
                 [("--key-list", self.key_list.is_some()), ("--source-header", self.source_header.is_some())]
@@ -264,7 +279,13 @@ impl Settings {
     /// What whoever starts it should know, though nothing is wrong.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if self.writers == Writers::Unknown {
+        if self.source.starts_with("http://") && self.key_list.is_none() {
+            all.push(
+                "there is no --key-list, so no filter can be built and NOTHING IS BLOCKED: every lookup goes on to the \
+                 cache and the source"
+                    .to_owned(),
+            );
+        } else if self.writers == Writers::Unknown {
             all.push(
                 "writers are unknown, so NOTHING IS BLOCKED: others may write to the source, and a row that the filter does \
                  not know yet must be found. The gate watches and counts what it would have blocked (/stats, shadow). If \

@@ -177,10 +177,19 @@ fn the_screen_and_the_picture_say_what_the_numbers_say() {
         assert!(screen.contains(words), "{words:?} is not in\n{screen}");
     }
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
+    assert!(screen.contains("keeps half of its rate"), "{screen}");
     let picture = String::from_utf8(scene.read("attack.svg")).unwrap();
     assert!(picture.starts_with("<?xml") && picture.ends_with("</svg>\n"));
     assert_eq!(picture.matches("<text").count(), picture.matches("</text>").count());
-    for words in ["Lookups that reach the database", "20,000", "p99 latency", "database CPU", "bloomgate, RESP"] {
+    for words in [
+        "Lookups that reach the database",
+        "lookups at the database",
+        "20,000",
+        "p99 latency",
+        "database CPU",
+        "bloomgate, RESP",
+        "called without a network",
+    ] {
         assert!(picture.contains(words), "{words:?} is not in\n{picture}");
     }
     assert_eq!(scene.files(), ["attack.svg"], "nothing is left behind");
@@ -259,6 +268,48 @@ fn keys_that_got_through_come_back_in_vain() {
     assert!(screen.lines().all(|line| line.chars().count() <= 80), "{screen}");
 }
 
+#[test]
+fn what_cannot_be_found_is_not_looked_for_for_ever() {
+    let scene = Scene::new();
+    let said = ["next to nothing to replay", "room for 10,000 keys and holds 1,000", "--products"];
+    scene.run("attack replay --found 5 --times 3 --products 1k").refused(&said);
+}
+
+#[test]
+fn rates_too_small_to_meet_are_not_called_nothing() {
+    let scene = Scene::new();
+    let screen = scene.run("attack measure --products 1k --keys 2k --rate 1e-9").code(0).out();
+    assert!(screen.contains("promised: at most 0.0000001 %"), "{screen}");
+}
+
+#[cfg(all(unix, feature = "redis"))]
+#[test]
+fn nothing_of_it_stays_in_a_redis_of_others() {
+    let server = crate::redis_server::RedisServer::start();
+    let mut client = server.client("", 0);
+    redis::cmd("SET").arg("theirs").arg(1).exec(&mut client).unwrap();
+    let mut left = || redis::cmd("DBSIZE").query::<u64>(&mut client).unwrap();
+    let (scene, url) = (Scene::new(), server.url("", ""));
+    let ran = scene.run(&format!("attack {SMALL} --redis {url} --only cache,gate")).code(0);
+    assert_eq!((ran.field("cache"), left()), ("\"Redis\"".into(), 1));
+    assert!(ran.err().is_empty(), "{}", ran.err());
+    // Nor of one that is interrupted.
+    let arguments = format!("attack --products 5k --requests 1G --redis {url} --only cache --quiet");
+    let mut running = crate::service::bloomgate(&scene, &arguments, &[])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    while left() < 4_000 {
+        assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let told = std::process::Command::new("kill").args(["-INT", &running.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    running.wait().unwrap();
+    assert_eq!(left(), 1);
+}
+
 #[cfg(all(unix, feature = "postgres"))]
 #[test]
 fn a_real_postgresql_is_attacked_and_left_as_it_was() {
@@ -298,6 +349,8 @@ fn nonsense_is_refused() {
         ("--zipf 9", &["0 to 5"]),
         ("--only everything", &["negative-cache"]),
         ("--source mysql://here", &["postgres://"]),
+        ("--source postgres://me:secret@127.0.0.1:1/x", &["postgres://127.0.0.1:1/x: ", "refused"]),
+        ("--json --svg -", &["standard output"]),
         ("--products 1k --requests 1k --redis nowhere --only cache", &["redis://HOST"]),
         ("poison --products 2M", &["1,000,000"]),
         ("replay --times 0", &["of them"]),

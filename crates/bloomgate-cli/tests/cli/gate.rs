@@ -106,6 +106,7 @@ fn absent_keys_are_answered_without_the_database() {
         "curl -i http://127.0.0.1:",
         "/explain/KEY",
         "1,000 keys",
+        "cache in this process, 64 MB",
     ] {
         assert!(said.contains(words), "{words:?} is not in {said}");
     }
@@ -199,6 +200,9 @@ fn mistakes_are_told_with_what_was_meant() {
     refused(&scene, "", none, &["--source sqlite:FILE"]);
     refused(&scene, "--source sqlite:shop.db --table products", none, &["--key COLUMN"]);
     refused(&scene, "--source mysql://h/d --table products --key sku", none, &["\"mysql\"", "sqlite:FILE"]);
+    refused(&scene, "--source shop.db --table products --key sku", none, &["write sqlite:shop.db"]);
+    refused(&scene, "--source http://h/{key} --table products --key sku", none, &["--key is for tables"]);
+    refused(&scene, "--source http://h/{key} --table products --policy closed", none, &["--key-list"]);
     refused(&scene, "--source sqlite:nowhere.db --table products --key sku --data none", none, &["nowhere.db"]);
     refused(&scene, "--source sqlite:shop.db --table product --key sku --data none", none, &["product"]);
     refused(&scene, &format!("{SHOP} --polcy open"), none, &["--polcy", "--policy"]);
@@ -222,6 +226,149 @@ fn mistakes_are_told_with_what_was_meant() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     refused(&scene, &format!("{SHOP} --listen {address}"), none, &[&address, "--listen names another address"]);
+}
+
+#[test]
+fn what_happens_is_told_after_the_start_too() {
+    let scene = shop();
+    let gate = Running::ready_gate(&scene, &format!("{SHOP} --writers sole --data kept"));
+    let ready_after = gate.get("/stats").json()["rebuild"]["ready_after_ms"].as_u64().unwrap();
+    // Its own number, and not when somebody looked at it; from a second on it is rounded.
+    let said = gate.said();
+    assert!(ready_after >= 1000 || said.contains(&format!("ready after {ready_after} ms")), "{ready_after}: {said}");
+    let database = Connection::open(scene.path("shop.db")).unwrap();
+    // A row past the gate, found by an explanation.
+    database.execute("INSERT INTO products VALUES ('past-the-gate', 1)", ()).unwrap();
+    let explained = gate.get("/explain/past-the-gate").json();
+    assert_eq!((&explained["filter"], &explained["source"]), (&"no, wrongly".into(), &"found".into()));
+    gate.wait_for("error: a \"no\" was wrong: the source has the key \"past-the-gate\" (an explanation found it)");
+    gate.wait_for("error: the filter is broken: lookups are not filtered");
+    gate.wait_for("(wrong-no): version 2, 1,001 keys; absent keys are answered here");
+    assert_eq!(gate.get("/v1/products/past-the-gate").status, 200);
+    // A table that is gone, and comes back.
+    database.execute_batch("ALTER TABLE products RENAME TO away").unwrap();
+    let failed = gate.ask("POST", "/rebuild?wait=true", "", "");
+    assert_eq!(failed.status, 503, "{failed:?}");
+    gate.wait_for("error: the source does not answer");
+    gate.wait_for("error: a rebuild failed (asked), the filter of before stays: ");
+    database.execute_batch("ALTER TABLE away RENAME TO products").unwrap();
+    assert_eq!(gate.get("/v1/products/sku-1").status, 200);
+    gate.wait_for("bloomgate: the source answers again");
+    // Most rows were meant to go.
+    database.execute("DELETE FROM products WHERE price > 99", ()).unwrap();
+    let failed = gate.ask("POST", "/rebuild?wait=true", "", "");
+    assert!(failed.body.contains("accept-fewer=true"), "{failed:?}");
+    assert_eq!(gate.ask("POST", "/rebuild?wait=yes&accept-fewer=yes", "", "").status, 200);
+    gate.wait_for("note: the source has 101 keys where 1001 were expected: accepted");
+    let said = gate.stop();
+    assert!(said.contains("bloomgate: stopping") && said.ends_with("bloomgate: stopped\n"), "{said}");
+    // What was saved and cannot be read is told.
+    std::fs::write(scene.path("kept/filter.bloom"), "nonsense").unwrap();
+    let again = Running::ready_gate(&scene, &format!("{SHOP} --writers sole --data kept"));
+    assert!(again.stop().contains("note: what the last run saved is not used"));
+    // Another table in the same folder would overwrite it.
+    database.execute_batch("CREATE TABLE users (id INTEGER PRIMARY KEY)").unwrap();
+    refused(
+        &scene,
+        "--source sqlite:shop.db --table users --key id --data kept",
+        &[],
+        &["kept keeps the filter of sqlite table products", "--data"],
+    );
+}
+
+#[test]
+fn deletions_are_not_forgotten_by_a_kill() {
+    let scene = shop();
+    let arguments = format!("{SHOP} --writers sole --allow-writes --data kept");
+    let gate = Running::ready_gate(&scene, &arguments);
+    for number in 0..150 {
+        assert_eq!(gate.ask("DELETE", &format!("/v1/products/sku-{number}"), "", "").status, 204);
+    }
+    let unknown = gate.ask("DELETE", "/v1/products/sku-0", "", "");
+    assert_eq!(unknown.outcome(), (404, Some("nothing-deleted")));
+    gate.signal("-KILL");
+    gate.end();
+    let again = Running::ready_gate(&scene, &arguments);
+    assert_eq!(again.get("/v1/products/sku-0").outcome(), (404, Some("absent-by-filter")));
+    assert!(!again.stop().contains("error:"));
+    // What went past the gate is not believed until somebody says so, for one start.
+    Connection::open(scene.path("shop.db")).unwrap().execute("DELETE FROM products WHERE price < 800", ()).unwrap();
+    let doubting = Running::gate(&scene, &arguments, &[]);
+    doubting.wait_for("error: a rebuild failed (not-ready), no filter can say no until one succeeds: ");
+    assert!(doubting.said().contains("or by one start with --accept-fewer"), "{}", doubting.said());
+    assert!(doubting.get("/v1/products/sku-900").status == 200 && doubting.get("/v1/products/nobody").status == 404);
+    doubting.stop();
+    Running::ready_gate(&scene, &format!("{arguments} --accept-fewer")).stop();
+}
+
+#[cfg(feature = "postgres")]
+#[test]
+fn a_database_that_is_down_at_the_start_is_waited_for() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let rules = "local all all trust\nhost all locked 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n";
+    let files = [("pg_hba.conf", rules.to_owned())];
+    let mut server = crate::postgres_process::PostgresProcess::start(port, &files, &["listen_addresses=127.0.0.1"]);
+    let url = format!("postgres://tester@127.0.0.1:{port}/postgres");
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    client
+        .batch_execute(
+            "CREATE TABLE products (sku text PRIMARY KEY); INSERT INTO products VALUES ('sku-1');
+             CREATE TABLE loose (sku text); CREATE ROLE locked LOGIN PASSWORD 'sesame'",
+        )
+        .unwrap();
+    drop(client);
+    let scene = Scene::new();
+    // What no waiting mends is an error at the start.
+    let at = |user: &str, database: &str, table: &str| {
+        format!("--source postgres://{user}@127.0.0.1:{port}/{database} --table {table} --key sku --data none")
+    };
+    refused(&scene, &at("tester", "postgres", "nothing"), &[], &["no table \"nothing\""]);
+    refused(&scene, &at("tester", "postgres", "loose"), &[], &["CREATE UNIQUE INDEX ON"]);
+    refused(&scene, &at("tester", "nowhere", "products"), &[], &["nowhere"]);
+    refused(&scene, &at("locked:wrong", "postgres", "products"), &[], &["password authentication failed"]);
+    server.stop();
+    let command = format!("gate --listen 127.0.0.1:0 --writers sole {}", at("tester:secret", "postgres", "products"));
+    let gate = Running::start(&scene, &command, &[], |line| {
+        let told = line.strip_prefix("bloomgate: gate listens on http://127.0.0.1:")?;
+        Some(told.split(',').next().unwrap().parse().unwrap())
+    });
+    gate.wait_for("lookups are refused with 503 until it is there");
+    let refused = gate.get("/v1/products/sku-1");
+    assert_eq!(refused.outcome(), (503, Some("refused")));
+    assert!(refused.body.contains("source-down") && !refused.body.contains("secret"), "{refused:?}");
+    assert_eq!((gate.get("/healthz").status, gate.get("/readyz").status), (200, 503));
+    server.start_again(false);
+    gate.wait_for("bloomgate: the source answers again");
+    gate.wait_for("bloomgate: filter ready");
+    assert_eq!(gate.get("/v1/products/sku-1").status, 200);
+    assert_eq!(gate.get("/v1/products/nobody").outcome(), (404, Some("absent-by-filter")));
+    let said = gate.stop();
+    assert!(said.contains("bloomgate: gate ready on") && !said.contains("secret"), "{said}");
+}
+
+#[test]
+fn a_source_without_a_list_of_keys_is_only_watched() {
+    let scene = Scene::new();
+    let gate = Running::gate(&scene, "--source http://127.0.0.1:1/{key} --table lamps --writers sole --data none", &[]);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(gate.get("/readyz").status, 200);
+    let said = gate.stop();
+    for words in
+        ["there is no --key-list", "NOTHING IS BLOCKED", "filter  none, for the source has no list of its keys"]
+    {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!said.contains("error:") && !said.contains("being built"), "{said}");
+}
+
+#[cfg(feature = "redis")]
+#[test]
+fn a_cache_that_is_not_there_is_told_at_the_start() {
+    let scene = shop();
+    let gate = Running::ready_gate(&scene, &format!("{SHOP} --writers sole --data none --cache redis://127.0.0.1:1"));
+    assert_eq!(gate.get("/v1/products/sku-1").status, 200);
+    gate.wait_for("error: the cache does not answer, every lookup of an existing key reaches the source: ");
+    assert!(gate.stop().contains("note: the cache at 127.0.0.1:1"));
 }
 
 #[test]

@@ -117,9 +117,20 @@ impl LocalCache {
     }
 }
 
+/// A size in the largest unit that it has at least one of, of thousands: 64 MB.
+fn spelled(bytes: u64) -> String {
+    let (unit, name) = match bytes {
+        1_000_000_000.. => (1e9, "GB"),
+        1_000_000.. => (1e6, "MB"),
+        _ => (1e3, "kB"),
+    };
+    let number = format!("{:.1}", bytes as f64 / unit);
+    format!("{} {name}", number.trim_end_matches(".0"))
+}
+
 impl Cache for LocalCache {
     fn describe(&self) -> String {
-        format!("in this process, {} bytes", self.budget)
+        format!("in this process, {}", spelled(self.budget))
     }
 
     fn get<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<Option<Bytes>>> {

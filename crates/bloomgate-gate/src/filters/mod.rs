@@ -17,6 +17,7 @@ use bloomgate::{Contract, Digest, Secret};
 pub(crate) use generation::Generation;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Event, Events};
 use crate::key::{Key, KeyType};
 use crate::policy::State;
 use crate::sources::KeyBatch;
@@ -42,16 +43,18 @@ pub(crate) struct Filters {
     contract: Contract,
     /// Keys that belong in every filter to come: their write may still happen.
     doubtful: Mutex<Vec<Key>>,
+    events: Events,
 }
 
 impl Filters {
-    pub fn new(secret: &Secret, key_type: KeyType, saved: Option<Generation>) -> Self {
+    pub fn new(secret: &Secret, key_type: KeyType, saved: Option<Generation>, events: Events) -> Self {
         let state = if saved.is_some() { State::Stale } else { State::Loading };
         Self {
             face: ArcSwap::from_pointee(Face { state, current: saved.map(Arc::new), next: None }),
             changing: Mutex::default(),
             contract: contract(secret, key_type),
             doubtful: Mutex::default(),
+            events,
         }
     }
 
@@ -78,9 +81,15 @@ impl Filters {
     }
 
     fn change<T>(&self, change: impl FnOnce(&Face) -> Result<(Face, T)>) -> Result<T> {
-        let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.face.load().state;
         let (face, result) = change(&self.face.load())?;
+        let after = face.state;
         self.face.store(Arc::new(face));
+        drop(changing);
+        if after.name() != before.name() && !matches!(after, State::Ready { .. }) {
+            self.events.tell(Event::NotReady { state: after.name() });
+        }
         Ok(result)
     }
 

@@ -9,6 +9,7 @@ use bloomgate::Secret;
 use super::{Gate, Settings};
 use crate::caches::Cache;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Event, Listener};
 use crate::policy::{Policy, Writers};
 use crate::sources::Source;
 
@@ -19,6 +20,7 @@ pub struct Builder {
     pub(super) source: Arc<dyn Source>,
     pub(super) cache: Option<Arc<dyn Cache>>,
     pub(super) secret: Option<Secret>,
+    pub(super) listener: Option<Listener>,
     pub(super) settings: Settings,
     #[cfg(feature = "redis")]
     pub(super) remote: Option<Arc<crate::filters::resp::RespFilters>>,
@@ -30,6 +32,7 @@ impl Builder {
             source,
             cache: None,
             secret: None,
+            listener: None,
             settings: Settings::default(),
             #[cfg(feature = "redis")]
             remote: None,
@@ -126,6 +129,19 @@ impl Builder {
     /// How long a rebuild may wait for writes under way before it gives up (60 s).
     pub fn write_patience(mut self, patience: Duration) -> Self {
         self.settings.write_patience = patience;
+        self
+    }
+
+    /// Believes the first scan whatever it has: a source that has far fewer keys than at the last rebuild is refused
+    /// otherwise.
+    pub fn accept_fewer(mut self, accept: bool) -> Self {
+        self.settings.accept_fewer = accept;
+        self
+    }
+
+    /// Who is told what happens, from the call of [`build`](Self::build) on. Called where it happens, so it must not wait.
+    pub fn on_event(mut self, listener: impl Fn(Event) + Send + Sync + 'static) -> Self {
+        self.listener = Some(Arc::new(listener));
         self
     }
 

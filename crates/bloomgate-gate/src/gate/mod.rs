@@ -19,9 +19,11 @@ pub(crate) use read::Verdict;
 
 use crate::audit::Audits;
 use crate::background::Background;
+use crate::baseline::Baseline;
 use crate::caches::Cache;
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::{Event, Events};
 use crate::filters::Filters;
 use crate::keeping;
 use crate::key::Key;
@@ -65,6 +67,7 @@ pub(crate) struct Settings {
     pub audit_share: f64,
     pub rebuild_every: Option<Duration>,
     pub write_patience: Duration,
+    pub accept_fewer: bool,
 }
 
 impl Default for Settings {
@@ -82,19 +85,18 @@ impl Default for Settings {
             audit_share: 0.001,
             rebuild_every: Some(Duration::from_secs(86_400)),
             write_patience: Duration::from_secs(60),
+            accept_fewer: false,
         }
-    }
-}
-
-impl Settings {
-    /// Whether a gate with these ever says no.
-    pub fn may_block(&self) -> bool {
-        self.policy != Policy::Shadow && self.writers != Writers::Unknown
     }
 }
 
 pub(crate) struct Inner {
     pub settings: Settings,
+    /// Whether it ever says no: not if it only watches, or the source cannot list its keys.
+    pub may_block: bool,
+    pub events: Events,
+    /// How many keys the source should have.
+    pub baseline: Baseline,
     pub source: Arc<dyn Source>,
     pub cache: Option<Arc<dyn Cache>>,
     pub filters: Filters,
@@ -123,7 +125,8 @@ impl Gate {
     fn open(builder: Builder) -> Result<Self> {
         #[cfg(feature = "redis")]
         let remote = builder.remote;
-        let Builder { source, cache, secret, settings, .. } = builder;
+        let Builder { source, cache, secret, listener, settings, .. } = builder;
+        let events = Events::new(listener);
         let lock = settings.data.as_deref().map(keeping::lock).transpose()?;
         let secret = match (secret, &settings.data) {
             (Some(secret), _) => secret,
@@ -131,12 +134,26 @@ impl Gate {
             (None, None) => Secret::generate()?,
         };
         let secret = secret.derive(&format!("gate {}", source.describe()));
-        let saved = settings.data.as_deref().and_then(|folder| keeping::load(folder, &secret, source.key_type()));
+        let data = settings.data.as_deref();
+        let (baseline, wrong) = Baseline::open(data, &source.describe(), settings.accept_fewer)?;
+        let loaded =
+            data.map_or(Ok(None), |folder| keeping::load(folder, &secret, source.key_type(), baseline.removed()));
+        let saved = loaded.unwrap_or_else(|why| {
+            events.tell(Event::SavedUnusable { why });
+            None
+        });
+        if let Some(why) = wrong {
+            events.tell(Event::SavedUnusable { why });
+        }
         let next_version = saved.as_ref().map_or(1, |saved| saved.version() + 1);
         let (at_once, waiting) = settings.source_limit;
-        let may_block = settings.may_block();
+        let may_block =
+            settings.policy != Policy::Shadow && settings.writers != Writers::Unknown && source.lists_keys();
         let inner = Inner {
-            filters: Filters::new(&secret, source.key_type(), saved),
+            filters: Filters::new(&secret, source.key_type(), saved, events.clone()),
+            may_block,
+            events,
+            baseline,
             // A gate that does not see every write must not remember a "no".
             shards: Shards::new(if may_block { settings.negatives.0 } else { 0 }, settings.negatives.1),
             puts: Arc::default(),
@@ -163,10 +180,11 @@ impl Gate {
         self.inner.filters.face().state
     }
 
-    /// Whether this gate ever says no: not if it only watches, by its policy or because others write too.
+    /// Whether this gate ever says no: not if it only watches, by its policy, because others write too, or because the
+    /// source cannot list its keys.
     #[must_use]
     pub fn may_block(&self) -> bool {
-        self.inner.settings.may_block()
+        self.inner.may_block
     }
 
     /// The key that a text writes in the type of the source's key column.

@@ -10,6 +10,7 @@ use super::{Gate, Inner};
 use crate::audit::Sample;
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
+use crate::events::Part;
 use crate::filters::{Face, Generation};
 use crate::key::{Key, KeyType};
 use crate::outcome::{Answer, Outcome};
@@ -84,15 +85,23 @@ impl Gate {
         result
     }
 
-    /// Looks many keys up: one question to each of filter, cache and source. The answers are in the order of the keys.
+    /// Looks many keys up: one question to each of filter, cache and source. The answers are in the order of the keys; if
+    /// one of them is an error, so is this.
     pub async fn get_many(&self, keys: &[Key]) -> Result<Vec<Answer>> {
+        self.get_each(keys).await?.into_iter().collect()
+    }
+
+    /// [`get_many`](Self::get_many) with an answer or an error for each key: what the filter and the caches know is not
+    /// lost when the source is down.
+    pub async fn get_each(&self, keys: &[Key]) -> Result<Vec<Result<Answer>>> {
         if keys.len() > MOST_KEYS {
             let message = format!("{} keys in one call: at most {MOST_KEYS} are allowed, ask in parts", keys.len());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
-        let result = Box::pin(self.pass_many(keys)).await;
-        self.inner.count_failure(result.as_ref().err());
-        result
+        keys.iter().try_for_each(|key| self.inner.check(key))?;
+        let answers = Box::pin(self.pass_many(keys)).await;
+        answers.iter().for_each(|answer| self.inner.count_failure(answer.as_ref().err()));
+        Ok(answers)
     }
 
     async fn pass(&self, key: &Key) -> Result<Answer> {
@@ -129,23 +138,25 @@ impl Gate {
         }
     }
 
-    async fn pass_many(&self, keys: &[Key]) -> Result<Vec<Answer>> {
+    async fn pass_many(&self, keys: &[Key]) -> Vec<Result<Answer>> {
         let inner = &self.inner;
-        keys.iter().try_for_each(|key| inner.check(key))?;
         let digests = inner.filters.digests(keys);
         let audited: Vec<_> =
             digests.iter().map(|&digest| inner.audits.draw().then(|| inner.shards.epoch(digest))).collect();
         let bases = inner.ask_many(keys, &digests).await;
-        let mut answers: Vec<Option<Answer>> = vec![None; keys.len()];
+        let mut answers: Vec<Option<Result<Answer>>> = vec![None; keys.len()];
         let mut left = Vec::new();
         for (at, &basis) in bases.iter().enumerate() {
             if basis.verdict == Verdict::No {
-                answers[at] = Some(inner.refuse(basis, &keys[at], digests[at], audited[at]));
+                answers[at] = Some(Ok(inner.refuse(basis, &keys[at], digests[at], audited[at])));
                 continue;
             }
-            inner.ensure_open(basis)?;
+            if let Err(closed) = inner.ensure_open(basis) {
+                answers[at] = Some(Err(closed));
+                continue;
+            }
             match inner.shards.is_absent(digests[at]) {
-                true => answers[at] = Some(inner.settle(basis, Some(Outcome::NegativeCached), None)),
+                true => answers[at] = Some(Ok(inner.settle(basis, Some(Outcome::NegativeCached), None))),
                 false => left.push(at),
             }
         }
@@ -154,11 +165,11 @@ impl Gate {
         let (mut led, mut leads) = (Vec::new(), Vec::new());
         for (&at, row) in left.iter().zip(inner.cached_many(&wanted).await) {
             if let Some(row) = row {
-                answers[at] = Some(inner.settle(bases[at], Some(Outcome::Cache), Some(row)));
+                answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::Cache), Some(row))));
                 continue;
             }
             match inner.shards.read(digests[at]) {
-                Turn::Absent => answers[at] = Some(inner.settle(bases[at], Some(Outcome::NegativeCached), None)),
+                Turn::Absent => answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::NegativeCached), None))),
                 Turn::Join(result) => {
                     inner.counters.one(Count::Joined);
                     reads.push((at, result, false));
@@ -174,14 +185,15 @@ impl Gate {
             inner.read_many(led, leads);
         }
         for (at, result, is_lead) in reads {
-            let row = outcome_of(result).await?;
-            if is_lead {
-                inner.count_false_positive_read(bases[at], row.is_none());
-            }
-            answers[at] = Some(inner.settle(bases[at], None, row));
+            answers[at] = Some(outcome_of(result).await.map(|row| {
+                if is_lead {
+                    inner.count_false_positive_read(bases[at], row.is_none());
+                }
+                inner.settle(bases[at], None, row)
+            }));
         }
-        let lost = || Error::new(ErrorKind::Source, "an answer was lost: this is a fault of the gate");
-        answers.into_iter().map(|answer| answer.ok_or_else(lost)).collect()
+        let lost = || Err(Error::new(ErrorKind::Source, "an answer was lost: this is a fault of the gate"));
+        answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
     }
 }
 
@@ -246,9 +258,14 @@ impl Inner {
     /// Whether the filter may have each key; nothing if it cannot be asked.
     async fn has(&self, generation: &Arc<Generation>, keys: &[Key], digests: &[Digest]) -> Option<Vec<bool>> {
         match generation.ask(keys, digests).await {
-            Ok(answers) if answers.len() == digests.len() => Some(answers),
-            _ => {
+            Ok(answers) if answers.len() == digests.len() => {
+                self.events.answered(Part::Filter);
+                Some(answers)
+            }
+            failed => {
                 self.counters.one(Count::FilterErrors);
+                let why = failed.err().map_or_else(|| "it gave too few answers".to_owned(), |error| error.to_string());
+                self.events.failed(Part::Filter, &why);
                 if generation.is_lost() {
                     self.filters.lost(generation);
                     self.rebuilds.ask(Reason::Lost);
@@ -261,7 +278,7 @@ impl Inner {
     /// What an answer of the filter is worth under this face; `has` is nothing if there was none.
     fn basis(&self, face: &Face, current: Option<&Arc<Generation>>, has: Option<bool>) -> Basis {
         let version = current.map_or(0, |current| current.version());
-        let watching = !self.settings.may_block();
+        let watching = !self.may_block;
         let (watermark, verdict) = match (face.state, has) {
             (State::Ready { watermark, .. }, Some(has)) if watching => {
                 (Some(watermark), Verdict::Watching { no: !has })
@@ -339,22 +356,30 @@ impl Inner {
     /// The row in the cache; a cache that fails has none.
     async fn cached(&self, key: &Key) -> Option<Bytes> {
         let found = self.cache.as_ref()?.get(key).await;
-        found.unwrap_or_else(|_| {
-            self.counters.one(Count::CacheErrors);
-            None
-        })
+        self.of_cache(&found);
+        found.unwrap_or(None)
+    }
+
+    /// Counts a failure of the cache, and tells when it is lost and regained.
+    pub(super) fn of_cache<T>(&self, result: &Result<T>) {
+        match result {
+            Ok(_) => self.events.answered(Part::Cache),
+            Err(error) => {
+                self.counters.one(Count::CacheErrors);
+                self.events.failed(Part::Cache, error);
+            }
+        }
     }
 
     async fn cached_many(&self, keys: &[Key]) -> Vec<Option<Bytes>> {
         let none = || vec![None; keys.len()];
         let Some(cache) = self.cache.as_ref().filter(|_| !keys.is_empty()) else { return none() };
-        match cache.get_many(keys).await {
-            Ok(rows) if rows.len() == keys.len() => rows,
-            _ => {
-                self.counters.one(Count::CacheErrors);
-                none()
-            }
-        }
+        let found = cache.get_many(keys).await.and_then(|rows| match rows.len() == keys.len() {
+            true => Ok(rows),
+            false => Err(Error::new(ErrorKind::Cache, format!("{} rows for {} keys", rows.len(), keys.len()))),
+        });
+        self.of_cache(&found);
+        found.unwrap_or_else(|_| none())
     }
 
     /// Reads a key for all who want it, in a task of its own: it goes on when the one who led goes away.
@@ -365,7 +390,9 @@ impl Inner {
                 Err(busy) => Err(busy),
                 Ok(_leave) => {
                     inner.counters.one(Count::SourceReads);
-                    inner.source.get(&key).await.inspect_err(|_| inner.counters.one(Count::SourceErrors))
+                    let read = inner.source.get(&key).await;
+                    inner.failed_at_source(&read);
+                    read
                 }
             };
             inner.finish(&key, &lead, result).await;
@@ -380,15 +407,16 @@ impl Inner {
                 Err(busy) => Err(busy),
                 Ok(_leave) => {
                     inner.counters.add(Count::SourceReads, keys.len() as u64);
-                    match inner.source.get_many(&keys).await {
+                    let read = match inner.source.get_many(&keys).await {
                         Ok(rows) if rows.len() == keys.len() => Ok(rows),
                         Ok(rows) => {
                             let message = format!("the source gave {} rows for {} keys", rows.len(), keys.len());
                             Err(Error::new(ErrorKind::Source, message))
                         }
                         Err(error) => Err(error),
-                    }
-                    .inspect_err(|_| inner.counters.one(Count::SourceErrors))
+                    };
+                    inner.failed_at_source(&read);
+                    read
                 }
             };
             let mut rows = result.as_ref().ok().cloned().unwrap_or_default().into_iter();
@@ -406,10 +434,8 @@ impl Inner {
     async fn finish(&self, key: &Key, lead: &Lead, result: Result<Option<Bytes>>) {
         if let (Ok(Some(row)), Some(cache)) = (&result, &self.cache) {
             let _alone = self.shards.fill(lead.digest()).await;
-            if self.shards.epoch(lead.digest()) == lead.epoch()
-                && cache.store(key, row.clone(), self.settings.rows_for).await.is_err()
-            {
-                self.counters.one(Count::CacheErrors);
+            if self.shards.epoch(lead.digest()) == lead.epoch() {
+                self.of_cache(&cache.store(key, row.clone(), self.settings.rows_for).await);
             }
         }
         self.shards.done(lead, result);

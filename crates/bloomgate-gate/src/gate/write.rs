@@ -29,6 +29,10 @@ impl Gate {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         rows.iter().try_for_each(|(key, _)| self.inner.check(key))?;
+        // Before the filter is told: a row that cannot be written would only fill it.
+        let checked = self.inner.source.check_rows(&rows).await;
+        self.inner.failed_at_source(&checked);
+        checked?;
         let inner = self.inner.clone();
         tokio::spawn(async move { inner.put(rows).await }).await.map_err(died)?
     }
@@ -66,8 +70,11 @@ impl Inner {
     async fn delete(self: Arc<Self>, key: Key) -> Result<bool> {
         let (keys, digests) = ([key.clone()], [self.filters.digest(&key)]);
         self.wrote(&digests);
+        // Before it is done: a kill right after it must not leave a source that has fewer keys than anybody can explain.
+        self.saved(self.baseline.claim_removal().await);
         let result = whole(self.source.delete(&key)).await;
-        self.is_unknown(&result);
+        let unknown = self.is_unknown(&result);
+        self.baseline.settle_removal(unknown || matches!(result, Ok(true)));
         self.wrote(&digests);
         self.forget(&keys, &digests).await;
         if let Ok(true) = result {
@@ -85,13 +92,19 @@ impl Inner {
 
     /// Whether the source may still do it; counts what went wrong.
     fn is_unknown<T>(&self, result: &Result<T>) -> bool {
-        let Err(error) = result else { return false };
-        self.counters.one(Count::SourceErrors);
-        let unknown = error.kind() == ErrorKind::Unknown;
+        self.failed_at_source(result);
+        let unknown = matches!(result, Err(error) if error.kind() == ErrorKind::Unknown);
         if unknown {
             self.counters.one(Count::UnknownWrites);
         }
         unknown
+    }
+
+    /// Counts what the source itself did not do; what a client sent wrongly is none of its errors.
+    pub(super) fn failed_at_source<T>(&self, result: &Result<T>) {
+        if self.events.of_source(result) {
+            self.counters.one(Count::SourceErrors);
+        }
     }
 
     /// Takes rows out of the cache. The row that was written is not stored instead: the source may give it back with
@@ -100,12 +113,11 @@ impl Inner {
         let Some(cache) = &self.cache else { return };
         for (key, &digest) in keys.iter().zip(digests) {
             let _alone = self.shards.fill(digest).await;
-            if cache.forget(key).await.is_err() {
-                self.counters.one(Count::CacheErrors);
+            let forgotten = cache.forget(key).await;
+            self.of_cache(&forgotten);
+            if forgotten.is_err() {
                 // The old row may still be there: nothing that was stored so far is found again.
-                if cache.leave_behind().await.is_err() {
-                    self.counters.one(Count::CacheErrors);
-                }
+                self.of_cache(&cache.leave_behind().await);
             }
         }
     }

@@ -118,7 +118,7 @@ pub(super) fn written(outcome: &'static str, state: State) -> Response<Body> {
 
 /// The answer to the deletion of a row that was not there.
 pub(super) fn nothing_deleted(state: State) -> Response<Body> {
-    let mut response = written("not-found", state);
+    let mut response = written("nothing-deleted", state);
     *response.status_mut() = StatusCode::NOT_FOUND;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     *response.body_mut() = Body::from(Bytes::from_static(ABSENT.as_bytes()));
@@ -147,7 +147,7 @@ pub(super) fn problem(error: &Error) -> Problem {
             Problem::new(StatusCode::NOT_IMPLEMENTED, "unsupported", "The source cannot do this", detail)
         }
         ErrorKind::NotReady => not_now("not-ready", "The filter is not ready and the policy is closed"),
-        ErrorKind::Busy => not_now("busy", "Too many lookups wait for the source"),
+        ErrorKind::Busy => not_now("busy", "The source is busy"),
         ErrorKind::Source => not_now("source-down", "The source does not answer"),
         ErrorKind::Cache => not_now("cache-down", "The cache does not answer"),
         ErrorKind::Filter => not_now("filter-down", "The filter cannot do this now"),

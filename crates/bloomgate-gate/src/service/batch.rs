@@ -62,9 +62,13 @@ impl<'a> Asked<'a> {
     pub(super) async fn answer(&self, gate: &Gate) -> Result<(Vec<u8>, Option<Answer>), Problem> {
         let parsed: Vec<Result<Key, String>> = self.0.iter().map(|key| parse(gate, key)).collect();
         let keys: Vec<Key> = parsed.iter().flatten().cloned().collect();
-        let answers = gate.get_many(&keys).await.map_err(|error| answers::problem(&error))?;
-        let first = answers.first().cloned();
-        let bytes: usize = answers.iter().filter_map(|answer| answer.row.as_ref()).map(|row| row.len()).sum();
+        let answers = gate.get_each(&keys).await.map_err(|error| answers::problem(&error))?;
+        // Where nothing could be said of any key, the whole request was refused.
+        if let (Some(Err(error)), false) = (answers.first(), answers.iter().any(Result::is_ok)) {
+            return Err(answers::problem(error));
+        }
+        let first = answers.iter().flatten().next().cloned();
+        let bytes: usize = answers.iter().flatten().filter_map(|answer| answer.row.as_ref()).map(|row| row.len()).sum();
         if bytes > MOST_BYTES {
             return Err(Problem::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
@@ -83,11 +87,9 @@ impl<'a> Asked<'a> {
             out.extend_from_slice(br#"{"key":"#);
             out.extend_from_slice(asked.get().as_bytes());
             match (parsed, parsed.as_ref().ok().and_then(|_| answers.next())) {
-                (Err(why), _) => {
-                    let why = serde_json::Value::from(why.as_str());
-                    out.extend_from_slice(format!(r#","found":null,"outcome":"bad-key","error":{why}"#).as_bytes());
-                }
-                (Ok(_), Some(answer)) => one(&mut out, &answer),
+                (Err(why), _) => unanswered(&mut out, "bad-key", why),
+                (Ok(_), Some(Ok(answer))) => one(&mut out, &answer),
+                (Ok(_), Some(Err(error))) => unanswered(&mut out, "refused", &error.to_string()),
                 (Ok(_), None) => return Err(Problem::internal("an answer is missing: this is a fault of the gate")),
             }
             out.push(b'}');
@@ -95,6 +97,12 @@ impl<'a> Asked<'a> {
         out.extend_from_slice(b"]}");
         Ok((out, first))
     }
+}
+
+/// Why nothing is known of one key.
+fn unanswered(out: &mut Vec<u8>, outcome: &str, why: &str) {
+    let why = serde_json::Value::from(why);
+    out.extend_from_slice(format!(r#","found":null,"outcome":"{outcome}","error":{why}"#).as_bytes());
 }
 
 /// What became of one key, behind the key itself.

@@ -58,14 +58,26 @@ metrics! {
 /// The states as metrics name them.
 const STATES: [&str; 4] = [State::Loading.name(), "ready", State::Stale.name(), State::Broken.name()];
 
-/// Everything at one moment.
-pub(super) fn scrape(stats: &Stats, traffic: &Traffic) -> Scrape {
+/// What there is before there is a gate.
+pub(super) fn waiting(traffic: &Traffic) -> Scrape {
+    let mut scrape = begin("loading", false);
+    traffic.collect(&mut scrape);
+    scrape
+}
+
+fn begin(now: &str, blocking: bool) -> Scrape {
     let mut scrape = Scrape::default();
     scrape.whole(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1);
     for state in STATES {
-        scrape.whole(&STATE, &[("state", state)], u64::from(state == stats.state));
+        scrape.whole(&STATE, &[("state", state)], u64::from(state == now));
     }
-    scrape.whole(&BLOCKING, &[], u64::from(stats.blocking));
+    scrape.whole(&BLOCKING, &[], u64::from(blocking));
+    scrape
+}
+
+/// Everything at one moment.
+pub(super) fn scrape(stats: &Stats, traffic: &Traffic) -> Scrape {
+    let mut scrape = begin(stats.state, stats.blocking);
     lookups(&mut scrape, stats);
     scrape.whole(&AUDITED, &[("result", "right")], stats.audit.checked.saturating_sub(stats.audit.wrong));
     scrape.whole(&AUDITED, &[("result", "wrong")], stats.audit.wrong);

@@ -7,7 +7,7 @@
 //! POST   /v1/TABLE:batch   a JSON array of keys, at most 10,000
 //! GET    /explain/KEY      the whole decision about a key
 //! GET    /stats            everything the gate tells of itself
-//! POST   /rebuild          202; ?wait=true waits for the end
+//! POST   /rebuild          202; ?wait=true waits for the end, ?accept-fewer=true believes a source that lost most keys
 //! GET    /healthz /readyz /metrics
 //! ```
 //!
@@ -23,16 +23,17 @@ mod batch;
 mod metrics;
 mod path;
 mod routes;
+mod waiting;
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::http::{Method, Request, Response};
+use axum::http::{HeaderMap, Method, Request, Response, Uri};
 use axum::response::IntoResponse;
 use tokio::net::TcpListener;
 
@@ -105,21 +106,49 @@ pub struct GateService {
 impl GateService {
     /// The service of a gate; `traffic` is the listener's, for the metrics.
     pub fn new(gate: Gate, options: Options, traffic: Arc<Traffic>) -> Self {
+        let service = Self::waiting(options, traffic);
+        service.open(gate);
+        service
+    }
+
+    /// A service whose gate is not there yet, since its source cannot be reached: every lookup is refused with 503 until
+    /// [`open`](Self::open).
+    pub fn waiting(options: Options, traffic: Arc<Traffic>) -> Self {
         let desk = Desk {
             prefix: path::encoded_prefix(&options.table),
             template: Template::default(),
             rebuilding: AtomicBool::new(false),
-            gate,
+            gate: OnceLock::new(),
+            waits_for: Mutex::default(),
             options,
             traffic,
         };
         Self { desk: Arc::new(desk) }
     }
+
+    /// Says what is waited for.
+    pub fn waits_for(&self, what: impl Into<String>) {
+        *self.desk.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what.into();
+    }
+
+    /// The gate, once it is there.
+    #[must_use]
+    pub fn gate(&self) -> Option<&Gate> {
+        self.desk.gate.get()
+    }
+
+    /// The gate is there. Only the first one counts.
+    pub fn open(&self, gate: Gate) {
+        let _ = self.desk.gate.set(gate);
+    }
 }
 
 /// What answering needs.
 struct Desk {
-    gate: Gate,
+    /// Nothing while its source could not be reached yet.
+    gate: OnceLock<Gate>,
+    /// Why there is none.
+    waits_for: Mutex<String>,
     options: Options,
     traffic: Arc<Traffic>,
     /// `/v1/TABLE/`, as most clients write it.
@@ -134,7 +163,7 @@ enum First {
     /// The filter alone gave the answer.
     Answered(Response<Body>),
     /// It is a lookup that goes on, of a client that may.
-    Lookup(Key),
+    Lookup(Gate, Key),
     /// Something else, or something wrong: the routes say what.
     Other,
 }
@@ -142,39 +171,40 @@ enum First {
 impl Desk {
     fn first(&self, request: &Request<Body>) -> First {
         let Some(rest) = request.uri().path().strip_prefix(&self.prefix) else { return First::Other };
-        if request.method() != Method::GET || self.may(request, Role::Read).is_err() {
+        if request.method() != Method::GET || self.may(request.headers(), request.uri(), Role::Read).is_err() {
             return First::Other;
         }
-        let key = path::key(rest).ok().and_then(|text| self.gate.parse_key(&text).ok());
+        let Some(gate) = self.gate.get() else { return First::Other };
+        let key = path::key(rest).ok().and_then(|text| gate.parse_key(&text).ok());
         let Some(key) = key else { return First::Other };
-        match self.gate.look(&key) {
+        match gate.look(&key) {
             Some(answer) => First::Answered(self.template.absent(&answer)),
-            None => First::Lookup(key),
-        }
-    }
-
-    /// A lookup that goes on behind the filter.
-    async fn look_up(self: Arc<Self>, key: Key) -> Response<Body> {
-        match self.gate.get(&key).await {
-            Ok(answer) => answers::looked_up(answer),
-            Err(error) => {
-                let mut response = answers::problem(&error).into_response();
-                answers::name_by_state(&mut response, self.gate.state());
-                response
-            }
+            None => First::Lookup(gate.clone(), key),
         }
     }
 
     /// Whether a request may do what needs a role.
-    fn may(&self, request: &Request<Body>, role: Role) -> Result<(), Problem> {
+    fn may(&self, headers: &HeaderMap, uri: &Uri, role: Role) -> Result<(), Problem> {
         match (&self.options.tokens, &self.options.hosts) {
             (Some(_), _) if role == Role::Read && self.options.open_reads => Ok(()),
-            (Some(tokens), _) => tokens.check(request.headers(), role).map(|_| ()),
-            (None, Some(hosts)) => hosts.check(request.headers(), request.uri()),
+            (Some(tokens), _) => tokens.check(headers, role).map(|_| ()),
+            (None, Some(hosts)) => hosts.check(headers, uri),
             (None, None) if role == Role::Read => Ok(()),
             (None, None) => Err(Problem::forbidden(format!(
                 "this needs a token of the role {role}, and the service has none: set a file of tokens"
             ))),
+        }
+    }
+}
+
+/// A lookup that goes on behind the filter.
+async fn look_up(gate: Gate, key: Key) -> Response<Body> {
+    match gate.get(&key).await {
+        Ok(answer) => answers::looked_up(answer),
+        Err(error) => {
+            let mut response = answers::problem(&error).into_response();
+            answers::name_by_state(&mut response, gate.state());
+            response
         }
     }
 }
@@ -192,7 +222,7 @@ impl bloomgate_http::Service<Request<Body>> for GateService {
         // A future of its own for lookups: that of all routes together is several times as large.
         Answering(match self.desk.first(&request) {
             First::Answered(response) => Step::Now(Some(response)),
-            First::Lookup(key) => Step::Later(Box::pin(self.desk.clone().look_up(key))),
+            First::Lookup(gate, key) => Step::Later(Box::pin(look_up(gate, key))),
             First::Other => Step::Later(Box::pin(self.desk.clone().answer(request))),
         })
     }

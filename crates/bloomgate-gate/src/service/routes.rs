@@ -14,6 +14,7 @@ use bloomgate_http::problem::Problem;
 
 use super::batch::Asked;
 use super::{Desk, answers, metrics, path};
+use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Policy, State};
 use crate::stats::Stats;
@@ -21,100 +22,131 @@ use crate::stats::Stats;
 /// When to come again for a rebuild that is under way.
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
+/// What is asked for, without its body.
+type Head = axum::http::request::Parts;
+
+/// A body that nobody wanted is read up to here and thrown away: clients of HTTP/2 that still send when the answer is
+/// there take the end of the stream for an error (curl 7.88 does) and never show the answer.
+const UNWANTED: usize = 64 << 10;
+/// And so long.
+const UNWANTED_TIME: Duration = Duration::from_secs(5);
+
 impl Desk {
     /// The answer to what the filter alone could not answer.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
-        let mut response = match self.route(request).await {
+        let (head, mut rest) = request.into_parts();
+        let mut response = match self.route(&head, &mut rest).await {
             Ok(response) => response,
             Err(problem) => problem.into_response(),
         };
-        answers::name_by_state(&mut response, self.gate.state());
+        body::discard(&mut rest, UNWANTED, UNWANTED_TIME.min(self.options.body_time)).await;
+        answers::name_by_state(&mut response, self.gate.get().map_or(State::Loading, Gate::state));
         response
     }
 
-    async fn route(self: &Arc<Self>, request: Request<Body>) -> Result<Response<Body>, Problem> {
-        let (method, whole) = (request.method().clone(), request.uri().path().to_owned());
-        if let Some(rest) = whole.strip_prefix("/v1/") {
-            return self.rows(request, &method, rest).await;
+    /// The gate, if it is there.
+    fn gate(&self) -> Result<&Gate, Problem> {
+        self.gate.get().ok_or_else(|| self.not_there())
+    }
+
+    async fn route(self: &Arc<Self>, head: &Head, rest: &mut Body) -> Result<Response<Body>, Problem> {
+        let (method, whole) = (&head.method, head.uri.path());
+        if let Some(below) = whole.strip_prefix("/v1/") {
+            return self.rows(head, rest, below).await;
         }
-        if let Some(rest) = whole.strip_prefix("/explain/") {
-            only(&method, &[Method::GET])?;
-            self.may(&request, Role::Read)?;
-            let key = self.key(rest)?;
-            let explanation = self.gate.explain(&key).await.map_err(|error| answers::problem(&error))?;
+        if let Some(key) = whole.strip_prefix("/explain/") {
+            only(method, &[Method::GET])?;
+            self.may(&head.headers, &head.uri, Role::Read)?;
+            let key = self.key(key)?;
+            let explanation = self.gate()?.explain(&key).await.map_err(|error| answers::problem(&error))?;
             return Ok(self.json(StatusCode::OK, &explanation));
         }
-        match whole.as_str() {
+        match whole {
             "/healthz" => {
-                only(&method, &[Method::GET])?;
+                only(method, &[Method::GET])?;
                 Ok(health::healthz().await)
             }
             "/readyz" => {
-                only(&method, &[Method::GET])?;
-                let stats = self.stats().await?;
+                only(method, &[Method::GET])?;
+                let Some(gate) = self.gate.get() else { return Err(self.not_ready()) };
+                let stats = stats(gate).await?;
                 Ok(health::readyz(&move || readiness(&stats)))
             }
             "/stats" => {
-                only(&method, &[Method::GET])?;
-                self.may(&request, Role::Read)?;
-                let stats = self.stats().await?;
-                Ok(self.json(StatusCode::OK, &stats))
+                only(method, &[Method::GET])?;
+                self.may(&head.headers, &head.uri, Role::Read)?;
+                match self.gate.get() {
+                    Some(gate) => Ok(self.json(StatusCode::OK, &stats(gate).await?)),
+                    None => Ok(self.waiting_stats()),
+                }
             }
             "/metrics" => {
-                only(&method, &[Method::GET])?;
-                self.may(&request, Role::Read)?;
-                let stats = self.stats().await?;
-                Ok(metrics::scrape(&stats, &self.traffic).respond(request.headers()))
+                only(method, &[Method::GET])?;
+                self.may(&head.headers, &head.uri, Role::Read)?;
+                let scrape = match self.gate.get() {
+                    Some(gate) => metrics::scrape(&stats(gate).await?, &self.traffic),
+                    None => self.waiting_metrics(),
+                };
+                Ok(scrape.respond(&head.headers))
             }
             "/rebuild" => {
-                only(&method, &[Method::POST])?;
-                self.may(&request, Role::Admin)?;
-                self.rebuild(request.uri().query() == Some("wait=true")).await
+                only(method, &[Method::POST])?;
+                self.may(&head.headers, &head.uri, Role::Admin)?;
+                let wishes = wishes(head.uri.query().unwrap_or_default())?;
+                self.rebuild(wishes).await
             }
             _ => Err(Problem::not_found(format!(
-                "there is {p}KEY, /v1/{t}:batch, /explain/KEY, /stats, /rebuild, /healthz, /readyz and /metrics",
+                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /explain/KEY, GET /stats, POST /rebuild, GET \
+                 /healthz, GET /readyz and GET /metrics",
                 p = self.prefix,
+                writes = if self.options.writes { " (and PUT, DELETE)" } else { "" },
                 t = path::encoded(&self.options.table)
             ))),
         }
     }
 
     /// `/v1/TABLE/KEY` and `/v1/TABLE:batch`.
-    async fn rows(&self, request: Request<Body>, method: &Method, rest: &str) -> Result<Response<Body>, Problem> {
-        let Some((table, key)) = rest.split_once('/') else {
-            let table = rest.strip_suffix(":batch").or_else(|| rest.strip_suffix("%3Abatch")).unwrap_or(rest);
+    async fn rows(&self, head: &Head, rest: &mut Body, below: &str) -> Result<Response<Body>, Problem> {
+        let method = &head.method;
+        let Some((table, key)) = below.split_once('/') else {
+            let table = below.strip_suffix(":batch").or_else(|| below.strip_suffix("%3Abatch")).unwrap_or(below);
             self.is_table(table)?;
-            if table.len() == rest.len() {
+            if table.len() == below.len() {
                 return Err(path::bad_key(format!("a key is missing: {}KEY", self.prefix)));
             }
             only(method, &[Method::POST])?;
-            self.may(&request, Role::Read)?;
-            return self.batch(request).await;
+            self.may(&head.headers, &head.uri, Role::Read)?;
+            return self.batch(rest).await;
         };
         self.is_table(table)?;
         let writes = self.options.writes;
         only(method, if writes { &[Method::GET, Method::PUT, Method::DELETE] } else { &[Method::GET] })?;
-        self.may(&request, if matches!(*method, Method::GET | Method::HEAD) { Role::Read } else { Role::Write })?;
-        let key = self.key(key)?;
+        self.may(
+            &head.headers,
+            &head.uri,
+            if matches!(*method, Method::GET | Method::HEAD) { Role::Read } else { Role::Write },
+        )?;
+        let (gate, key) = (self.gate()?, self.key(key)?);
         let result = match *method {
             Method::PUT => {
-                let row = body::read(request.into_body(), self.options.row_bytes, self.options.body_time).await?;
-                self.gate.put(key, row).await.map(|()| answers::written("written", self.gate.state()))
+                let row = body::read(rest, self.options.row_bytes, self.options.body_time).await?;
+                gate.put(key, row).await.map(|()| answers::written("written", gate.state()))
             }
-            Method::DELETE => self.gate.delete(&key).await.map(|was_there| match was_there {
-                true => answers::written("deleted", self.gate.state()),
-                false => answers::nothing_deleted(self.gate.state()),
+            Method::DELETE => gate.delete(&key).await.map(|was_there| match was_there {
+                true => answers::written("deleted", gate.state()),
+                false => answers::nothing_deleted(gate.state()),
             }),
-            _ => self.gate.get(&key).await.map(answers::looked_up),
+            _ => gate.get(&key).await.map(answers::looked_up),
         };
         result.map_err(|error| answers::problem(&error))
     }
 
-    async fn batch(&self, request: Request<Body>) -> Result<Response<Body>, Problem> {
-        let body = body::read(request.into_body(), self.options.batch_bytes, self.options.body_time).await?;
-        let (text, first) = Asked::parse(&body)?.answer(&self.gate).await?;
+    async fn batch(&self, rest: &mut Body) -> Result<Response<Body>, Problem> {
+        let gate = self.gate()?;
+        let body = body::read(rest, self.options.batch_bytes, self.options.body_time).await?;
+        let (text, first) = Asked::parse(&body)?.answer(gate).await?;
         let mut response = answers::json(StatusCode::OK, text);
-        let (version, watermark) = match (first, self.gate.state()) {
+        let (version, watermark) = match (first, gate.state()) {
             (Some(first), _) => (first.version, first.watermark),
             (None, State::Ready { version, watermark }) => (version, Some(watermark)),
             (None, _) => (0, None),
@@ -123,7 +155,8 @@ impl Desk {
         Ok(response)
     }
 
-    async fn rebuild(self: &Arc<Self>, wait: bool) -> Result<Response<Body>, Problem> {
+    async fn rebuild(self: &Arc<Self>, wishes: Wishes) -> Result<Response<Body>, Problem> {
+        let gate = self.gate()?.clone();
         if self.rebuilding.swap(true, Acquire) {
             return Err(Problem::new(
                 StatusCode::CONFLICT,
@@ -136,11 +169,14 @@ impl Desk {
         // In a task of its own: it ends, and is noted as ended, even if the client goes away.
         let desk = self.clone();
         let running = tokio::spawn(async move {
-            let rebuilt = desk.gate.rebuild().await;
+            let rebuilt = match wishes.accept_fewer {
+                true => gate.rebuild_accepting_fewer().await,
+                false => gate.rebuild().await,
+            };
             desk.rebuilding.store(false, Release);
             rebuilt
         });
-        if !wait {
+        if !wishes.wait {
             let note = r#"{"rebuild":"begun","progress":"/stats"}"#;
             return Ok(answers::json(StatusCode::ACCEPTED, note));
         }
@@ -149,7 +185,7 @@ impl Desk {
             Ok(Err(error)) => Err(Problem::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "rebuild-failed",
-                "The rebuild failed; the filter of before is still in force",
+                "The rebuild failed, and changed nothing",
                 error.to_string(),
             )
             .retry_after(REBUILD_AGAIN)),
@@ -166,14 +202,7 @@ impl Desk {
     }
 
     fn key(&self, segment: &str) -> Result<Key, Problem> {
-        self.gate.parse_key(&path::key(segment)?).map_err(|error| answers::problem(&error))
-    }
-
-    /// The numbers; on a thread that may be busy for a while, since the bits of the filter are counted.
-    async fn stats(&self) -> Result<Stats, Problem> {
-        let gate = self.gate.clone();
-        let counted = tokio::task::spawn_blocking(move || gate.stats()).await;
-        counted.map_err(|_| Problem::internal("counting ended early: try again"))
+        self.gate()?.parse_key(&path::key(segment)?).map_err(|error| answers::problem(&error))
     }
 
     fn json(&self, status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
@@ -185,6 +214,42 @@ impl Desk {
             Err(error) => Problem::internal(format!("the answer cannot be written: {error}")).into_response(),
         }
     }
+}
+
+/// The numbers; on a thread that may be busy for a while, since the bits of the filter are counted.
+async fn stats(gate: &Gate) -> Result<Stats, Problem> {
+    let gate = gate.clone();
+    let counted = tokio::task::spawn_blocking(move || gate.stats()).await;
+    counted.map_err(|_| Problem::internal("counting ended early: try again"))
+}
+
+/// What was asked for along with a rebuild.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Wishes {
+    wait: bool,
+    accept_fewer: bool,
+}
+
+/// Reads the query of a rebuild; what is not understood is refused, not left out.
+fn wishes(query: &str) -> Result<Wishes, Problem> {
+    let mut wishes = Wishes::default();
+    for wish in query.split('&').filter(|wish| !wish.is_empty()) {
+        let (name, value) = wish.split_once('=').unwrap_or((wish, "true"));
+        let asked = match value {
+            "true" | "yes" | "1" => Some(true),
+            "false" | "no" | "0" => Some(false),
+            _ => None,
+        };
+        match (name, asked) {
+            ("wait", Some(asked)) => wishes.wait = asked,
+            ("accept-fewer", Some(asked)) => wishes.accept_fewer = asked,
+            _ => {
+                let detail = "the query of /rebuild is wait=true, accept-fewer=true, or both with & between them";
+                return Err(Problem::bad_request(detail));
+            }
+        }
+    }
+    Ok(wishes)
 }
 
 /// Refuses other methods than these; where GET is allowed, HEAD is.
@@ -203,6 +268,9 @@ fn readiness(stats: &Stats) -> Result<String, String> {
     match stats.state {
         "ready" if stats.blocking => Ok("ready".to_owned()),
         "ready" => Ok("ready, and it only watches".to_owned()),
+        "loading" if !stats.lists_keys => {
+            Ok("every lookup goes on to the source, which has no list of its keys: it only watches".to_owned())
+        }
         "loading" if !closed && stats.rebuild.failed > 0 => {
             Ok("loading, and every lookup goes on to the source: the first filter failed to build".to_owned())
         }
@@ -214,5 +282,26 @@ fn readiness(stats: &Stats) -> Result<String, String> {
         }),
         state if closed => Err(format!("the filter is {state} and the policy is closed")),
         state => Ok(format!("{state}: every lookup goes on to the source until the filter is rebuilt")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_are_read_and_typing_errors_told() {
+        let both = Wishes { wait: true, accept_fewer: true };
+        for (query, read) in [
+            ("", Some(Wishes::default())),
+            ("wait=true", Some(Wishes { wait: true, accept_fewer: false })),
+            ("wait=yes&accept-fewer=1", Some(both)),
+            ("wait&accept-fewer", Some(both)),
+            ("wait=false", Some(Wishes::default())),
+            ("wait=maybe", None),
+            ("accept_fewer=true", None),
+        ] {
+            assert_eq!(wishes(query).ok(), read, "{query}");
+        }
     }
 }

@@ -39,6 +39,18 @@ pub trait Source: Send + Sync + 'static {
     /// The rows of many keys in one question, in their order.
     fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>>;
 
+    /// Looks at rows that are to be written, and changes nothing: an error for those that [`put_many`](Self::put_many) would
+    /// refuse whatever the table holds. The gate asks before it tells the filter, which keeps what it is told.
+    fn check_rows<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
+        let _ = rows;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Whether it can list its keys at all: without that no filter can be built, and the gate only watches.
+    fn lists_keys(&self) -> bool {
+        true
+    }
+
     /// Writes rows, all or none: inserts or replaces each. The built-in sources take JSON objects whose key column, if
     /// it is there, must be the key.
     fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>>;

@@ -36,11 +36,11 @@ const LARGE: f32 = 1_000_000.0;
 /// What the server answered, or why it did not.
 type Said<T> = std::result::Result<T, tokio_postgres::Error>;
 
-/// A table of PostgreSQL (or a view, a materialized view, a partitioned or a foreign table).
+/// A table of PostgreSQL (or a partitioned table, or a materialized view) whose key column a unique index covers alone.
+/// Rows whose key is null are left out: no lookup can ask for them.
 ///
 /// A row is read as the JSON object that `row_to_json` makes of it. A row is written from such an object: the columns that
-/// are not in it keep their values, or get their defaults if the row is new. Writes need a unique index on the key column
-/// alone.
+/// are not in it keep their values, or get their defaults if the row is new.
 #[derive(Debug)]
 pub struct Postgres {
     pool: Pool,
@@ -80,24 +80,17 @@ impl Postgres {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for a column that cannot be gated, [`ErrorKind::Invalid`] for an address, a table or a
-    /// column that is none, [`ErrorKind::Source`] for a server that cannot be reached.
+    /// [`ErrorKind::Unsupported`] for a column that cannot be gated, [`ErrorKind::Invalid`] for an address, a login, a
+    /// database, a table or a column that is none, [`ErrorKind::Source`] or [`ErrorKind::Busy`] for a server that cannot be
+    /// reached at the moment: trying again may help.
     pub async fn connect(url: &str, table: &str, key_column: &str, connections: usize) -> Result<Self> {
         if connections == 0 {
             return Err(Error::new(ErrorKind::Invalid, "0 connections to PostgreSQL: allow at least 1"));
         }
         let connector = Connections::new(Address::parse(url)?);
         let pool = connector.pool(connections)?;
-        let client = connector.from(&pool).await?;
-        let standby = client.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await;
-        let standby = standby.and_then(|row| row.try_get(0)).map_err(|error| failed("asking what it is", &error))?;
-        if standby {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                "this PostgreSQL is a standby: it may lack what was committed a moment ago, and a filter built from it would \
-                 say no to such keys. Name the primary",
-            ));
-        }
+        let client = connector.first(&pool).await?;
+        refuse_standby(&client).await?;
         let table = Table::find(&client, table, key_column).await?;
         let columns = table.columns(&client).await.map_err(|error| failed("reading the catalogue", &error))?;
         drop(client);
@@ -226,6 +219,10 @@ impl Source for Postgres {
         })
     }
 
+    fn check_rows<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
+        Box::pin(writing::check_rows(self, rows))
+    }
+
     fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
         Box::pin(writing::put_many(self, rows))
     }
@@ -244,6 +241,20 @@ impl Source for Postgres {
 
     fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>> {
         Box::pin(scanning::begin(&self.connections, &self.table))
+    }
+}
+
+/// Refuses a server that follows another one.
+async fn refuse_standby(client: &tokio_postgres::Client) -> Result<()> {
+    let standby = client.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await;
+    let standby = standby.and_then(|row| row.try_get(0)).map_err(|error| failed("asking what it is", &error))?;
+    match standby {
+        false => Ok(()),
+        true => Err(Error::new(
+            ErrorKind::Unsupported,
+            "this PostgreSQL is a standby: it may lack what was committed a moment ago, and a filter built from it would \
+             say no to such keys. Name the primary",
+        )),
     }
 }
 

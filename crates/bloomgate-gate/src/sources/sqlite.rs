@@ -10,7 +10,7 @@ mod table;
 mod threads;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +22,7 @@ use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
 use rows::{Asked, canonical};
-use table::Table;
+use table::{Column, Table};
 use threads::Threads;
 
 /// Threads that read. SQLite reads from the page cache: more than the usual number of cores gives nothing.
@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub struct Sqlite {
     path: PathBuf,
     table: Arc<Table>,
+    /// The columns that rows can have; read again when a row has others.
+    columns: Mutex<Arc<Vec<Column>>>,
     readers: Threads,
     writer: Threads,
 }
@@ -53,6 +55,8 @@ impl Sqlite {
     /// is not there, [`ErrorKind::Source`] for a file that cannot be read or written.
     pub fn open(path: impl AsRef<Path>, table: &str, key_column: &str) -> Result<Self> {
         let path = path.as_ref();
+        // One name for one file, however it was spelled.
+        let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         let writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let mode: String = writer
             .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
@@ -68,6 +72,7 @@ impl Sqlite {
             ));
         }
         let table = Arc::new(Table::find(&writer, table, key_column)?);
+        let columns = table.columns(&writer)?;
         let readers = (0..READERS).map(|_| reader(path)).collect::<Result<Vec<_>>>()?;
         let begin = |name, connections| {
             Threads::start(name, connections).map_err(|error| {
@@ -77,9 +82,14 @@ impl Sqlite {
         Ok(Self {
             path: path.to_path_buf(),
             table,
+            columns: Mutex::new(Arc::new(columns)),
             readers: begin("sqlite-read", readers)?,
             writer: begin("sqlite-write", vec![writer])?,
         })
+    }
+
+    fn known_columns(&self) -> Arc<Vec<Column>> {
+        Arc::clone(&self.columns.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn read<T: Send + 'static>(
@@ -130,6 +140,20 @@ impl Source for Sqlite {
                 keys.iter().map(|key| find(&reading, table, key)).collect()
             })
             .await
+        })
+    }
+
+    fn check_rows<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
+        Box::pin(async move {
+            let mut columns = self.known_columns();
+            let mut checked = check(&self.table, &columns, rows);
+            if checked.is_err() {
+                // A column may be new.
+                columns = Arc::new(self.read(|connection, table| table.columns(connection)).await?);
+                *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&columns);
+                checked = check(&self.table, &columns, rows);
+            }
+            checked
         })
     }
 
@@ -223,8 +247,17 @@ fn find(connection: &Connection, table: &Table, key: &Key) -> Result<Option<Byte
     statement.query_row([asked], |row| Ok(rows::to_json(row))).optional().map_err(doing)?.transpose()
 }
 
+/// Refuses rows that no table of these columns takes.
+fn check(table: &Table, columns: &[Column], rows: &[(Key, Bytes)]) -> Result<()> {
+    for (key, row) in rows {
+        table.key_type.check(key)?;
+        rows::to_values(&Object::parse(row)?, table, columns, key)?;
+    }
+    Ok(())
+}
+
 /// Inserts or updates one row within a transaction.
-fn put(connection: &Connection, table: &Table, columns: &[table::Column], key: &Key, row: &Bytes) -> Result<()> {
+fn put(connection: &Connection, table: &Table, columns: &[Column], key: &Key, row: &Bytes) -> Result<()> {
     let doing = |error: rusqlite::Error| failed("writing a row", &error);
     let object = Object::parse(row)?;
     let given = rows::to_values(&object, table, columns, key)?;

@@ -275,18 +275,21 @@ impl Upstream {
         format!("{} answered {status}: {advice}", self.describe())
     }
 
+    fn takes_writes(&self) -> Result<()> {
+        let KeyList::File(path) = &self.keys else { return Ok(()) };
+        Err(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the keys of this source are listed in the file {}, which would not have the change: nothing is written \
+                 through the gate; list the keys by a URL instead",
+                path.display()
+            ),
+        ))
+    }
+
     /// An exchange that changes something; whether the row is or was there.
     async fn write(&self, method: Method, key: &Key, row: Bytes) -> Result<bool> {
-        if let KeyList::File(path) = &self.keys {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "the keys of this source are listed in the file {}, which would not have the change: nothing is written \
-                     through the gate; list the keys by a URL instead",
-                    path.display()
-                ),
-            ));
-        }
+        self.takes_writes()?;
         let deleting = method == Method::DELETE;
         let (status, _) = self.exchange(method, key, row).await.map_err(|failed| match failed {
             Failed::Refused(error) => error,
@@ -368,6 +371,23 @@ impl Source for Upstream {
 
     fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>> {
         Box::pin(stream::iter(keys).map(|key| self.get(key)).buffered(self.at_once).try_collect())
+    }
+
+    fn lists_keys(&self) -> bool {
+        !matches!(self.keys, KeyList::None)
+    }
+
+    fn check_rows<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
+        let check = || {
+            self.takes_writes()?;
+            for (key, row) in rows {
+                self.template.fill(&self.key_type.show(key))?;
+                serde_json::from_slice::<serde::de::IgnoredAny>(row)
+                    .map_err(|error| Error::new(ErrorKind::Invalid, format!("the row is no JSON: {error}")))?;
+            }
+            Ok(())
+        };
+        Box::pin(std::future::ready(check()))
     }
 
     /// One row: HTTP has no way to write several, all or none, and so several are refused.

@@ -11,6 +11,7 @@ mod got;
 mod http_service;
 mod interleavings;
 mod keys;
+mod listening;
 mod memory_source;
 mod paths;
 #[cfg(feature = "postgres")]
@@ -24,6 +25,7 @@ mod rebuilds;
 #[cfg(feature = "redis")]
 mod redis_cache;
 #[cfg(feature = "redis")]
+#[path = "../shared/redis_server.rs"]
 mod redis_server;
 #[cfg(feature = "redis")]
 mod remote;

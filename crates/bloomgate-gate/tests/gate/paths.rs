@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use bloomgate_gate::{Builder, ErrorKind, Gate, Key, Outcome, Policy, State, Writers};
+use bloomgate_gate::{Builder, ErrorKind, Event, Found, Gate, Key, Outcome, Policy, State, Writers};
 
 use crate::memory_source::{Fate, MemorySource, row_of};
 
@@ -281,6 +281,46 @@ async fn explain_tells_the_whole_decision_and_changes_nothing() {
         assert!(told.decision.starts_with(decision), "{told:?}");
     }
     assert_eq!(serde_json::to_string(&gate.stats().lookups).unwrap(), counted);
+}
+
+#[tokio::test]
+async fn an_explanation_that_proves_a_no_wrong_is_a_failed_audit() {
+    let source = MemorySource::with(names(FULL));
+    let (told, listener) = crate::listening::listen();
+    let gate = builder(&source).on_event(listener).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let (no, _) = absent_pair(&gate).await;
+    assert_eq!(gate.explain(&no).await.unwrap().source, Found::Absent);
+    source.rows.lock().unwrap().insert(no.canonical().to_vec(), row_of("secret"));
+    let explained = gate.explain(&no).await.unwrap();
+    assert_eq!((explained.filter, &explained.source), ("no, wrongly", &Found::Found));
+    assert!(explained.decision.contains("WRONGLY") && !explained.decision.starts_with("absent"), "{explained:?}");
+    assert_eq!((gate.state(), gate.stats().audit.wrong), (State::Broken, 1));
+    assert!(gate.get(&no).await.unwrap().row.is_some(), "it is found from now on");
+    assert!(gate.explain(&no).await.unwrap().decision.starts_with("bypass: 200"));
+    let names = |event: &Event| format!("{event:?}").split([' ', '{']).next().unwrap().to_owned();
+    assert_eq!(told.all().iter().map(names).collect::<Vec<_>>(), ["Rebuilt", "WrongNo", "NotReady"]);
+    gate.rebuild().await.unwrap();
+    assert!(gate.get(&no).await.unwrap().row.is_some());
+    source.is_down.store(true, SeqCst);
+    let down = gate.explain(&Key::from("key-5")).await.unwrap();
+    assert!(down.decision.starts_with("refused: 503"), "{down:?}");
+    let json = serde_json::to_value(&down).unwrap();
+    assert_eq!(json["source"], serde_json::json!({"error": "the source is down"}));
+    assert_eq!(serde_json::to_value(Found::Found).unwrap(), "found");
+}
+
+#[tokio::test]
+async fn keys_that_can_be_answered_are_though_the_source_is_down() {
+    let source = MemorySource::with(names(FULL));
+    let gate = ready(&source).await;
+    let (no, maybe) = absent_pair(&gate).await;
+    source.is_down.store(true, SeqCst);
+    let keys = [no, maybe, Key::from("key-3")];
+    let each = gate.get_each(&keys).await.unwrap();
+    assert_eq!(each[0].as_ref().unwrap().outcome, Outcome::AbsentByFilter);
+    assert!(each[1..].iter().all(|answer| answer.as_ref().is_err_and(|error| error.kind() == ErrorKind::Source)));
+    assert_eq!(gate.get_many(&keys).await.unwrap_err().kind(), ErrorKind::Source);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use bloomgate_gate::{Builder, Gate, Key, Outcome, State, Writers};
+use bloomgate_gate::{Builder, Event, Gate, Key, Outcome, State, Writers};
 
 use crate::memory_source::{MemorySource, row_of};
 
@@ -34,7 +34,7 @@ async fn a_rebuild_that_lost_keys_is_refused_and_the_old_filter_stays() {
     for share in [1, 500, 899] {
         source.scan_share.store(share, SeqCst);
         let refused = gate.rebuild().await.unwrap_err().to_string();
-        assert!(refused.contains("there were 1000") && refused.contains("90 %"), "{refused}");
+        assert!(refused.contains("1000 were expected") && refused.contains("90 %"), "{refused}");
         assert!(matches!(gate.state(), State::Ready { version: 1, .. }));
         assert!(gate.get(&Key::from("key-999")).await.unwrap().row.is_some());
     }
@@ -54,6 +54,85 @@ async fn deletes_that_passed_the_gate_are_believed() {
     }
     assert_eq!(gate.rebuild().await.unwrap().keys, 500);
     assert_eq!(gate.get(&Key::from("key-1")).await.unwrap().outcome, Outcome::AbsentByFilter);
+}
+
+#[tokio::test]
+async fn deletes_are_believed_after_a_kill_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = MemorySource::with(names(2000));
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    gate.rebuild().await.unwrap();
+    for number in 0..390 {
+        assert!(gate.delete(&Key::from(format!("key-{number}").as_str())).await.unwrap());
+    }
+    assert!(!gate.delete(&Key::from("key-1")).await.unwrap());
+    // Without a stop: nothing is saved at the end.
+    drop(gate);
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    assert_eq!(gate.state(), State::Stale);
+    assert_eq!(gate.rebuild().await.unwrap().keys, 1610);
+    drop(gate);
+    // What nobody deleted through the gate is not believed after a kill either.
+    source.rows.lock().unwrap().retain(|key, _| key.ends_with(b"7"));
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    assert!(gate.rebuild().await.is_err());
+}
+
+#[tokio::test]
+async fn far_fewer_keys_are_accepted_by_who_says_so_and_by_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = MemorySource::with(names(1000));
+    let (told, listener) = crate::listening::listen();
+    let gate = builder(&source).data(folder.path()).on_event(listener).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let lose_half = |source: &MemorySource| {
+        let mut rows = source.rows.lock().unwrap();
+        let half = rows.len() / 2;
+        let keep: Vec<_> = rows.keys().take(half).cloned().collect();
+        rows.retain(|key, _| keep.contains(key));
+    };
+    lose_half(&source);
+    let refused = gate.rebuild().await.unwrap_err().to_string();
+    for words in ["500 keys", "1000 were expected", "/rebuild?accept-fewer=true", "--accept-fewer"] {
+        assert!(refused.contains(words), "{words}: {refused}");
+    }
+    assert_eq!(gate.rebuild_accepting_fewer().await.unwrap().keys, 500);
+    let fewer = told.all().iter().any(|event| matches!(event, Event::FewerAccepted { before: 1000, now: 500, .. }));
+    assert!(fewer, "{:?}", told.all());
+    gate.stop().await;
+    lose_half(&source);
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    assert!(gate.rebuild().await.is_err());
+    gate.stop().await;
+    let gate = builder(&source).data(folder.path()).accept_fewer(true).build().unwrap();
+    assert_eq!(gate.rebuild().await.unwrap().keys, 250);
+    lose_half(&source);
+    assert!(gate.rebuild().await.is_err(), "for one rebuild, not for all that follow");
+}
+
+#[tokio::test]
+async fn what_happens_is_told() {
+    let source = MemorySource::with(names(1000));
+    let (told, listener) = crate::listening::listen();
+    let gate = builder(&source).on_event(listener).build().unwrap();
+    gate.start();
+    until(&gate, |gate| matches!(gate.state(), State::Ready { .. })).await;
+    until(&gate, |_| told.has(|event| matches!(event, Event::Rebuilt { first_after_ms: Some(_), blocking: true, .. })))
+        .await;
+    let first = gate.stats().rebuild.ready_after_ms;
+    assert!(told.has(|event| matches!(event, Event::Rebuilt { first_after_ms, .. } if *first_after_ms == first)));
+    source.is_down.store(true, SeqCst);
+    for number in 0..5 {
+        assert!(gate.get(&Key::from(format!("key-{number}").as_str())).await.is_err());
+    }
+    assert!(gate.rebuild().await.is_err());
+    source.is_down.store(false, SeqCst);
+    assert!(gate.get(&Key::from("key-9")).await.is_ok() && gate.get(&Key::from("key-10")).await.is_ok());
+    gate.rebuild().await.unwrap();
+    let names: Vec<String> =
+        told.all().iter().map(|event| format!("{event:?}").split([' ', '{']).next().unwrap().to_owned()).collect();
+    assert_eq!(names, ["Rebuilt", "Lost", "RebuildFailed", "Regained", "Rebuilt"]);
+    assert!(told.has(|event| matches!(event, Event::RebuildFailed { still_ready: true, .. })));
 }
 
 #[tokio::test]
@@ -160,8 +239,11 @@ async fn a_saved_filter_that_was_damaged_is_not_used() {
     flipped[whole.len() / 2] ^= 1;
     for damaged in [&whole[..whole.len() / 2], &flipped[..], b""] {
         std::fs::write(&path, damaged).unwrap();
-        let gate = builder(&source).data(folder.path()).build().unwrap();
+        let (told, listener) = crate::listening::listen();
+        let gate = builder(&source).data(folder.path()).on_event(listener).build().unwrap();
         assert_eq!(gate.state(), State::Loading);
+        let said = told.has(|event| matches!(event, Event::SavedUnusable { why } if why.contains("filter.bloom")));
+        assert!(said, "{:?}", told.all());
     }
     std::fs::write(&path, &whole).unwrap();
     std::fs::remove_file(folder.path().join("master.key")).unwrap();

@@ -41,13 +41,17 @@ impl Got {
 
 impl Served {
     async fn start(gate: Gate, options: Options) -> Self {
+        Self::start_with(gate, options, http::Options::default()).await
+    }
+
+    async fn start_with(gate: Gate, options: Options, http: http::Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async move {
             let _ = stopped.await;
         };
-        let serving = tokio::spawn(service::serve(listener, gate.clone(), options, http::Options::default(), shutdown));
+        let serving = tokio::spawn(service::serve(listener, gate.clone(), options, http, shutdown));
         Self { address, gate, stop, serving }
     }
 
@@ -149,6 +153,7 @@ async fn only_an_absent_key_is_a_404() {
     for method in ["PUT", "DELETE", "POST", "PATCH"] {
         let got = served.ask(method, "/v1/products/key-7", "", "{}").await;
         assert_eq!((got.status, got.header("allow")), (405, Some("GET")), "{method}");
+        assert!(got.body.contains("not allowed here: GET is"), "{got:?}");
     }
     assert_eq!(served.get("/v1/products/key-7").await.status, 200);
     served.stop().await;
@@ -166,7 +171,7 @@ async fn writes_are_seen_at_once() {
     assert_eq!(served.get(&path).await.body, r#"{"price":3}"#);
     assert_eq!(served.ask("DELETE", &path, "", "").await.outcome(), (204, Some("deleted")));
     let gone = served.ask("DELETE", &path, "", "").await;
-    assert_eq!((gone.outcome(), gone.problem().as_str()), ((404, Some("not-found")), "absent"));
+    assert_eq!((gone.outcome(), gone.problem().as_str()), ((404, Some("nothing-deleted")), "absent"));
     assert_eq!(served.get(&path).await.status, 404);
     // A write that nobody knows the end of is told as such, and one that was refused too.
     *source.fate.lock().unwrap() = Fate::LaterUnknown;
@@ -198,6 +203,16 @@ async fn many_keys_in_one_request() {
     assert_eq!((&answers[4]["outcome"], &answers[4]["found"]), (&json!("bad-key"), &Value::Null));
     assert_eq!(answers[5]["found"], true);
     assert_eq!(served.ask("POST", "/v1/products%3Abatch", "", "[]").await.json(), json!({"answers": []}));
+    // A source that is down takes nothing from those that need none.
+    source.is_down.store(true, SeqCst);
+    let asked = json!([no, "key-2"]).to_string();
+    let got = served.ask("POST", "/v1/products:batch", "", &asked).await;
+    assert_eq!((got.status, &got.json()["answers"][0]["outcome"]), (200, &json!("absent-by-filter")));
+    let refused = json!({"key": "key-2", "found": null, "outcome": "refused", "error": "the source is down"});
+    assert_eq!(got.json()["answers"][1], refused);
+    let got = served.ask("POST", "/v1/products:batch", "", r#"["key-2"]"#).await;
+    assert_eq!((got.status, got.problem().as_str()), (503, "source-down"));
+    source.is_down.store(false, SeqCst);
     let many = format!("[{}]", vec!["\"key-1\""; MOST_KEYS + 1].join(","));
     for (body, status) in [("{}", 400), ("[\"a\"", 400), (many.as_str(), 400)] {
         assert_eq!(served.ask("POST", "/v1/products:batch", "", body).await.status, status);
@@ -291,7 +306,9 @@ async fn what_is_not_ready_says_so_by_policy() {
     let not_ready = served.get("/readyz").await;
     assert!(not_ready.status == 503 && not_ready.body.contains("there is no filter yet"), "{not_ready:?}");
     assert_eq!(served.get("/healthz").await.status, 200);
-    let rebuilt = served.ask("POST", "/rebuild?wait=true", "", "").await;
+    let unclear = served.ask("POST", "/rebuild?wait=soon", "", "").await;
+    assert!(unclear.status == 400 && unclear.body.contains("accept-fewer=true"), "{unclear:?}");
+    let rebuilt = served.ask("POST", "/rebuild?wait=yes", "", "").await;
     assert_eq!((rebuilt.status, rebuilt.json()["keys"].as_u64()), (200, Some(1002)));
     assert_eq!(served.get("/v1/products/key-1").await.status, 200);
     assert_eq!(served.get("/readyz").await.status, 200);
@@ -306,6 +323,90 @@ async fn what_is_not_ready_says_so_by_policy() {
     let failed = served.ask("POST", "/rebuild?wait=true", "", "").await;
     assert_eq!((failed.status, failed.problem().as_str()), (503, "rebuild-failed"));
     assert_eq!(served.get("/readyz").await.status, 200, "it fails open: traffic may come");
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn far_fewer_keys_are_accepted_by_a_rebuild_that_says_so() {
+    let source = thousand();
+    let served = Served::ready(&source, products()).await;
+    source.rows.lock().unwrap().retain(|key, _| key.ends_with(b"1"));
+    let refused = served.ask("POST", "/rebuild?wait=true", "", "").await;
+    assert_eq!((refused.status, refused.problem().as_str()), (503, "rebuild-failed"));
+    assert!(refused.body.contains("POST /rebuild?accept-fewer=true"), "{refused:?}");
+    let accepted = served.ask("POST", "/rebuild?wait=true&accept-fewer=true", "", "").await;
+    assert_eq!((accepted.status, accepted.json()["keys"].as_u64()), (200, Some(100)));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn before_there_is_a_gate_everything_about_keys_is_refused() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async move {
+        let _ = stopped.await;
+    };
+    let http = http::Options::default();
+    let waiting = service::GateService::waiting(Options { writes: true, ..products() }, http.traffic.clone());
+    waiting.waits_for("the database is asleep");
+    let serving = tokio::spawn(http::serve(listener, waiting.clone(), http, shutdown));
+    let gate = Gate::builder(thousand()).writers(Writers::Sole).build().unwrap();
+    let served = Served { address, gate, stop, serving };
+    for (method, path) in [
+        ("GET", "/v1/products/key-1"),
+        ("PUT", "/v1/products/key-1"),
+        ("POST", "/v1/products:batch"),
+        ("GET", "/explain/key-1"),
+        ("POST", "/rebuild"),
+    ] {
+        let got = served.ask(method, path, "", if method == "GET" { "" } else { "[]" }).await;
+        assert_eq!((got.status, got.problem().as_str()), (503, "source-down"), "{method} {path}");
+        assert!(got.body.contains("asleep") && got.header("retry-after").is_some(), "{got:?}");
+    }
+    assert_eq!((served.get("/healthz").await.status, served.get("/readyz").await.status), (200, 503));
+    assert_eq!(served.get("/stats").await.json()["state"], "loading");
+    let metrics = served.get("/metrics").await.body;
+    assert!(metrics.contains("\nbloomgate_gate_blocking 0\n") && metrics.contains("{state=\"loading\"} 1\n"));
+    waiting.open(served.gate.clone());
+    assert_eq!(served.get("/v1/products/key-1").await.status, 200);
+    served.stop().await;
+}
+
+/// Real clients over HTTP/2 see why they are refused, though their body was not wanted.
+#[tokio::test]
+async fn a_refusal_is_seen_by_curl_over_tls() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let (cert, key, large) =
+        (folder.path().join("cert.pem"), folder.path().join("key.pem"), folder.path().join("large"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    std::fs::write(&large, vec![b'x'; 60_000]).unwrap();
+    let gate = Gate::builder(thousand()).writers(Writers::Sole).build().unwrap();
+    let tls = Some(http::Tls::from_files(&cert, &key).unwrap());
+    let options = Options { writes: true, tokens: Some(Tokens::parse(TOKENS).unwrap()), ..products() };
+    let served = Served::start_with(gate, options, http::Options { tls, ..http::Options::default() }).await;
+    let port = served.address.port();
+    let curl = async |arguments: &[&str]| {
+        let mut curl = tokio::process::Command::new("curl");
+        curl.args(["-sS", "--http2", "--max-time", "20", "-o", "/dev/null", "-w", "%{http_version} %{http_code}"]);
+        curl.arg("--cacert").arg(&cert).args(["--resolve", &format!("localhost:{port}:127.0.0.1")]).args(arguments);
+        let ran = curl.output().await.expect("curl is installed");
+        (String::from_utf8(ran.stdout).unwrap(), String::from_utf8(ran.stderr).unwrap())
+    };
+    let url = |path: &str| format!("https://localhost:{port}{path}");
+    let body = format!("@{}", large.display());
+    let (row, wrong, rebuild) = (url("/v1/products/key-1"), url("/v1/nothing/key-1"), url("/rebuild"));
+    for (arguments, status) in [
+        (&["-X", "PUT", "-d", "{}", &row][..], "401"),
+        (&["-X", "PUT", "--data-binary", &body, &row], "401"),
+        (&["-X", "PATCH", "--data-binary", &body, &row], "405"),
+        (&["-X", "PUT", "--data-binary", &body, "-H", "Authorization: Bearer writing-token-12", &wrong], "400"),
+        (&["-X", "POST", "--data-binary", &body, "-H", "Authorization: Bearer mighty-token-123", &rebuild], "202"),
+    ] {
+        assert_eq!(curl(arguments).await, (format!("2 {status}"), String::new()), "{arguments:?}");
+    }
     served.stop().await;
 }
 

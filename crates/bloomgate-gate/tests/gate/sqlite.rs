@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use bloomgate_gate::sources::{KeyBatch, Source, Sqlite};
-use bloomgate_gate::{Error, ErrorKind, Key, KeyType};
+use bloomgate_gate::{Error, ErrorKind, Gate, Key, KeyType, Writers};
 use bytes::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -340,4 +340,33 @@ async fn a_write_that_waits_holds_up_no_read_and_is_done_though_nobody_waits() {
     // It stands before this one in the queue.
     put(&*source, "c", "{}").await.unwrap();
     assert_eq!(row(&*source, "b").await.unwrap(), r#"{"k":"b","v":2}"#);
+}
+
+#[tokio::test]
+async fn a_row_that_is_refused_adds_nothing_to_the_filter() {
+    let file = file("CREATE TABLE t (k TEXT PRIMARY KEY, v INTEGER, g AS (v * 2)); INSERT INTO t VALUES ('a', 1)");
+    let source = std::sync::Arc::new(file.open("t", "k").unwrap());
+    let gate = Gate::builder(source).writers(Writers::Sole).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let items = || gate.stats().filter.unwrap().items;
+    let before = items();
+    for (at, wrong) in ["no json", "[1]", r#"{"colour": 1}"#, r#"{"k": "other"}"#, r#"{"g": 1}"#, r#"{"v": 1e999}"#]
+        .into_iter()
+        .enumerate()
+    {
+        let refused = gate.put(Key::from(format!("new-{at}").as_str()), Bytes::from_static(wrong.as_bytes())).await;
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::Invalid, "{wrong}");
+    }
+    assert_eq!((items(), gate.stats().at_source.errors), (before, 0), "nor is it an error of the source");
+    // A column that came later is known at once.
+    file.other.execute_batch("ALTER TABLE t ADD late INTEGER").unwrap();
+    gate.put(Key::from("new"), Bytes::from_static(br#"{"late": 1}"#)).await.unwrap();
+    assert_eq!(items(), before + 1);
+    // A table that is gone is no mistake of the client.
+    file.other.execute_batch("DROP TABLE t").unwrap();
+    for row in [r#"{"colour": 1}"#, r#"{"v": 1}"#] {
+        let gone = gate.put(Key::from("gone"), Bytes::from_static(row.as_bytes())).await.unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::Source, "{gone}");
+    }
+    assert_eq!(gate.stats().at_source.errors, 2);
 }

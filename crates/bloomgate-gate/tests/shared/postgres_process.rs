@@ -13,6 +13,8 @@ const NOBODY: u32 = 65534;
 /// A server with its folder, whose user is `tester`. Stopped when dropped.
 pub struct PostgresProcess {
     pub folder: tempfile::TempDir,
+    port: u16,
+    settings: Vec<String>,
     child: Child,
 }
 
@@ -34,24 +36,39 @@ impl PostgresProcess {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
             give_away(&path);
         }
-        let child = tool("postgres", folder.path())
-            .args(["-c", "fsync=off"])
-            .args(settings.iter().flat_map(|setting| ["-c", setting]))
-            .args(["-p", &port.to_string(), "-k"])
-            .arg(folder.path())
-            .arg("-D")
-            .arg(&data)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut server = Self { folder, child };
+        let settings: Vec<String> = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let child = spawn(&folder, port, &settings);
+        let mut server = Self { folder, port, settings, child };
+        server.wait();
+        server
+    }
+
+    /// Stops it in good order; its folder stays.
+    pub fn stop(&mut self) {
+        let data = self.folder.path().join("data");
+        let stop = tool("pg_ctl", self.folder.path()).args(["stop", "-s", "-w", "-m", "fast", "-D"]).arg(data).status();
+        assert!(stop.unwrap().success());
+        self.child.wait().unwrap();
+    }
+
+    /// Starts it again on the same port and folder; `standby`: as one that follows another server.
+    pub fn start_again(&mut self, standby: bool) {
+        if standby {
+            let signal = self.folder.path().join("data/standby.signal");
+            std::fs::write(&signal, "").unwrap();
+            give_away(&signal);
+        }
+        self.child = spawn(&self.folder, self.port, &self.settings);
+        self.wait();
+    }
+
+    fn wait(&mut self) {
         let begin = Instant::now();
-        while !server.is_ready(port) {
-            assert!(server.child.try_wait().unwrap().is_none(), "the server ended");
+        while !self.is_ready(self.port) {
+            assert!(self.child.try_wait().unwrap().is_none(), "the server ended");
             assert!(begin.elapsed() < Duration::from_secs(60), "the server does not answer");
             std::thread::sleep(Duration::from_millis(20));
         }
-        server
     }
 
     fn is_ready(&self, port: u16) -> bool {
@@ -63,6 +80,19 @@ impl PostgresProcess {
     pub fn host(&self) -> String {
         self.folder.path().to_str().unwrap().replace('/', "%2F")
     }
+}
+
+fn spawn(folder: &tempfile::TempDir, port: u16, settings: &[String]) -> Child {
+    tool("postgres", folder.path())
+        .args(["-c", "fsync=off"])
+        .args(settings.iter().flat_map(|setting| ["-c", setting.as_str()]))
+        .args(["-p", &port.to_string(), "-k"])
+        .arg(folder.path())
+        .arg("-D")
+        .arg(folder.path().join("data"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 impl Drop for PostgresProcess {

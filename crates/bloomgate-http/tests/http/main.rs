@@ -66,7 +66,7 @@ fn router(most: usize) -> Router {
         "nobody waits so long"
     };
     let length = move |request: Request| async move {
-        match body::read(request.into_body(), most, Duration::from_millis(400)).await {
+        match body::read(&mut request.into_body(), most, Duration::from_millis(400)).await {
             Ok(bytes) => bytes.len().to_string().into_response(),
             Err(problem) => problem.into_response(),
         }

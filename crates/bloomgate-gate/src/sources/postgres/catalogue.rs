@@ -57,11 +57,12 @@ impl Table {
     pub async fn find(client: &Client, table: &str, key_column: &str) -> Result<Self> {
         let doing = |error: Trouble| failed("reading the catalogue", &error);
         let (oid, schema, name, relation) = relation(client, table).await?;
-        if !matches!(relation.as_str(), "r" | "p" | "v" | "m" | "f") {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("{table} is an index, a sequence or the like: give a table or a view"),
-            ));
+        let refused = |why: &str| Err(Error::new(ErrorKind::Unsupported, format!("{table} is {why}")));
+        match relation.as_str() {
+            "r" | "p" | "m" => {}
+            "v" => return refused("a view, which no unique index can cover: give the table behind it"),
+            "f" => return refused("a foreign table, which no unique index can cover: gate it in its own database"),
+            _ => return refused("an index, a sequence or the like: give a table"),
         }
         let mut found = None;
         // As it is written, or as SQL reads it without quotes.
@@ -78,6 +79,17 @@ impl Table {
             return Err(unknown_column(key_column, columns.iter().map(|column| column.name.as_str())));
         };
         let (wire, kind) = check(&format!("{shown}.{}", plain(&key)), &column)?;
+        if !is_unique(client, oid, &key).await.map_err(doing)? {
+            let on = format!("{quoted} ({})", quote(&key));
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{shown}.{}: no unique index covers it alone (a whole one: not partial, not deferrable, and of no \
+                     table that others inherit from): run CREATE UNIQUE INDEX ON {on}",
+                    plain(&key)
+                ),
+            ));
+        }
         Ok(Self { oid, name: shown, quoted, quoted_key: quote(&key), key, wire, kind })
     }
 
@@ -107,6 +119,22 @@ impl Table {
     }
 }
 
+/// Whether a key is there at most once. An index that is not valid, covers only some rows, or is checked at the end of a
+/// transaction does not see to that, nor does one of a table whose children have rows of their own.
+async fn is_unique(client: &Client, table: Oid, key: &str) -> std::result::Result<bool, Trouble> {
+    let sql = "
+        SELECT EXISTS (
+            SELECT FROM pg_catalog.pg_index AS i
+            JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+            WHERE i.indrelid = $1 AND a.attname = $2 AND i.indisunique AND i.indisvalid AND i.indimmediate
+              AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1
+        ) AND NOT EXISTS (
+            SELECT FROM pg_catalog.pg_inherits AS child JOIN pg_catalog.pg_class AS parent ON parent.oid = child.inhparent
+            WHERE parent.oid = $1 AND parent.relkind = 'r'
+        )";
+    client.query_one(sql, &[&table, &key]).await?.try_get(0)
+}
+
 /// The relation that a name means: as it is written, or as SQL reads it (`shop.products`, `"My Table"`).
 async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, String)> {
     let doing = |error: Trouble| failed("reading the catalogue", &error);
@@ -131,7 +159,7 @@ async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, 
             Err(error) => return Err(doing(error)),
         }
     }
-    let near = "SELECT c.relname::text FROM pg_catalog.pg_class AS c WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f')
+    let near = "SELECT c.relname::text FROM pg_catalog.pg_class AS c WHERE c.relkind IN ('r', 'p', 'm')
                 AND pg_catalog.pg_table_is_visible(c.oid) AND c.relnamespace <> 'pg_catalog'::regnamespace
                 ORDER BY c.relname LIMIT 20";
     let near: Vec<String> = client.query(near, &[]).await.map_err(doing)?.iter().map(|row| row.get(0)).collect();

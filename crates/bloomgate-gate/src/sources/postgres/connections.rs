@@ -9,6 +9,7 @@ use deadpool_postgres::{
     Client, Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
 use tokio::task::JoinHandle;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Connection, Socket};
 
 use super::address::Address;
@@ -47,7 +48,11 @@ impl Connections {
 
     /// A connection of a pool.
     pub async fn from(&self, pool: &Pool) -> Result<Client> {
-        pool.get().await.map_err(|error| match error {
+        pool.get().await.map_err(|error| self.pooled(pool, error))
+    }
+
+    fn pooled(&self, pool: &Pool, error: PoolError) -> Error {
+        match error {
             PoolError::Backend(error) => self.refused(&error),
             PoolError::Timeout(TimeoutType::Wait) => Error::new(
                 ErrorKind::Busy,
@@ -58,7 +63,19 @@ impl Connections {
                 ),
             ),
             other => Error::new(ErrorKind::Source, format!("{}: {other}", self.address.name)),
-        })
+        }
+    }
+
+    /// The first connection of a pool. What the server refuses now it refuses for ever: a login, a database; that is told as
+    /// a mistake in the address, and a server that is not there is not.
+    pub async fn first(&self, pool: &Pool) -> Result<Client> {
+        match pool.get().await {
+            Ok(client) => Ok(client),
+            Err(PoolError::Backend(error)) if is_mistake(&error) => {
+                Err(Error::new(ErrorKind::Invalid, self.refused(&error).to_string()))
+            }
+            Err(error) => Err(self.pooled(pool, error)),
+        }
     }
 
     /// A connection of its own, driven by whoever waits for it.
@@ -83,6 +100,15 @@ impl Connections {
         let kind = if kind == ErrorKind::Invalid { ErrorKind::Source } else { kind };
         Error::new(kind, format!("PostgreSQL, connecting to {}: {told}{hint}", self.address.name))
     }
+}
+
+/// Whether trying again cannot help: the server refused the login (class 28) or has no such database (3D000), or the
+/// address itself lacks a password or a certificate.
+fn is_mistake(error: &tokio_postgres::Error) -> bool {
+    let told = tell(error);
+    let words = ["password missing", "no password", "invalid peer certificate", "does not support TLS"];
+    error.code().is_some_and(|code| code.code().starts_with("28") || code == &SqlState::INVALID_CATALOG_NAME)
+        || words.iter().any(|words| told.contains(words))
 }
 
 type Opened = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), tokio_postgres::Error>;

@@ -36,6 +36,8 @@ pub(super) async fn begin(connections: &Connections, table: &Table) -> Result<Bo
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
                  SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
     line.drive(client.batch_execute(begin)).await.map_err(doing)?;
+    // In the session of the scan: an address may lead to another server than it did at the start.
+    line.drive(super::refuse_standby(&client)).await?;
     // The first query sets the moment. A column whose type has changed would be read as something else.
     line.drive(table.check_again(&client)).await?;
     let sql = format!("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)", table.quoted_key, table.quoted);

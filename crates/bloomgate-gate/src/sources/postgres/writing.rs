@@ -2,6 +2,7 @@
 //! leaves it open whether the rows are there.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use deadpool_postgres::{Client, Transaction};
@@ -30,20 +31,35 @@ struct Row<'a> {
     columns: Vec<usize>,
 }
 
-pub(super) async fn put_many(source: &Postgres, rows: &[(Key, Bytes)]) -> Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
+/// Rows with their columns, read again from the catalogue if one of them is not known.
+async fn resolved<'a>(source: &Postgres, rows: &'a [(Key, Bytes)]) -> Result<(Vec<Row<'a>>, Arc<Vec<Column>>)> {
     let mut columns = source.known_columns();
     let mut read = resolve(source, rows, &columns);
     if matches!(&read, Err(Wrong::Unknown(_))) {
         // It may be new.
         columns = source.read_columns().await?;
+        if columns.is_empty() {
+            let message = format!("PostgreSQL: the table {} is gone: somebody dropped it", source.table.name);
+            return Err(Error::new(ErrorKind::Source, message));
+        }
         read = resolve(source, rows, &columns);
     }
     let read = read.map_err(|wrong| match wrong {
         Wrong::Unknown(error) | Wrong::Otherwise(error) => error,
     })?;
+    Ok((read, columns))
+}
+
+/// Refuses rows that no table of these columns takes; nothing is written.
+pub(super) async fn check_rows(source: &Postgres, rows: &[(Key, Bytes)]) -> Result<()> {
+    resolved(source, rows).await.map(drop)
+}
+
+pub(super) async fn put_many(source: &Postgres, rows: &[(Key, Bytes)]) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let (read, columns) = resolved(source, rows).await?;
     let mut again = true;
     loop {
         let mut client = source.client().await?;

@@ -118,7 +118,12 @@ impl Table {
 
     /// The columns as they are now: others may have added some.
     pub fn columns(&self, connection: &Connection) -> Result<Vec<Column>> {
-        columns(connection, &self.name)
+        let columns = columns(connection, &self.name)?;
+        if columns.is_empty() {
+            let message = format!("SQLite: the table {} is gone: somebody dropped or renamed it", self.name);
+            return Err(Error::new(ErrorKind::Source, message));
+        }
+        Ok(columns)
     }
 }
 

@@ -24,7 +24,7 @@ async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
                 EXECUTE FUNCTION cut();
              CREATE TRIGGER early BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.v = 'early') EXECUTE FUNCTION cut();
              CREATE TRIGGER gone BEFORE DELETE ON t FOR EACH ROW WHEN (OLD.v = '7') EXECUTE FUNCTION cut();
-             CREATE VIEW slow AS SELECT k, pg_sleep(0.3)::text AS s FROM t WHERE k = 1",
+             CREATE TABLE slow (k int PRIMARY KEY, s text); INSERT INTO slow VALUES (1, '')",
         )
         .await;
     let source = Arc::new(open(&server, &database, "t", "k").await);
@@ -71,23 +71,39 @@ async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
 
     // In the middle of a read: it is asked again.
     let slow = Arc::new(open(&server, &database, "slow", "k").await);
+    let holder = server.client(&database).await;
+    let hold = "BEGIN; LOCK TABLE slow IN ACCESS EXCLUSIVE MODE";
+    holder.batch_execute(hold).await.unwrap();
     let asked = tokio::spawn({
         let slow = slow.clone();
         async move { slow.get(&1.into()).await }
     });
-    let sleeping =
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
-    while other.query_one(sleeping, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    }
+    let waiting = async |many: i64| {
+        let sql =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        while other.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) != many {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    waiting(1).await;
     cut(&other).await;
+    waiting(1).await;
+    holder.batch_execute("COMMIT").await.unwrap();
     assert_eq!(asked.await.unwrap().unwrap().unwrap(), r#"{"k":1,"s":""}"#);
 
     // Limits of statements are for lookups, not for counts and scans.
     let url = format!("{}?options=-c%20statement_timeout%3D50", server.url(&database));
     let limited = Postgres::connect(&url, "slow", "k", 1).await.unwrap();
+    holder.batch_execute(hold).await.unwrap();
     refused(limited.get(&1.into()).await, ErrorKind::Source, &["statement timeout"]);
-    assert_eq!((limited.count().await.unwrap(), scanned(&limited).await.unwrap().len()), (1, 1));
+    let release = async {
+        waiting(2).await;
+        // Four times the limit.
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        holder.batch_execute("COMMIT").await.unwrap();
+    };
+    let (count, keys, ()) = tokio::join!(limited.count(), scanned(&limited), release);
+    assert_eq!((count.unwrap(), keys.unwrap().len()), (1, 1));
 }
 
 #[tokio::test]
@@ -107,7 +123,7 @@ async fn letters_that_the_encoding_lacks_are_in_no_row() {
 
 #[tokio::test]
 async fn tls_is_used_and_the_server_checked_as_the_address_asks() {
-    use ErrorKind::{Invalid, Source};
+    use ErrorKind::Invalid;
     let server = Server::shared();
     let (database, other) = server.database("CREATE TABLE t (k int PRIMARY KEY); INSERT INTO t VALUES (1)").await;
     let mine = server.certificate().display().to_string();
@@ -126,9 +142,9 @@ async fn tls_is_used_and_the_server_checked_as_the_address_asks() {
         (&by_number, "sslmode=require".into(), Ok(true)),
         (&by_number, format!("sslmode=verify-ca&sslrootcert={mine}"), Ok(true)),
         (&by_name, format!("sslmode=verify-full&sslrootcert={mine}"), Ok(true)),
-        (&by_number, format!("sslmode=verify-full&sslrootcert={mine}"), Err((Source, "not valid for"))),
-        (&by_name, format!("sslmode=verify-full&sslrootcert={strange}"), Err((Source, "sslrootcert=FILE"))),
-        (&by_number, format!("sslmode=require&sslrootcert={strange}"), Err((Source, "sslrootcert=FILE"))),
+        (&by_number, format!("sslmode=verify-full&sslrootcert={mine}"), Err((Invalid, "not valid for"))),
+        (&by_name, format!("sslmode=verify-full&sslrootcert={strange}"), Err((Invalid, "sslrootcert=FILE"))),
+        (&by_number, format!("sslmode=require&sslrootcert={strange}"), Err((Invalid, "sslrootcert=FILE"))),
         (&by_number, "sslmode=verify-ca&sslrootcert=/dev/null".into(), Err((Invalid, "no certificate in it"))),
         (&by_number, "sslmode=verified".into(), Err((Invalid, "verify-full"))),
     ] {
@@ -152,5 +168,25 @@ async fn tls_is_used_and_the_server_checked_as_the_address_asks() {
     }
     // Behind a socket file there is none.
     let url = server.url(&database) + "?sslmode=require";
-    refused(Postgres::connect(&url, "t", "k", 1).await, Source, &["does not support TLS", "sslmode=disable"]);
+    refused(Postgres::connect(&url, "t", "k", 1).await, Invalid, &["does not support TLS", "sslmode=disable"]);
+}
+
+#[tokio::test]
+async fn a_server_that_became_a_standby_is_not_scanned() {
+    use crate::postgres_process::PostgresProcess;
+    let settings = ["listen_addresses="];
+    let mut server = PostgresProcess::start(5432, &[], &settings);
+    let url = format!("postgres://tester@{}:5432/postgres", server.host());
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("CREATE TABLE t (k int PRIMARY KEY); INSERT INTO t VALUES (1)").await.unwrap();
+    drop(client);
+    let source = Postgres::connect(&url, "t", "k", 1).await.unwrap();
+    assert_eq!(scanned(&source).await.unwrap().len(), 1);
+    server.stop();
+    refused(Postgres::connect(&url, "t", "k", 1).await, ErrorKind::Source, &["connecting to"]);
+    server.start_again(true);
+    assert!(row(&source, 1).await.is_some(), "reads go on");
+    refused(scanned(&source).await, ErrorKind::Unsupported, &["is a standby", "the primary"]);
+    refused(Postgres::connect(&url, "t", "k", 1).await, ErrorKind::Unsupported, &["is a standby"]);
 }

@@ -1,0 +1,181 @@
+//! What a gate tells while it runs: a part that is lost or regained, a rebuild that ended, a wrong "no". Whoever embeds
+//! the gate says who is told; what it costs a lookup while all is well is one load of memory.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crate::error::{Error, ErrorKind};
+use crate::rebuild::Rebuilt;
+
+/// What a gate is made of, and may lose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// The source of truth.
+    Source,
+    /// The cache.
+    Cache,
+    /// A filter behind a network.
+    Filter,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str(match self {
+            Self::Source => "source",
+            Self::Cache => "cache",
+            Self::Filter => "filter",
+        })
+    }
+}
+
+/// Something that happened.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A new filter is in force.
+    Rebuilt {
+        /// How it was built.
+        rebuilt: Rebuilt,
+        /// How long the first filter of this run took, if this is it, in milliseconds.
+        first_after_ms: Option<u64>,
+        /// Whether absent keys are answered by it, or only counted.
+        blocking: bool,
+    },
+    /// A rebuild failed; `failure` in it says why.
+    RebuildFailed {
+        /// How it ended.
+        rebuilt: Rebuilt,
+        /// Whether a filter that may say no is in force all the same.
+        still_ready: bool,
+    },
+    /// The source has far fewer keys than before, and this was accepted.
+    FewerAccepted {
+        /// Keys there were, deletions counted.
+        before: u64,
+        /// Keys there are.
+        now: u64,
+        /// Who or what accepted it.
+        because: &'static str,
+    },
+    /// A "no" was wrong: the source has this key.
+    WrongNo {
+        /// The key.
+        key: String,
+        /// What found it: an audit or an explanation.
+        found_by: &'static str,
+    },
+    /// The filter in force may not say no any more: stale or broken.
+    NotReady {
+        /// The state it is in.
+        state: &'static str,
+    },
+    /// A part does not answer. Told once, until it answers again.
+    Lost {
+        /// Which.
+        part: Part,
+        /// What it said.
+        why: String,
+    },
+    /// A part that was lost answers again.
+    Regained {
+        /// Which.
+        part: Part,
+    },
+    /// The filter could not be saved for the next start.
+    SaveFailed {
+        /// Why.
+        why: String,
+    },
+    /// What the last run saved cannot be used; the gate begins without.
+    SavedUnusable {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Who is told. Called where it happens: it must not wait.
+pub(crate) type Listener = Arc<dyn Fn(Event) + Send + Sync>;
+
+/// Tells what happens, and knows which parts are lost.
+#[derive(Clone, Default)]
+pub(crate) struct Events {
+    listener: Option<Listener>,
+    lost: Arc<[AtomicBool; 3]>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.debug_struct("Events").field("lost", &self.lost).finish_non_exhaustive()
+    }
+}
+
+impl Events {
+    pub fn new(listener: Option<Listener>) -> Self {
+        Self { listener, lost: Arc::default() }
+    }
+
+    pub fn tell(&self, event: Event) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
+    }
+
+    /// A part answered.
+    #[inline]
+    pub fn answered(&self, part: Part) {
+        let lost = &self.lost[part as usize];
+        if lost.load(Relaxed) && lost.swap(false, Relaxed) {
+            self.tell(Event::Regained { part });
+        }
+    }
+
+    /// A part failed.
+    #[cold]
+    pub fn failed(&self, part: Part, why: &dyn fmt::Display) {
+        if !self.lost[part as usize].swap(true, Relaxed) {
+            self.tell(Event::Lost { part, why: why.to_string() });
+        }
+    }
+
+    /// What the source said to a question or a write: whether the source itself failed. What a client sent wrongly is no
+    /// failure of it.
+    pub fn of_source<T>(&self, result: &Result<T, Error>) -> bool {
+        let Err(error) = result else {
+            self.answered(Part::Source);
+            return false;
+        };
+        match error.kind() {
+            ErrorKind::BadKey | ErrorKind::Invalid | ErrorKind::Unsupported => false,
+            // It answers, and is busy.
+            ErrorKind::Busy => true,
+            _ => {
+                self.failed(Part::Source, error);
+                true
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn a_part_is_lost_once_and_regained_once() {
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = told.clone();
+        let events = Events::new(Some(Arc::new(move |event| heard.lock().unwrap().push(format!("{event:?}")))));
+        let down: Result<(), Error> = Err(Error::new(ErrorKind::Source, "gone"));
+        let bad: Result<(), Error> = Err(Error::new(ErrorKind::Invalid, "a bad row"));
+        assert!(!events.of_source(&Ok(())) && !events.of_source(&bad));
+        assert!(events.of_source(&down) && events.of_source(&down) && !events.of_source(&bad));
+        events.failed(Part::Cache, &"late");
+        assert!(!events.of_source(&Ok(())) && !events.of_source(&Ok(())));
+        let told = told.lock().unwrap();
+        assert_eq!(told.len(), 3, "{told:?}");
+        assert!(told[0].contains("Lost") && told[0].contains("gone") && told[1].contains("Cache"), "{told:?}");
+        assert!(told[2].contains("Regained"), "{told:?}");
+    }
+}
