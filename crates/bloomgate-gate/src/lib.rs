@@ -22,6 +22,7 @@ mod counters;
 mod error;
 pub mod filters;
 mod gate;
+mod ground;
 mod keeping;
 mod key;
 #[cfg(feature = "redis")]

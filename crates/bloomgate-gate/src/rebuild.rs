@@ -22,6 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filters::Generation;
 use crate::gate::{Gate, Inner, now_ms};
 use crate::key::Key;
+use crate::policy::State;
 use crate::sources::KeyBatch;
 
 /// A rebuild that has less than this share of the keys there were, deletes counted, is not believed.
@@ -36,6 +37,11 @@ const SAMPLE: usize = 64;
 const LEAST_CAPACITY: u64 = 10_000;
 /// After a failure: first one second, then twice as long each time, at most five minutes.
 const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// How long a scan may go without a key.
+const SILENCE: Duration = Duration::from_secs(30);
+/// A filter that is lost again and again, as one whose name two gates share, is rebuilt later each time, unless it was there
+/// for so long.
+const STEADY: Duration = Duration::from_secs(600);
 /// Rebuilds that are remembered for reports.
 const HISTORY: usize = 20;
 
@@ -59,6 +65,8 @@ pub enum Reason {
     WrongNo,
     /// It is gone from where it was kept, or another one has its name.
     Lost,
+    /// The source is not where it was: another server, file or table, or somebody else may have written to it.
+    Moved,
 }
 
 /// A rebuild that ended.
@@ -171,6 +179,10 @@ impl Inner {
             Err(error) => {
                 self.counters.one(Count::RebuildsFailed);
                 self.rebuilds.failures.fetch_add(1, Relaxed);
+                if error.kind() == ErrorKind::Unsupported {
+                    // The column is not what it was: what its equality is now, the filter does not know.
+                    self.lose(State::Broken);
+                }
                 Err(error)
             }
         }
@@ -178,6 +190,7 @@ impl Inner {
 
     async fn build(&self, version: u64) -> Result<()> {
         self.rebuilds.scanned.store(0, Relaxed);
+        self.prepare_scan().await?;
         let mut count = self.source.count().await?;
         for _ in 0..2 {
             self.rebuilds.expected.store(count, Relaxed);
@@ -228,9 +241,9 @@ impl Inner {
         }
         // Every write answered before this moment is in the scan, every later one is put into the filter.
         let watermark = now_ms();
-        let mut scan = self.source.scan().await?;
+        let mut scan = unless_silent(self.source.scan()).await?;
         let (mut batch, mut sample) = (KeyBatch::default(), Sampler::default());
-        while scan.next(&mut batch).await? {
+        while unless_silent(scan.next(&mut batch)).await? {
             self.filters.fill(next, &batch).await?;
             batch.iter().for_each(|key| sample.offer(key));
             self.rebuilds.scanned.store(next.scanned(), Relaxed);
@@ -243,6 +256,8 @@ impl Inner {
         self.check_size(next)?;
         self.check_sample(next, &sample.keys).await?;
         next.publish().await?;
+        // What was read before the scan may be older than what the scan saw.
+        self.shards.forget_all();
         self.filters.swap(next, watermark)?;
         Ok(true)
     }
@@ -270,9 +285,13 @@ impl Inner {
     /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
     /// make every "no" wrong; here it is found out.
     async fn check_sample(&self, next: &Generation, sample: &[Key]) -> Result<()> {
+        // What no text spells (NaN, more than 4,096 bytes) is in the filter and is never asked for: parsing refuses it.
+        let key_type = self.source.key_type();
+        let sample: Vec<Key> = sample.iter().filter(|key| key_type.holds(key)).cloned().collect();
         if sample.is_empty() {
             return Ok(());
         }
+        let sample = &sample[..];
         let digests = self.filters.digests(sample);
         if next.ask(sample, &digests).await?.iter().all(|&has| has) {
             let known = self.source.get_many(sample).await?.iter().flatten().count();
@@ -294,7 +313,7 @@ impl Inner {
     pub(crate) fn worn_out(&self) -> Option<Reason> {
         let face = self.filters.face();
         let current = match (&face.current, face.state) {
-            (Some(current), crate::State::Ready { .. }) => current,
+            (Some(current), State::Ready { .. }) => current,
             _ => return Some(Reason::NotReady),
         };
         if current.removed() as f64 > current.scanned().max(1) as f64 * MOST_REMOVED {
@@ -307,6 +326,15 @@ impl Inner {
             None
         }
     }
+}
+
+/// Waits for the source in a scan, but not for ever: a connection that died without a word would hold up every rebuild.
+async fn unless_silent<T>(next: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(SILENCE, next).await.unwrap_or_else(|_| {
+        let message =
+            format!("the source sent no key for {SILENCE:?} in the middle of a scan: look at it and the network");
+        Err(Error::new(ErrorKind::Source, message))
+    })
 }
 
 /// Says that a rebuild runs for as long as it does.
@@ -367,8 +395,19 @@ impl Sampler {
 /// Rebuilds when it is due, asked for or needed, for as long as the gate runs.
 pub(crate) async fn run(inner: Arc<Inner>, begun: Instant) {
     let mut pause = BACK_OFF.0;
+    // After a filter was lost, and the last time one was.
+    let mut lost: (Duration, Option<Instant>) = (BACK_OFF.0, None);
     loop {
         let reason = next_reason(&inner).await;
+        if reason == Reason::Lost {
+            if lost.1.is_some_and(|last| last.elapsed() < STEADY) {
+                tokio::time::sleep(jitter(lost.0, 0.5)).await;
+                lost.0 = (lost.0 * 2).min(BACK_OFF.1);
+            } else {
+                lost.0 = BACK_OFF.0;
+            }
+            lost.1 = Some(Instant::now());
+        }
         match inner.rebuild(reason).await {
             Ok(_) => {
                 pause = BACK_OFF.0;

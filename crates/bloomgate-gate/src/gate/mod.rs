@@ -23,6 +23,7 @@ use crate::caches::Cache;
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filters::Filters;
+use crate::ground::Ground;
 use crate::keeping;
 use crate::key::Key;
 use crate::policy::{Policy, State, Writers};
@@ -112,6 +113,7 @@ pub(crate) struct Inner {
     pub lock: Mutex<Option<File>>,
     /// The version the next filter gets.
     pub next_version: AtomicU64,
+    pub ground: Ground,
 }
 
 impl Gate {
@@ -147,6 +149,7 @@ impl Gate {
             background: Background::default(),
             lock: Mutex::new(lock),
             next_version: AtomicU64::new(next_version),
+            ground: Ground::default(),
             #[cfg(feature = "redis")]
             remote,
             settings,
@@ -154,6 +157,7 @@ impl Gate {
             cache,
         };
         let inner = Arc::new(inner);
+        inner.stand_on_source();
         Ok(Self { _alive: Arc::new(Alive(inner.clone())), inner })
     }
 

@@ -105,6 +105,9 @@ pub struct GateService {
 impl GateService {
     /// The service of a gate; `traffic` is the listener's, for the metrics.
     pub fn new(gate: Gate, options: Options, traffic: Arc<Traffic>) -> Self {
+        if options.writes {
+            gate.expect_writes();
+        }
         let desk = Desk {
             prefix: path::encoded_prefix(&options.table),
             template: Template::default(),

@@ -51,7 +51,7 @@ impl Desk {
             }
             "/readyz" => {
                 only(&method, &[Method::GET])?;
-                let stats = self.stats().await?;
+                let stats = self.gate.brief_stats();
                 Ok(health::readyz(&move || readiness(&stats)))
             }
             "/stats" => {
@@ -70,6 +70,9 @@ impl Desk {
                 only(&method, &[Method::POST])?;
                 self.may(&request, Role::Admin)?;
                 self.rebuild(request.uri().query() == Some("wait=true")).await
+            }
+            doubled if doubled.contains("//") => {
+                Err(path::bad_key("the path has two slashes in a row: leave one out, or write one in a key as %2F"))
             }
             _ => Err(Problem::not_found(format!(
                 "there is {p}KEY, /v1/{t}:batch, /explain/KEY, /stats, /rebuild, /healthz, /readyz and /metrics",
@@ -212,6 +215,9 @@ fn readiness(stats: &Stats) -> Result<String, String> {
             }
             None => "there is no filter yet".to_owned(),
         }),
+        "degraded" if !closed => {
+            Ok("degraded: the filter cannot be reached, and every lookup goes on to the source".to_owned())
+        }
         state if closed => Err(format!("the filter is {state} and the policy is closed")),
         state => Ok(format!("{state}: every lookup goes on to the source until the filter is rebuilt")),
     }
