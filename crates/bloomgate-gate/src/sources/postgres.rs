@@ -83,7 +83,7 @@ macro_rules! ask {
 impl Postgres {
     /// Connects to a server and looks the table up. `url` is `postgres://user:password@host:port/database` or what libpq
     /// takes as a connection string, with `sslmode` and `sslrootcert` as it knows them; `table` may have a schema (`shop.products`); at most `connections` are held open,
-    /// and one more while a scan runs.
+    /// one more that watches over them for a gate that says no, and one more while a scan runs.
     ///
     /// # Errors
     ///
