@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use crate::counters::{Count, Counters};
 use crate::events::Event;
-use crate::gate::Inner;
+use crate::gate::{Inner, Verdict};
 use crate::key::Key;
 use crate::policy::State;
 use crate::rebuild::Reason;
@@ -27,6 +27,9 @@ pub(crate) struct Sample {
     /// The write epoch of the key's shard from before the filter was asked.
     pub epoch: u64,
 }
+
+/// How often a "no" is checked that a write came between.
+const TRIES: usize = 3;
 
 /// What is to be checked.
 #[derive(Debug)]
@@ -89,14 +92,22 @@ impl Audits {
 pub(crate) async fn run(inner: Arc<Inner>, mut samples: mpsc::Receiver<Sample>) {
     let mut batch = Vec::new();
     while samples.recv_many(&mut batch, AT_ONCE).await > 0 {
-        check(&inner, &batch).await;
+        for _ in 0..TRIES {
+            batch = check(&inner, std::mem::take(&mut batch)).await;
+            if batch.is_empty() {
+                break;
+            }
+        }
+        inner.counters.add(Count::AuditUndecided, batch.len() as u64);
         batch.clear();
     }
 }
 
-async fn check(inner: &Arc<Inner>, samples: &[Sample]) {
+/// Checks samples at the source. Those that cannot be judged, since somebody wrote nearby meanwhile, come back to be checked
+/// again if the filter still says no to them.
+async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
     let keys: Vec<Key> = samples.iter().map(|sample| sample.key.clone()).collect();
-    let rows = match inner.admission.enter(true).await {
+    let rows = match inner.admission.enter_many(true, inner.source.weight(keys.len())).await {
         Ok(_leave) => {
             let read = inner.source.get_many(&keys).await;
             inner.events.of_source(&read);
@@ -106,16 +117,30 @@ async fn check(inner: &Arc<Inner>, samples: &[Sample]) {
     };
     let Ok(rows) = rows else {
         inner.counters.add(Count::AuditSkipped, samples.len() as u64);
-        return;
+        return Vec::new();
     };
+    let mut undecided = Vec::new();
     for (sample, row) in samples.iter().zip(rows) {
+        if inner.shards.epoch(sample.digest) != sample.epoch {
+            // Written or deleted since, this key or another of its shard: what the source says now says nothing of then.
+            // But what it has, the filter must know, whenever it is asked.
+            let epoch = inner.shards.epoch(sample.digest);
+            if inner.ask(&sample.key, sample.digest).await.verdict != Verdict::No {
+                inner.counters.one(Count::AuditUndecided);
+                continue;
+            }
+            if row.is_none() {
+                undecided.push(Sample { key: sample.key.clone(), digest: sample.digest, epoch });
+                continue;
+            }
+        }
         inner.counters.one(Count::Audited);
-        // Written since: that the source has it now says nothing of then.
-        if row.is_none() || inner.shards.epoch(sample.digest) != sample.epoch {
+        if row.is_none() {
             continue;
         }
         inner.wrong_no(&sample.key, sample.digest, "an audit").await;
     }
+    undecided
 }
 
 impl Inner {
@@ -124,7 +149,7 @@ impl Inner {
         self.counters.one(Count::WrongNo);
         self.events.tell(Event::WrongNo { key: self.source.key_type().show(key), found_by });
         self.filters.add(std::slice::from_ref(key), &[digest]).await;
-        self.filters.lose(State::Broken);
+        self.lose(State::Broken);
         self.rebuilds.ask(Reason::WrongNo);
     }
 }

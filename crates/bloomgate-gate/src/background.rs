@@ -39,6 +39,7 @@ impl Gate {
         if let Some(samples) = inner.audits.take() {
             tasks.push(tokio::spawn(audit::run(inner.clone(), samples)).abort_handle());
         }
+        tasks.extend(inner.look_around());
         inner.background.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
     }
 }

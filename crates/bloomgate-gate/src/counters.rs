@@ -51,6 +51,8 @@ pub(crate) enum Count {
     Audited,
     /// Sampled for an audit but not audited: the queue was full or the source failed.
     AuditSkipped,
+    /// Checked, but a write came between each time: neither right nor wrong.
+    AuditUndecided,
     WrongNo,
     Rebuilds,
     RebuildsFailed,

@@ -24,6 +24,7 @@ mod error;
 mod events;
 pub mod filters;
 mod gate;
+mod ground;
 mod keeping;
 mod key;
 #[cfg(feature = "redis")]

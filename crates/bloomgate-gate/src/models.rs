@@ -318,7 +318,7 @@ impl Remembering {
         match lookup.at {
             0 => {
                 lookup.after = self.answered;
-                match self.shards.read(Self::KEY) {
+                match self.shards.read(Self::KEY, true) {
                     Turn::Absent => {
                         self.wrong |= lookup.after;
                         return Step::Over;

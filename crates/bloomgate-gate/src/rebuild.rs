@@ -37,6 +37,11 @@ const SAMPLE: usize = 64;
 const LEAST_CAPACITY: u64 = 10_000;
 /// After a failure: first one second, then twice as long each time, at most five minutes.
 const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+/// How long a scan may go without a key.
+const SILENCE: Duration = Duration::from_secs(30);
+/// A filter that is lost again and again, as one whose name two gates share, is rebuilt later each time, unless it was there
+/// for so long.
+const STEADY: Duration = Duration::from_secs(600);
 /// Rebuilds that are remembered for reports.
 const HISTORY: usize = 20;
 
@@ -59,6 +64,8 @@ pub enum Reason {
     WrongNo,
     /// It is gone from where it was kept, or another one has its name.
     Lost,
+    /// The source is not where it was: another server, file or table, or somebody else may have written to it.
+    Moved,
 }
 
 impl Serialize for Reason {
@@ -80,6 +87,7 @@ impl Reason {
             Self::Capacity => "capacity",
             Self::WrongNo => "wrong-no",
             Self::Lost => "lost",
+            Self::Moved => "moved",
         }
     }
 }
@@ -226,6 +234,10 @@ impl Inner {
             Err(error) => {
                 self.counters.one(Count::RebuildsFailed);
                 self.rebuilds.failures.fetch_add(1, Relaxed);
+                if error.kind() == ErrorKind::Unsupported {
+                    // The column is not what it was: what its equality is now, the filter does not know.
+                    self.lose(State::Broken);
+                }
                 let still_ready = matches!(self.filters.face().state, State::Ready { .. });
                 self.events.tell(Event::RebuildFailed { rebuilt, still_ready });
                 Err(error)
@@ -235,6 +247,7 @@ impl Inner {
 
     async fn build(&self, version: u64, accept_fewer: bool) -> Result<()> {
         self.rebuilds.scanned.store(0, Relaxed);
+        self.prepare_scan().await?;
         let counted = self.source.count().await;
         self.events.of_source(&counted);
         let mut count = counted?;
@@ -287,9 +300,9 @@ impl Inner {
         }
         // Every write answered before this moment is in the scan, every later one is put into the filter.
         let (watermark, removed_before) = (now_ms(), self.baseline.removed());
-        let mut scan = self.source.scan().await?;
+        let mut scan = unless_silent(self.source.scan()).await?;
         let (mut batch, mut sample) = (KeyBatch::default(), Sampler::default());
-        while scan.next(&mut batch).await? {
+        while unless_silent(scan.next(&mut batch)).await? {
             self.filters.fill(next, &batch).await?;
             batch.iter().for_each(|key| sample.offer(key));
             self.rebuilds.scanned.store(next.scanned(), Relaxed);
@@ -302,6 +315,8 @@ impl Inner {
         let belief = self.baseline.judge(next.scanned(), accept_fewer, !self.may_block)?;
         self.check_sample(next, &sample.keys).await?;
         next.publish().await?;
+        // What was read before the scan may be older than what the scan saw.
+        self.shards.forget_all();
         self.filters.swap(next, watermark)?;
         self.saved(self.baseline.adopt(next.scanned(), removed_before).await);
         if let Belief::Fewer(before, because) = belief {
@@ -313,9 +328,13 @@ impl Inner {
     /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
     /// make every "no" wrong; here it is found out.
     async fn check_sample(&self, next: &Generation, sample: &[Key]) -> Result<()> {
+        // What no text spells (NaN, more than 4,096 bytes) is in the filter and is never asked for: parsing refuses it.
+        let key_type = self.source.key_type();
+        let sample: Vec<Key> = sample.iter().filter(|key| key_type.holds(key)).cloned().collect();
         if sample.is_empty() {
             return Ok(());
         }
+        let sample = &sample[..];
         let digests = self.filters.digests(sample);
         if next.ask(sample, &digests).await?.iter().all(|&has| has) {
             let known = self.source.get_many(sample).await?.iter().flatten().count();
@@ -350,6 +369,15 @@ impl Inner {
             None
         }
     }
+}
+
+/// Waits for the source in a scan, but not for ever: a connection that died without a word would hold up every rebuild.
+async fn unless_silent<T>(next: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(SILENCE, next).await.unwrap_or_else(|_| {
+        let message =
+            format!("the source sent no key for {SILENCE:?} in the middle of a scan: look at it and the network");
+        Err(Error::new(ErrorKind::Source, message))
+    })
 }
 
 /// Says that a rebuild runs for as long as it does.
@@ -410,8 +438,19 @@ impl Sampler {
 /// Rebuilds when it is due, asked for or needed, for as long as the gate runs.
 pub(crate) async fn run(inner: Arc<Inner>) {
     let mut pause = BACK_OFF.0;
+    // After a filter was lost, and the last time one was.
+    let mut lost: (Duration, Option<Instant>) = (BACK_OFF.0, None);
     loop {
         let reason = next_reason(&inner).await;
+        if reason == Reason::Lost {
+            if lost.1.is_some_and(|last| last.elapsed() < STEADY) {
+                tokio::time::sleep(jitter(lost.0, 0.5)).await;
+                lost.0 = (lost.0 * 2).min(BACK_OFF.1);
+            } else {
+                lost.0 = BACK_OFF.0;
+            }
+            lost.1 = Some(Instant::now());
+        }
         match inner.rebuild(reason, false).await {
             Ok(_) => pause = BACK_OFF.0,
             Err(_) => {

@@ -22,7 +22,7 @@ const SHARDS: usize = 256;
 
 /// How long a write of unknown outcome keeps its key from being remembered as absent: longer than a database needs to
 /// give up on a connection it lost and to finish or roll back what it was doing there.
-const DOUBT: Duration = Duration::from_secs(300);
+pub(crate) const DOUBT: Duration = Duration::from_secs(300);
 
 /// What a read under way will give to those who joined it.
 pub(crate) type Outcome = Option<Result<Option<Bytes>>>;
@@ -115,11 +115,11 @@ impl Shards {
         self.shard(digest).negatives.get(&digest).is_some_and(|&until| now < until)
     }
 
-    /// Begins a read at the source, or joins the one under way.
-    pub fn read(&self, digest: Digest) -> Turn {
+    /// Begins a read at the source, or joins the one under way. `remembered`: whether what is remembered as absent counts.
+    pub fn read(&self, digest: Digest, remembered: bool) -> Turn {
         let now = self.now();
         let mut shard = self.shard(digest);
-        if shard.negatives.get(&digest).is_some_and(|&until| now < until) {
+        if remembered && shard.negatives.get(&digest).is_some_and(|&until| now < until) {
             return Turn::Absent;
         }
         // One whose task died (a source that panicked) has nobody left who would end it: it is replaced.
@@ -159,6 +159,18 @@ impl Shards {
         shard.negatives.remove(&digest);
         // Those who joined still get its result: they began before this write ended. Nobody else joins it.
         shard.reads.remove(&digest);
+    }
+
+    /// Everything that was read so far may be of another source, or from before a write that nobody told of: it is neither
+    /// remembered nor joined any more.
+    pub fn forget_all(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.epoch += 1;
+            shard.negatives.clear();
+            shard.order.clear();
+            shard.reads.clear();
+        }
     }
 
     /// A write of this key may still happen.
@@ -227,7 +239,7 @@ mod tests {
     }
 
     fn lead(shards: &Shards, number: u64) -> Lead {
-        match shards.read(digest(number)) {
+        match shards.read(digest(number), true) {
             Turn::Lead(lead, _) => lead,
             other => panic!("{other:?}"),
         }
@@ -238,9 +250,9 @@ mod tests {
         let shards = Shards::new(1000, Duration::from_secs(60));
         shards.done(&lead(&shards, 1), Ok(None));
         tokio::time::advance(Duration::from_millis(59_999)).await;
-        assert!(shards.is_absent(digest(1)) && matches!(shards.read(digest(1)), Turn::Absent));
+        assert!(shards.is_absent(digest(1)) && matches!(shards.read(digest(1), true), Turn::Absent));
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert!(!shards.is_absent(digest(1)) && matches!(shards.read(digest(1)), Turn::Lead(..)));
+        assert!(!shards.is_absent(digest(1)) && matches!(shards.read(digest(1), true), Turn::Lead(..)));
     }
 
     #[tokio::test]
@@ -264,14 +276,27 @@ mod tests {
     async fn a_lookup_after_a_write_does_not_join_a_read_from_before_it() {
         let shards = Shards::new(1000, Duration::from_secs(60));
         let old = lead(&shards, 1);
-        let Turn::Join(joined) = shards.read(digest(1)) else { panic!("one is under way") };
+        let Turn::Join(joined) = shards.read(digest(1), true) else { panic!("one is under way") };
         shards.wrote(digest(1));
         let new = lead(&shards, 1);
         shards.done(&old, Ok(None));
         assert!(matches!(*joined.borrow(), Some(Ok(None))), "who joined before gets it");
-        assert!(matches!(shards.read(digest(1)), Turn::Join(_)), "the old one did not end the new one");
+        assert!(matches!(shards.read(digest(1), true), Turn::Join(_)), "the old one did not end the new one");
         shards.done(&new, Ok(Some(Bytes::from_static(b"row"))));
         assert_eq!(shards.reads(), 0);
+    }
+
+    #[tokio::test]
+    async fn nothing_from_before_everything_was_forgotten_is_remembered_or_joined() {
+        let shards = Shards::new(1000, Duration::from_secs(60));
+        shards.done(&lead(&shards, 1), Ok(None));
+        assert!(matches!(shards.read(digest(1), false), Turn::Lead(..)), "what is remembered does not count");
+        let under_way = lead(&shards, 2);
+        shards.forget_all();
+        assert!(!shards.is_absent(digest(1)));
+        assert!(matches!(shards.read(digest(2), true), Turn::Lead(..)), "not joined");
+        shards.done(&under_way, Ok(None));
+        assert!(!shards.is_absent(digest(2)), "read before");
     }
 
     #[tokio::test]
@@ -279,7 +304,7 @@ mod tests {
         let shards = Shards::new(1000, Duration::from_secs(60));
         drop(lead(&shards, 1));
         drop(lead(&shards, 1));
-        assert!(matches!(shards.read(digest(2)), Turn::Lead(..)));
+        assert!(matches!(shards.read(digest(2), true), Turn::Lead(..)));
     }
 
     #[tokio::test]

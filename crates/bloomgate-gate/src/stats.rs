@@ -24,7 +24,7 @@ pub struct Stats {
     pub policy: &'static str,
     /// `sole` or `unknown`.
     pub writers: &'static str,
-    /// `loading`, `ready`, `stale` or `broken`.
+    /// `loading`, `ready`, `degraded` (ready, but behind a network and not to be reached), `stale` or `broken`.
     pub state: &'static str,
     /// Whether a "no" can be given at this moment.
     pub blocking: bool,
@@ -127,6 +127,8 @@ pub struct AuditStats {
     pub checked: u64,
     /// Drawn but not checked: too many waited, or the source failed.
     pub skipped: u64,
+    /// Checked, but something was written nearby meanwhile, each time: neither right nor wrong.
+    pub undecided: u64,
     /// Proven wrong: must be 0.
     pub wrong: u64,
 }
@@ -229,15 +231,29 @@ pub struct Explanation {
 }
 
 impl Gate {
-    /// Everything the gate tells of itself. Counting the bits of a large filter takes a while (10 ms for 100 MB).
+    /// Everything the gate tells of itself. Counting the bits of a large filter takes a while (10 ms for 100 MB), and is done
+    /// at most every five seconds.
     #[must_use]
     pub fn stats(&self) -> Stats {
+        self.told(true)
+    }
+
+    /// [`stats`](Self::stats) without what needs the bits of the filter counted: for those who ask often.
+    #[must_use]
+    pub fn brief_stats(&self) -> Stats {
+        self.told(false)
+    }
+
+    fn told(&self, with_bits: bool) -> Stats {
         let inner = &*self.inner;
         let count = |what| inner.counters.get(what);
         let face = inner.filters.face();
-        let watermark = match face.state {
-            State::Ready { watermark, .. } => Some(watermark),
-            _ => None,
+        // One behind a network that does not answer is as good as none.
+        let degraded = face.current.as_ref().is_some_and(|current| !current.answers());
+        let (state, watermark) = match face.state {
+            State::Ready { .. } if degraded => ("degraded", None),
+            State::Ready { watermark, .. } => ("ready", Some(watermark)),
+            other => (other.name(), None),
         };
         let (blocked, false_positives) = (count(Count::AbsentByFilter), count(Count::FalsePositives));
         // A watching filter's would-be "no" counts as one, unless it was wrong.
@@ -249,10 +265,10 @@ impl Gate {
             cache: inner.cache.as_ref().map(|cache| cache.describe()),
             policy: inner.settings.policy.name(),
             writers: inner.settings.writers.name(),
-            state: face.state.name(),
+            state,
             blocking: watermark.is_some() && self.may_block(),
             lists_keys: inner.source.lists_keys(),
-            filter: face.current.as_deref().map(|current| filter_stats(current, watermark)),
+            filter: face.current.as_deref().map(|current| filter_stats(current, watermark, with_bits)),
             lookups: Lookups {
                 absent_by_filter: count(Count::AbsentByFilter),
                 negative_cached: count(Count::NegativeCached),
@@ -276,6 +292,7 @@ impl Gate {
             audit: AuditStats {
                 checked: count(Count::Audited),
                 skipped: count(Count::AuditSkipped),
+                undecided: count(Count::AuditUndecided),
                 wrong: count(Count::WrongNo),
             },
             shadow: ShadowStats {
@@ -326,7 +343,7 @@ impl Gate {
             Some(cache) => cache.get(key).await.ok().map(|row| row.is_some()),
             None => None,
         };
-        let read = inner.source.get(key).await;
+        let read = inner.read_to_explain(key).await;
         inner.events.of_source(&read);
         let source = match read {
             Ok(Some(_)) => Found::Found,
@@ -383,8 +400,9 @@ fn found_at(cached: Option<bool>, source: &Found, present: &str, absent: &str) -
     }
 }
 
-fn filter_stats(current: &Generation, watermark_ms: Option<u64>) -> FilterStats {
+fn filter_stats(current: &Generation, watermark_ms: Option<u64>, with_bits: bool) -> FilterStats {
     let local = current.local_bits();
+    let counted = if with_bits { current.counted_bits() } else { None };
     let place = if local.is_some() { "in-process" } else { "remote" };
     FilterStats {
         version: current.version(),
@@ -395,9 +413,9 @@ fn filter_stats(current: &Generation, watermark_ms: Option<u64>) -> FilterStats 
         scanned: current.scanned(),
         removed: current.removed(),
         bytes: local.map(|filter| filter.size_in_bytes()),
-        bit_density: local.map(|filter| filter.fill_ratio()),
+        bit_density: counted.map(|counted| counted.density),
         asked_rate: current.rate(),
         expected_rate: current.expected_rate(),
-        estimated_rate: local.map(|filter| filter.estimated_rate()),
+        estimated_rate: counted.map(|counted| counted.rate),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, oneshot};
@@ -22,6 +23,8 @@ pub(crate) struct Pulse {
     written: AtomicU64,
     begun: AtomicU64,
     ended: AtomicU64,
+    /// An answer waits for the client to read: the socket takes no more.
+    blocked: AtomicBool,
     /// HTTP/2: frames come and go without any request, so bytes alone are no sign of a slow header.
     framed: AtomicBool,
 }
@@ -45,6 +48,14 @@ impl Pulse {
         self.written.store(self.written.load(Relaxed).wrapping_add(bytes as u64), Relaxed);
     }
 
+    /// Notes whether a write found the socket full.
+    pub(crate) fn writing<T>(&self, write: Poll<T>) -> Poll<T> {
+        if self.blocked.load(Relaxed) != write.is_pending() {
+            self.blocked.store(write.is_pending(), Relaxed);
+        }
+        write
+    }
+
     pub(crate) fn begin(self: &Arc<Self>, framed: bool) -> InFlight {
         self.begun.fetch_add(1, Relaxed);
         if framed {
@@ -63,6 +74,7 @@ impl Pulse {
             begun,
             busy: begun != ended,
             framed: self.framed.load(Relaxed),
+            blocked: self.blocked.load(Relaxed),
         }
     }
 }
@@ -75,6 +87,7 @@ struct Beat {
     begun: u64,
     busy: bool,
     framed: bool,
+    blocked: bool,
 }
 
 /// What is to happen with a connection.
@@ -87,6 +100,8 @@ enum Verdict {
     CutIdle,
     /// The head of a request did not arrive in time.
     CutSlow,
+    /// An answer is read too slowly, or not at all.
+    CutStalled,
 }
 
 /// What was seen of a connection so far: a state machine of beats and moments, without a clock of its own.
@@ -98,15 +113,28 @@ struct Watch {
     head_since: Option<Instant>,
     /// What was read when the last request began: bytes beyond it belong to the next head.
     read_before: u64,
+    /// Since when the socket has been full, and what was written by then.
+    blocked_since: Option<(Instant, u64)>,
     draining: bool,
 }
 
 impl Watch {
     fn new(now: Instant) -> Self {
-        Self { last: Beat::default(), moved: now, head_since: Some(now), read_before: 0, draining: false }
+        Self {
+            last: Beat::default(),
+            moved: now,
+            head_since: Some(now),
+            read_before: 0,
+            blocked_since: None,
+            draining: false,
+        }
     }
 
-    fn look(&mut self, beat: Beat, now: Instant, head_time: Duration, idle: Duration) -> Verdict {
+    fn look(&mut self, beat: Beat, now: Instant, limits: &Limits) -> Verdict {
+        let (head_time, idle) = (limits.head_time, limits.idle);
+        if self.is_stalled(beat, now, head_time, limits.read_rate) {
+            return Verdict::CutStalled;
+        }
         let begun = beat.busy || beat.begun != self.last.begun;
         if begun || beat.read != self.last.read || beat.written != self.last.written {
             self.moved = now;
@@ -130,6 +158,25 @@ impl Watch {
             false => Verdict::Drain,
             true => Verdict::CutIdle,
         }
+    }
+}
+
+impl Watch {
+    /// Whether the answer has been read too slowly for a whole stretch of time.
+    fn is_stalled(&mut self, beat: Beat, now: Instant, stretch: Duration, rate: u64) -> bool {
+        let (since, written) = match self.blocked_since {
+            Some(blocked) if beat.blocked => blocked,
+            _ => {
+                self.blocked_since = beat.blocked.then_some((now, beat.written));
+                return false;
+            }
+        };
+        let passed = now.duration_since(since);
+        if passed < stretch {
+            return false;
+        }
+        self.blocked_since = Some((now, beat.written));
+        (beat.written.wrapping_sub(written) as f64) < rate as f64 * passed.as_secs_f64()
     }
 }
 
@@ -210,7 +257,7 @@ impl Connections {
     /// Looks at every connection once and ends those whose time is over.
     pub(crate) fn look(&self, limits: &Limits, now: Instant) {
         for open in self.table().open.values_mut() {
-            match open.watch.look(open.pulse.beat(), now, limits.head_time, limits.idle) {
+            match open.watch.look(open.pulse.beat(), now, limits) {
                 Verdict::Keep => continue,
                 Verdict::Drain => {
                     Traffic::add(&self.traffic.idle);
@@ -221,6 +268,7 @@ impl Connections {
                 }
                 Verdict::CutIdle => {}
                 Verdict::CutSlow => Traffic::add(&self.traffic.slow),
+                Verdict::CutStalled => Traffic::add(&self.traffic.stalled),
             }
             if let Some(abort) = open.abort.take() {
                 abort.abort();
@@ -290,18 +338,13 @@ fn neighbourhood(address: IpAddr) -> IpAddr {
 mod tests {
     use super::*;
 
-    const HEAD: Duration = Duration::from_secs(10);
-    const IDLE: Duration = Duration::from_secs(60);
-
     /// Runs beats one second apart and says after how many seconds which end came.
     fn run(seconds: u64, beat: impl Fn(u64) -> Beat) -> Option<(u64, Verdict)> {
         let begin = Instant::now();
-        let mut watch = Watch::new(begin);
-        (1..=seconds).find_map(|second| {
-            match watch.look(beat(second), begin + Duration::from_secs(second), HEAD, IDLE) {
-                Verdict::Keep | Verdict::Drain => None,
-                cut => Some((second, cut)),
-            }
+        let (mut watch, limits) = (Watch::new(begin), Limits { idle: Duration::from_secs(60), ..Limits::default() });
+        (1..=seconds).find_map(|second| match watch.look(beat(second), begin + Duration::from_secs(second), &limits) {
+            Verdict::Keep | Verdict::Drain => None,
+            cut => Some((second, cut)),
         })
     }
 
@@ -330,6 +373,27 @@ mod tests {
         // Frames of HTTP/2 keep it open.
         let pings = run(1000, |second| Beat { read: second, begun: 1, framed: true, ..Beat::default() });
         assert_eq!(pings, None);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_read_ends_the_connection_and_a_slow_one_only_if_it_is_very_slow() {
+        let answer = |bytes: u64| {
+            run(1000, move |second| Beat {
+                read: 50,
+                begun: 1,
+                busy: true,
+                blocked: true,
+                written: second * bytes,
+                ..Beat::default()
+            })
+        };
+        assert_eq!(answer(0), Some((11, Verdict::CutStalled)), "while a request is worked on too");
+        assert_eq!(answer(100), Some((11, Verdict::CutStalled)));
+        assert_eq!(answer(2000), None);
+        // Now and then the socket is full: nobody's fault.
+        let bursts =
+            run(1000, |second| Beat { read: 50, begun: 1, busy: true, blocked: second % 5 > 0, ..Beat::default() });
+        assert_eq!(bursts, None);
     }
 
     #[test]

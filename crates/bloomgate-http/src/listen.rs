@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::http::header::CONTENT_LENGTH;
+use axum::http::header::{CONTENT_LENGTH, HOST};
 use axum::http::{Request, Response, Version};
 use axum::response::IntoResponse;
 use http_body_util::Limited;
@@ -43,6 +43,8 @@ pub struct Limits {
     pub body_bytes: usize,
     /// How long a connection may be open without a byte going either way, unless a request is being worked on: 75 s.
     pub idle: Duration,
+    /// How slowly an answer may be read, in bytes per second: 1,024. Looked at over stretches of `head_time`.
+    pub read_rate: u64,
     /// Connections at once: 10,000.
     pub connections: usize,
     /// Connections at once from one address (one /64 of IPv6): 1,000.
@@ -60,6 +62,7 @@ impl Default for Limits {
             head_time: Duration::from_secs(10),
             body_bytes: 8 << 20,
             idle: Duration::from_secs(75),
+            read_rate: 1024,
             connections: 10_000,
             per_address: 1_000,
             streams: 128,
@@ -87,6 +90,7 @@ pub struct Traffic {
     pub(crate) refused: AtomicU64,
     pub(crate) slow: AtomicU64,
     pub(crate) idle: AtomicU64,
+    pub(crate) stalled: AtomicU64,
     pub(crate) handshakes: AtomicU64,
 }
 
@@ -100,8 +104,8 @@ static REFUSED: Metric = Metric::counter(
 );
 static CLOSED: Metric = Metric::counter(
     "bloomgate_http_connections_closed_total",
-    "Connections that were closed by a limit: a request's head did not arrive in time, nothing moved, or the TLS \
-     handshake failed",
+    "Connections that were closed by a limit: a request's head did not arrive in time, nothing moved, an answer was read \
+     too slowly, or the TLS handshake failed",
     "",
 )
 .labels(&["reason"]);
@@ -131,6 +135,7 @@ impl Traffic {
         scrape.whole(&REFUSED, &[], self.refused.load(Relaxed));
         scrape.whole(&CLOSED, &[("reason", "slow-head")], self.slow.load(Relaxed));
         scrape.whole(&CLOSED, &[("reason", "idle")], self.idle.load(Relaxed));
+        scrape.whole(&CLOSED, &[("reason", "slow-reader")], self.stalled.load(Relaxed));
         scrape.whole(&CLOSED, &[("reason", "handshake")], self.handshakes.load(Relaxed));
     }
 }
@@ -303,6 +308,10 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
     let (head, incoming) = request.into_parts();
+    // A proxy may have gone by the first and we by the second (RFC 9112, 3.2: 400).
+    if head.headers.get_all(HOST).iter().nth(1).is_some() {
+        return Problem::bad_request("the request has more than one Host: send one").into_response();
+    }
     let body = if incoming.is_end_stream() {
         Body::empty()
     } else {
@@ -338,7 +347,8 @@ impl AsyncRead for Counted {
 impl AsyncWrite for Counted {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = ready!(Pin::new(&mut this.stream).poll_write(context, bytes))?;
+        let written = this.pulse.writing(Pin::new(&mut this.stream).poll_write(context, bytes));
+        let written = ready!(written)?;
         this.pulse.wrote(written);
         Poll::Ready(Ok(written))
     }
@@ -349,7 +359,8 @@ impl AsyncWrite for Counted {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        let written = ready!(Pin::new(&mut this.stream).poll_write_vectored(context, pieces))?;
+        let written = this.pulse.writing(Pin::new(&mut this.stream).poll_write_vectored(context, pieces));
+        let written = ready!(written)?;
         this.pulse.wrote(written);
         Poll::Ready(Ok(written))
     }

@@ -132,10 +132,47 @@ async fn redis_cache(_: &str, _: &str) -> Result<Arc<dyn Cache>, Failure> {
     Err(Failure::Message("this bloomgate was built without Redis: build it with the feature redis".into()))
 }
 
+/// The name of a filter behind a server: that of the table, and a number for the database it is in, so that two shops with
+/// a table of one name do not take each other's filter away. The password does not count: it may change.
+#[cfg(feature = "redis")]
+fn filter_name(source: &str, table: &str) -> String {
+    let place = match source.split_once("://") {
+        Some((scheme, rest)) => {
+            let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+            let host = host.rsplit_once('@').map_or(host.to_owned(), |(user, host)| {
+                format!("{}@{host}", user.split_once(':').map_or(user, |(name, _)| name))
+            });
+            format!("{scheme}://{host}{path}")
+        }
+        None => source.to_owned(),
+    };
+    // FNV-1a (Fowler, Noll and Vo, 1991).
+    let number = place
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    format!("bloomgate:{table}:{number:016x}:filter")
+}
+
+#[cfg(all(test, feature = "redis"))]
+mod tests {
+    use super::filter_name;
+
+    #[test]
+    fn one_filter_for_one_table_of_one_database_whatever_the_password() {
+        let shop = filter_name("postgres://app:old@db/shop", "t");
+        assert_eq!(shop, filter_name("postgres://app:new@db/shop", "t"));
+        assert!(shop.starts_with("bloomgate:t:") && shop.ends_with(":filter"));
+        for other in ["postgres://app@db/store", "postgres://app@db2/shop", "sqlite:shop.db", "http://db/shop/{key}"] {
+            assert_ne!(shop, filter_name(other, "t"));
+        }
+        assert_ne!(shop, filter_name("postgres://app@db/shop", "u"));
+    }
+}
+
 #[cfg(feature = "redis")]
 async fn remote_filter(builder: Builder, settings: &Settings) -> Result<Builder, Failure> {
     use bloomgate_gate::filters::resp::{DEADLINE, RespFilters};
-    let (url, name) = (settings.filter.as_str(), format!("bloomgate:{}:filter", settings.table));
+    let (url, name) = (settings.filter.as_str(), filter_name(&settings.source, &settings.table));
     let filters = match RespFilters::connect(url, &name, DEADLINE).await {
         Ok(filters) => filters,
         Err(error) if error.kind() != ErrorKind::Filter => return Err(said(error)),

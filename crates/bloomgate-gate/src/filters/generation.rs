@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use bloomgate::{Blocked, Contract, Digest, Shared};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -27,6 +30,18 @@ impl std::fmt::Debug for Bits {
     }
 }
 
+/// How long what was counted of a filter's bits is told again.
+const COUNTED: Duration = Duration::from_secs(5);
+
+/// What the bits of a filter say of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    /// The share of them that are set.
+    pub density: f64,
+    /// The rate that they give.
+    pub rate: f64,
+}
+
 /// One filter of a gate.
 #[derive(Debug)]
 pub(crate) struct Generation {
@@ -42,6 +57,8 @@ pub(crate) struct Generation {
     removed: AtomicU64,
     /// A write was lost to it: it must never be trusted.
     tainted: AtomicBool,
+    /// What its bits said, and when.
+    counted: Mutex<Option<(Instant, Counted)>>,
 }
 
 impl Generation {
@@ -87,6 +104,7 @@ impl Generation {
             added: AtomicU64::new(0),
             removed: AtomicU64::new(0),
             tainted: AtomicBool::new(false),
+            counted: Mutex::default(),
         }
     }
 
@@ -172,6 +190,29 @@ impl Generation {
             Bits::Local(_) => false,
             #[cfg(feature = "redis")]
             Bits::Remote(remote) => remote.is_lost(),
+        }
+    }
+
+    /// Whether it answers, as far as is known: not while the breaker before the server that has it is open.
+    pub fn answers(&self) -> bool {
+        match &self.bits {
+            Bits::Local(_) => true,
+            #[cfg(feature = "redis")]
+            Bits::Remote(remote) => remote.answers(),
+        }
+    }
+
+    /// What its bits say, counted at most every few seconds; nothing if they are not in this process.
+    pub fn counted_bits(&self) -> Option<Counted> {
+        let filter = self.local_bits()?;
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        match *counted {
+            Some((when, said)) if when.elapsed() < COUNTED => Some(said),
+            _ => {
+                let said = Counted { density: filter.fill_ratio(), rate: filter.estimated_rate() };
+                *counted = Some((Instant::now(), said));
+                Some(said)
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 //! State, current and next filter are behind **one** pointer. A write that looked up the current filter before a swap and
 //! the next one after it would put its key into neither of those that count.
 
+mod doubt;
 mod generation;
 #[cfg(feature = "redis")]
 mod replies;
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 use bloomgate::{Contract, Digest, Secret};
 
+use doubt::Doubtful;
 pub(crate) use generation::Generation;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -22,16 +24,23 @@ use crate::key::{Key, KeyType};
 use crate::policy::State;
 use crate::sources::KeyBatch;
 
-/// Writes of unknown outcome that are kept for the next filters. More of them than this and no filter is trusted until a
-/// rebuild that begins after all of them have settled.
-const DOUBTFUL: usize = 100_000;
-
 /// What is in force at one moment.
 #[derive(Debug)]
 pub(crate) struct Face {
     pub state: State,
     pub current: Option<Arc<Generation>>,
     pub next: Option<Arc<Generation>>,
+}
+
+impl Face {
+    /// The state after trouble that means this one: broken says more than stale, and where there is no filter none is lost.
+    fn less(&self, state: State) -> State {
+        match (self.state, &self.current) {
+            (State::Broken, _) => State::Broken,
+            (State::Loading, None) => State::Loading,
+            _ => state,
+        }
+    }
 }
 
 /// The filters of a gate.
@@ -42,7 +51,7 @@ pub(crate) struct Filters {
     changing: Mutex<()>,
     contract: Contract,
     /// Keys that belong in every filter to come: their write may still happen.
-    doubtful: Mutex<Vec<Key>>,
+    doubtful: Mutex<Doubtful>,
     events: Events,
 }
 
@@ -105,16 +114,11 @@ impl Filters {
 
     /// A key that the source may get at any time, though its write failed: it goes into these filters and all to come.
     pub async fn doubt(&self, keys: &[Key], digests: &[Digest]) {
-        let too_many = {
-            let mut doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = DOUBTFUL.saturating_sub(doubtful.len());
-            doubtful.extend(keys.iter().take(room).cloned());
-            keys.len() > room
-        };
+        let has_room = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).add(keys);
         // After the list: a next filter that is installed meanwhile has them from there.
         self.add(keys, digests).await;
-        if too_many {
-            self.lose(State::Broken);
+        if !has_room {
+            self.lose_ground(State::Broken);
         }
     }
 
@@ -147,13 +151,22 @@ impl Filters {
     /// The current filter may not say no from now on, until the next swap.
     pub fn lose(&self, state: State) {
         let _ = self.change(|face| {
-            // Broken says more than stale.
-            let state = if face.state == State::Broken { State::Broken } else { state };
-            Ok((Face { state, current: face.current.clone(), next: face.next.clone() }, ()))
+            Ok((Face { state: face.less(state), current: face.current.clone(), next: face.next.clone() }, ()))
         });
     }
 
-    /// Installs the next filter: from now on every write goes into it too.
+    /// What was scanned so far says nothing any more: neither the current filter nor one that is being built is trusted.
+    pub fn lose_ground(&self, state: State) {
+        let _ = self.change(|face| {
+            if let Some(next) = &face.next {
+                next.taint();
+            }
+            Ok((Face { state: face.less(state), current: face.current.clone(), next: face.next.clone() }, ()))
+        });
+    }
+
+    /// Installs the next filter: from now on every write goes into it too. Refused while there are more writes of unknown
+    /// outcome than can be kept.
     pub async fn install(&self, next: &Arc<Generation>) -> Result<()> {
         self.change(|face| {
             if face.next.is_some() {
@@ -161,7 +174,17 @@ impl Filters {
             }
             Ok((Face { state: face.state, current: face.current.clone(), next: Some(next.clone()) }, ()))
         })?;
-        let doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // After it was installed: what becomes doubtful from now on is put into it by whoever wrote it.
+        let doubtful = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).install();
+        let doubtful = doubtful.map_err(|left| {
+            self.abandon(next);
+            let (most, left) = (doubt::DOUBTFUL, left.as_secs() + 1);
+            let message = format!(
+                "more than {most} writes have an outcome that nobody knows, and a filter built now could miss one: the next \
+                 is built in {left} s, when all of them have happened or never will"
+            );
+            Error::new(ErrorKind::Source, message)
+        })?;
         next.add(&doubtful, &self.digests(&doubtful)).await
     }
 
@@ -177,11 +200,14 @@ impl Filters {
                 return Err(Error::new(ErrorKind::Filter, "the filter was taken away while it was built"));
             }
             if next.is_tainted() {
-                return Err(Error::new(ErrorKind::Filter, "a write was lost to the filter while it was built"));
+                let message = "a write was lost to the filter while it was built, or the source is not where it was";
+                return Err(Error::new(ErrorKind::Filter, message));
             }
             let state = State::Ready { version: next.version(), watermark };
             Ok((Face { state, current: Some(next.clone()), next: None }, ()))
-        })
+        })?;
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).swapped();
+        Ok(())
     }
 
     /// Takes the next filter away: it failed.

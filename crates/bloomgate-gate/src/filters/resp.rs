@@ -30,7 +30,7 @@ use tokio::time::Instant;
 use self::batches::{check, groups};
 use self::place::{Adding, One, Publishing, Size};
 use super::replies::{Said, booleans, facts};
-use crate::breaker::BreakerCounts;
+use crate::breaker::{BreakerCounts, BreakerState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::link::{Again, Link, OPENING, Trouble, random_name, refusal};
 
@@ -332,6 +332,12 @@ impl Remote {
         };
         let ends = Instant::now() + self.one.hall.deadline;
         self.one.clone().wherever_it_is(Size::Few, ends, build, read).await
+    }
+
+    /// Whether questions are let through to the server: not once several went unanswered.
+    #[must_use]
+    pub fn answers(&self) -> bool {
+        self.one.hall.asks.counts().state == BreakerState::Closed
     }
 
     /// The version it was made with.

@@ -2,7 +2,7 @@
 //!
 //! A gate that just started lets everything through, and everything is what a database behind a gate is not sized for. So
 //! reads have a cap; and while a filter from before the restart is there, lookups of keys that it does not know (most of
-//! an attack) share a quarter of the cap, so that those for real keys find room.
+//! an attack) share a quarter of the cap, and of the places to wait, so that those for real keys find room.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -16,6 +16,8 @@ pub(crate) struct Admission {
     all: Semaphore,
     unlikely: Semaphore,
     waiting: AtomicUsize,
+    /// Of those, the ones for keys that no filter knows.
+    unlikely_waiting: AtomicUsize,
     at_once: usize,
     most_waiting: usize,
 }
@@ -30,6 +32,16 @@ pub(crate) struct Leave<'a> {
 /// Counts one who waits, however the wait ends.
 struct Waiting<'a>(&'a AtomicUsize);
 
+impl<'a> Waiting<'a> {
+    /// One more, unless there are too many.
+    fn begin(waiting: &'a AtomicUsize, most: usize) -> Option<Self> {
+        let before = waiting.fetch_add(1, Relaxed);
+        // Given back at once if there is no place.
+        let one = Self(waiting);
+        (before < most).then_some(one)
+    }
+}
+
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
@@ -42,6 +54,7 @@ impl Admission {
             all: Semaphore::new(at_once),
             unlikely: Semaphore::new((at_once / 4).max(1)),
             waiting: AtomicUsize::new(0),
+            unlikely_waiting: AtomicUsize::new(0),
             at_once,
             most_waiting,
         }
@@ -49,6 +62,11 @@ impl Admission {
 
     /// Waits for a turn, or says at once that too many do.
     pub async fn enter(&self, unlikely: bool) -> Result<Leave<'_>> {
+        self.enter_many(unlikely, 1).await
+    }
+
+    /// [`enter`](Self::enter) for what keeps the source as busy as so many single reads. At most the whole cap.
+    pub async fn enter_many(&self, unlikely: bool, weight: usize) -> Result<Leave<'_>> {
         let busy = || {
             let message = format!(
                 "{} reads are at the source and {} wait: no more are taken on. Try again shortly",
@@ -57,19 +75,25 @@ impl Admission {
             Error::new(ErrorKind::Busy, message)
         };
         let closed = |_| Error::new(ErrorKind::Busy, "the gate is closing");
-        if !unlikely && let Ok(leave) = self.all.try_acquire() {
+        let few = (self.at_once / 4).max(1);
+        let weight = weight.clamp(1, if unlikely { few } else { self.at_once });
+        let many = weight as u32;
+        if !unlikely && let Ok(leave) = self.all.try_acquire_many(many) {
             return Ok(Leave { _all: leave, _unlikely: None });
         }
-        if self.waiting.fetch_add(1, Relaxed) >= self.most_waiting {
-            self.waiting.fetch_sub(1, Relaxed);
-            return Err(busy());
-        }
-        let _waiting = Waiting(&self.waiting);
+        let _waiting = Waiting::begin(&self.waiting, self.most_waiting).ok_or_else(busy)?;
+        let mut behind = None;
         let unlikely = match unlikely {
-            true => Some(self.unlikely.acquire().await.map_err(closed)?),
+            true => {
+                let most = (self.most_waiting / 4).max(1);
+                behind = Some(Waiting::begin(&self.unlikely_waiting, most).ok_or_else(busy)?);
+                Some(self.unlikely.acquire_many(many).await.map_err(closed)?)
+            }
             false => None,
         };
-        Ok(Leave { _all: self.all.acquire().await.map_err(closed)?, _unlikely: unlikely })
+        let all = self.all.acquire_many(many).await.map_err(closed)?;
+        drop(behind);
+        Ok(Leave { _all: all, _unlikely: unlikely })
     }
 
     /// Reads at the source now.
@@ -114,5 +138,32 @@ mod tests {
             std::mem::forget(admission.enter(false).now_or_never().unwrap().unwrap());
         }
         assert!(admission.enter(false).now_or_never().is_none(), "the cap holds for all");
+    }
+
+    #[tokio::test]
+    async fn unlikely_lookups_take_a_quarter_of_the_places_to_wait() {
+        let admission = Admission::new(4, 8);
+        let _all = admission.enter_many(false, 100).await.unwrap();
+        assert_eq!(admission.at_source(), 4, "no more than there is");
+        let mut waiting: Vec<_> = (0..2).map(|_| Box::pin(admission.enter(true))).collect();
+        waiting.iter_mut().for_each(|one| assert!(one.as_mut().now_or_never().is_none()));
+        assert_eq!(admission.enter(true).await.unwrap_err().kind(), ErrorKind::Busy);
+        let mut known: Vec<_> = (0..6).map(|_| Box::pin(admission.enter(false))).collect();
+        known.iter_mut().for_each(|one| assert!(one.as_mut().now_or_never().is_none(), "there is room for them"));
+        assert_eq!(admission.enter(false).await.unwrap_err().kind(), ErrorKind::Busy);
+        drop((waiting, known));
+        assert_eq!((admission.waiting(), admission.unlikely_waiting.load(Relaxed)), (0, 0));
+    }
+
+    #[tokio::test]
+    async fn a_read_of_many_keys_counts_as_many() {
+        let admission = Admission::new(8, 8);
+        let many = admission.enter_many(false, 6).await.unwrap();
+        assert_eq!(admission.at_source(), 6);
+        assert!(admission.enter_many(false, 3).now_or_never().is_none());
+        drop(many);
+        assert_eq!(admission.at_source(), 0);
+        let _few = admission.enter_many(true, 6).await.unwrap();
+        assert_eq!(admission.at_source(), 2, "a quarter");
     }
 }

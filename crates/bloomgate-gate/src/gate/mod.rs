@@ -25,6 +25,7 @@ use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, Events};
 use crate::filters::Filters;
+use crate::ground::Ground;
 use crate::keeping;
 use crate::key::Key;
 use crate::policy::{Policy, State, Writers};
@@ -114,6 +115,7 @@ pub(crate) struct Inner {
     pub lock: Mutex<Option<File>>,
     /// The version the next filter gets.
     pub next_version: AtomicU64,
+    pub ground: Ground,
 }
 
 impl Gate {
@@ -164,6 +166,7 @@ impl Gate {
             background: Background::default(),
             lock: Mutex::new(lock),
             next_version: AtomicU64::new(next_version),
+            ground: Ground::default(),
             #[cfg(feature = "redis")]
             remote,
             settings,
@@ -171,6 +174,7 @@ impl Gate {
             cache,
         };
         let inner = Arc::new(inner);
+        inner.stand_on_source();
         Ok(Self { _alive: Arc::new(Alive(inner.clone())), inner })
     }
 

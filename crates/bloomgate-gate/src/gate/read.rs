@@ -43,6 +43,17 @@ pub(crate) struct Basis {
 }
 
 impl Basis {
+    /// Whether a filter from before does not know the key.
+    fn is_unlikely(self) -> bool {
+        matches!(self.verdict, Verdict::NotReady { unlikely: true })
+    }
+
+    /// Whether what is remembered as absent counts: only beside a filter that may say no. Without one, somebody may have
+    /// written what the gate does not know of.
+    fn remembers(self) -> bool {
+        self.verdict == Verdict::Maybe
+    }
+
     fn answer(self, outcome: Outcome, row: Option<Bytes>) -> Answer {
         Answer { outcome, row, version: self.version, watermark: self.watermark }
     }
@@ -115,13 +126,14 @@ impl Gate {
             return Ok(inner.refuse(basis, key, digest, audited));
         }
         inner.ensure_open(basis)?;
-        if inner.shards.is_absent(digest) {
+        let remembered = basis.remembers();
+        if remembered && inner.shards.is_absent(digest) {
             return Ok(inner.settle(basis, Some(Outcome::NegativeCached), None));
         }
         if let Some(row) = inner.cached(key).await {
             return Ok(inner.settle(basis, Some(Outcome::Cache), Some(row)));
         }
-        match inner.shards.read(digest) {
+        match inner.shards.read(digest, remembered) {
             Turn::Absent => Ok(inner.settle(basis, Some(Outcome::NegativeCached), None)),
             Turn::Join(result) => {
                 inner.counters.one(Count::Joined);
@@ -129,8 +141,7 @@ impl Gate {
                 Ok(inner.settle(basis, None, row))
             }
             Turn::Lead(lead, result) => {
-                let unlikely = matches!(basis.verdict, Verdict::NotReady { unlikely: true });
-                inner.read_one(key.clone(), lead, unlikely);
+                inner.read_one(key.clone(), lead, basis.is_unlikely());
                 let row = outcome_of(result).await?;
                 inner.count_false_positive_read(basis, row.is_none());
                 Ok(inner.settle(basis, None, row))
@@ -155,34 +166,36 @@ impl Gate {
                 answers[at] = Some(Err(closed));
                 continue;
             }
-            match inner.shards.is_absent(digests[at]) {
+            match basis.remembers() && inner.shards.is_absent(digests[at]) {
                 true => answers[at] = Some(Ok(inner.settle(basis, Some(Outcome::NegativeCached), None))),
                 false => left.push(at),
             }
         }
         let wanted: Vec<Key> = left.iter().map(|&at| keys[at].clone()).collect();
         let mut reads = Vec::new();
-        let (mut led, mut leads) = (Vec::new(), Vec::new());
+        // Those of keys that a filter from before does not know are read apart: they wait behind the others.
+        let mut led: [(Vec<Key>, Vec<Lead>); 2] = Default::default();
         for (&at, row) in left.iter().zip(inner.cached_many(&wanted).await) {
             if let Some(row) = row {
                 answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::Cache), Some(row))));
                 continue;
             }
-            match inner.shards.read(digests[at]) {
+            match inner.shards.read(digests[at], bases[at].remembers()) {
                 Turn::Absent => answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::NegativeCached), None))),
                 Turn::Join(result) => {
                     inner.counters.one(Count::Joined);
                     reads.push((at, result, false));
                 }
                 Turn::Lead(lead, result) => {
-                    led.push(keys[at].clone());
+                    let (keys_led, leads) = &mut led[usize::from(bases[at].is_unlikely())];
+                    keys_led.push(keys[at].clone());
                     leads.push(lead);
                     reads.push((at, result, true));
                 }
             }
         }
-        if !led.is_empty() {
-            inner.read_many(led, leads);
+        for (unlikely, (keys, leads)) in led.into_iter().enumerate().filter(|(_, (keys, _))| !keys.is_empty()) {
+            inner.read_many(keys, leads, unlikely == 1);
         }
         for (at, result, is_lead) in reads {
             answers[at] = Some(outcome_of(result).await.map(|row| {
@@ -400,10 +413,11 @@ impl Inner {
     }
 
     /// Reads many keys in one question.
-    fn read_many(self: &Arc<Self>, keys: Vec<Key>, leads: Vec<Lead>) {
+    fn read_many(self: &Arc<Self>, keys: Vec<Key>, leads: Vec<Lead>, unlikely: bool) {
         let inner = self.clone();
         tokio::spawn(async move {
-            let result = match inner.admission.enter(false).await {
+            let weight = inner.source.weight(keys.len());
+            let result = match inner.admission.enter_many(unlikely, weight).await {
                 Err(busy) => Err(busy),
                 Ok(_leave) => {
                     inner.counters.add(Count::SourceReads, keys.len() as u64);
@@ -428,6 +442,13 @@ impl Inner {
                 inner.finish(key, lead, one).await;
             }
         });
+    }
+
+    /// Asks the source for a key that somebody wants explained: under the cap, behind lookups of keys that are known.
+    pub(crate) async fn read_to_explain(&self, key: &Key) -> Result<Option<Bytes>> {
+        let _leave = self.admission.enter(true).await?;
+        self.counters.one(Count::SourceReads);
+        self.source.get(key).await.inspect_err(|_| self.counters.one(Count::SourceErrors))
     }
 
     /// Puts what was read into the cache, unless somebody wrote meanwhile, and hands it out.

@@ -47,6 +47,7 @@ impl Gate {
 
 impl Inner {
     async fn put(self: Arc<Self>, rows: Vec<(Key, Bytes)>) -> Result<()> {
+        self.claim().await?;
         let keys: Vec<Key> = rows.iter().map(|(key, _)| key.clone()).collect();
         let digests = self.filters.digests(&keys);
         // From before the filters are looked up until the source has said what became of it: see `puts`.

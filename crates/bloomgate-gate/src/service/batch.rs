@@ -4,6 +4,7 @@
 //! one, and that one's "no" would be wrong.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 
 use axum::http::StatusCode;
@@ -19,6 +20,10 @@ use super::answers;
 
 /// Rows of one answer together, in bytes.
 const MOST_BYTES: usize = 64 << 20;
+/// The whole answer: the rows, and 10,000 keys of 400 bytes around them.
+const MOST_OUT: usize = MOST_BYTES + (4 << 20);
+/// Keys that are asked for before it is known how long rows are.
+const FIRST: usize = 500;
 
 /// The keys of a request as they were written: the JSON of each.
 #[derive(Debug)]
@@ -61,34 +66,45 @@ impl<'a> Asked<'a> {
     /// Looks all of them up and writes the answers.
     pub(super) async fn answer(&self, gate: &Gate) -> Result<(Vec<u8>, Option<Answer>), Problem> {
         let parsed: Vec<Result<Key, String>> = self.0.iter().map(|key| parse(gate, key)).collect();
-        let keys: Vec<Key> = parsed.iter().flatten().cloned().collect();
-        let answers = gate.get_each(&keys).await.map_err(|error| answers::problem(&error))?;
+        let (keys, places) = once_each(&parsed);
+        let mut answers = Vec::with_capacity(keys.len());
+        let (mut left, mut bytes, mut longest) = (&keys[..], 0, 0);
+        while !left.is_empty() {
+            // As many as fit if their rows are as long as the longest so far: what is read and not given is little.
+            let some = ((MOST_BYTES - bytes) / longest.max(1)).clamp(1, if longest == 0 { FIRST } else { MOST_KEYS });
+            let (now, later) = left.split_at(some.min(left.len()));
+            left = later;
+            for answer in gate.get_each(now).await.map_err(|error| answers::problem(&error))? {
+                let row = answer.as_ref().ok().and_then(|answer| answer.row.as_ref()).map_or(0, |row| row.len());
+                (bytes, longest) = (bytes + row, longest.max(row));
+                answers.push(answer);
+            }
+            if bytes > MOST_BYTES {
+                return Err(too_large());
+            }
+        }
         // Where nothing could be said of any key, the whole request was refused.
         if let (Some(Err(error)), false) = (answers.first(), answers.iter().any(Result::is_ok)) {
             return Err(answers::problem(error));
         }
         let first = answers.iter().flatten().next().cloned();
-        let bytes: usize = answers.iter().flatten().filter_map(|answer| answer.row.as_ref()).map(|row| row.len()).sum();
-        if bytes > MOST_BYTES {
-            return Err(Problem::new(
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "too-large",
-                "The answer is too large",
-                format!("the rows have {bytes} bytes together, {MOST_BYTES} at most: ask for fewer keys at once"),
-            ));
-        }
         let mut out = Vec::with_capacity(bytes + 80 * self.0.len() + 16);
         out.extend_from_slice(br#"{"answers":["#);
-        let mut answers = answers.into_iter();
+        let mut places = places.into_iter();
         for (at, (asked, parsed)) in self.0.iter().zip(&parsed).enumerate() {
             if at > 0 {
                 out.push(b',');
             }
             out.extend_from_slice(br#"{"key":"#);
             out.extend_from_slice(asked.get().as_bytes());
-            match (parsed, parsed.as_ref().ok().and_then(|_| answers.next())) {
+            let answer = parsed.as_ref().ok().and_then(|_| places.next()).and_then(|place| answers.get(place));
+            match (parsed, answer) {
                 (Err(why), _) => unanswered(&mut out, "bad-key", why),
-                (Ok(_), Some(Ok(answer))) => one(&mut out, &answer),
+                // A key that is asked for many times has its row that often.
+                (Ok(_), Some(Ok(answer))) if out.len() + answer.row.as_ref().map_or(0, |row| row.len()) > MOST_OUT => {
+                    return Err(too_large());
+                }
+                (Ok(_), Some(Ok(answer))) => one(&mut out, answer),
                 (Ok(_), Some(Err(error))) => unanswered(&mut out, "refused", &error.to_string()),
                 (Ok(_), None) => return Err(Problem::internal("an answer is missing: this is a fault of the gate")),
             }
@@ -103,6 +119,29 @@ impl<'a> Asked<'a> {
 fn unanswered(out: &mut Vec<u8>, outcome: &str, why: &str) {
     let why = serde_json::Value::from(why);
     out.extend_from_slice(format!(r#","found":null,"outcome":"{outcome}","error":{why}"#).as_bytes());
+}
+
+/// Each key once, and for each that was asked for its place among them.
+fn once_each(parsed: &[Result<Key, String>]) -> (Vec<Key>, Vec<usize>) {
+    let mut known: HashMap<&Key, usize> = HashMap::with_capacity(parsed.len());
+    let mut keys = Vec::with_capacity(parsed.len());
+    let places = parsed.iter().flatten().map(|key| {
+        *known.entry(key).or_insert_with(|| {
+            keys.push(key.clone());
+            keys.len() - 1
+        })
+    });
+    let places = places.collect();
+    (keys, places)
+}
+
+fn too_large() -> Problem {
+    Problem::new(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        "too-large",
+        "The answer is too large",
+        format!("the rows have more than {MOST_BYTES} bytes together: ask for fewer keys at once"),
+    )
 }
 
 /// What became of one key, behind the key itself.

@@ -16,7 +16,7 @@ macro_rules! metrics {
 
 metrics! {
     BUILD = gauge "bloomgate_build_info" "" &["version"], "1, with the version of the program";
-    STATE = gauge "bloomgate_gate_state" "" &["state"], "1 for the state the filter is in: loading, ready, stale or broken; 0 for the others";
+    STATE = gauge "bloomgate_gate_state" "" &["state"], "1 for the state the filter is in: loading, ready, degraded (it cannot be reached), stale or broken; 0 for the others";
     BLOCKING = gauge "bloomgate_gate_blocking" "" &[], "1 while a lookup can be answered by the filter alone, else 0: alert when it is 0 for long";
     LOOKUPS = counter "bloomgate_gate_lookups_total" "" &["outcome"], "Lookups that were answered, by where they ended";
     FAILED = counter "bloomgate_gate_lookups_failed_total" "" &["reason"], "Lookups that ended in an error: the policy is closed, too many waited for the source, or the source failed";
@@ -27,7 +27,7 @@ metrics! {
     MEASURED = gauge "bloomgate_gate_false_positive_measured_ratio" "ratio" &[], "False positives as a share of the lookups of absent keys, since the start";
     ASKED = gauge "bloomgate_gate_false_positive_asked_ratio" "ratio" &[], "The share of false positives that was asked for";
     EXPECTED = gauge "bloomgate_gate_false_positive_expected_ratio" "ratio" &[], "The share of false positives to expect of the keys in the filter";
-    AUDITED = counter "bloomgate_gate_audits_total" "" &["result"], "Answers of no that were drawn to be checked at the source: right, wrong (must be 0) or skipped";
+    AUDITED = counter "bloomgate_gate_audits_total" "" &["result"], "Answers of no that were drawn to be checked at the source: right, wrong (must be 0), undecided (something was written nearby meanwhile) or skipped";
     WOULD_BLOCK = counter "bloomgate_gate_shadow_blocked_total" "" &[], "Lookups that a gate which only watches would have blocked";
     WOULD_WRONGLY = counter "bloomgate_gate_shadow_blocked_wrongly_total" "" &[], "Of those, the ones that the source had: somebody writes past the gate";
     SOURCE_READS = counter "bloomgate_gate_source_reads_total" "" &[], "Keys that lookups asked the source for";
@@ -56,7 +56,7 @@ metrics! {
 }
 
 /// The states as metrics name them.
-const STATES: [&str; 4] = [State::Loading.name(), "ready", State::Stale.name(), State::Broken.name()];
+const STATES: [&str; 5] = [State::Loading.name(), "ready", "degraded", State::Stale.name(), State::Broken.name()];
 
 /// What there is before there is a gate.
 pub(super) fn waiting(traffic: &Traffic) -> Scrape {
@@ -81,6 +81,7 @@ pub(super) fn scrape(stats: &Stats, traffic: &Traffic) -> Scrape {
     lookups(&mut scrape, stats);
     scrape.whole(&AUDITED, &[("result", "right")], stats.audit.checked.saturating_sub(stats.audit.wrong));
     scrape.whole(&AUDITED, &[("result", "wrong")], stats.audit.wrong);
+    scrape.whole(&AUDITED, &[("result", "undecided")], stats.audit.undecided);
     scrape.whole(&AUDITED, &[("result", "skipped")], stats.audit.skipped);
     scrape.whole(&WOULD_BLOCK, &[], stats.shadow.would_block);
     scrape.whole(&WOULD_WRONGLY, &[], stats.shadow.would_block_wrongly);

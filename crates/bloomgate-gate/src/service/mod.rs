@@ -139,6 +139,9 @@ impl GateService {
 
     /// The gate is there. Only the first one counts.
     pub fn open(&self, gate: Gate) {
+        if self.desk.options.writes {
+            gate.expect_writes();
+        }
         let _ = self.desk.gate.set(gate);
     }
 }

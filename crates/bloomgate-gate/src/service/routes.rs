@@ -69,7 +69,7 @@ impl Desk {
             "/readyz" => {
                 only(method, &[Method::GET])?;
                 let Some(gate) = self.gate.get() else { return Err(self.not_ready()) };
-                let stats = stats(gate).await?;
+                let stats = gate.brief_stats();
                 Ok(health::readyz(&move || readiness(&stats)))
             }
             "/stats" => {
@@ -94,6 +94,9 @@ impl Desk {
                 self.may(&head.headers, &head.uri, Role::Admin)?;
                 let wishes = wishes(head.uri.query().unwrap_or_default())?;
                 self.rebuild(wishes).await
+            }
+            doubled if doubled.contains("//") => {
+                Err(path::bad_key("the path has two slashes in a row: leave one out, or write one in a key as %2F"))
             }
             _ => Err(Problem::not_found(format!(
                 "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /explain/KEY, GET /stats, POST /rebuild, GET \
@@ -280,6 +283,9 @@ fn readiness(stats: &Stats) -> Result<String, String> {
             }
             None => "there is no filter yet".to_owned(),
         }),
+        "degraded" if !closed => {
+            Ok("degraded: the filter cannot be reached, and every lookup goes on to the source".to_owned())
+        }
         state if closed => Err(format!("the filter is {state} and the policy is closed")),
         state => Ok(format!("{state}: every lookup goes on to the source until the filter is rebuilt")),
     }

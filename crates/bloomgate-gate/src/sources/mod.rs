@@ -1,5 +1,6 @@
 //! Sources: where the truth is. A table of SQLite or PostgreSQL, an HTTP service, or anything that has these few calls.
 
+mod footing;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod object;
 #[cfg(feature = "postgres")]
@@ -9,6 +10,7 @@ mod sqlite;
 #[cfg(feature = "upstream")]
 mod upstream;
 
+pub use footing::Footing;
 #[cfg(feature = "postgres")]
 pub use postgres::Postgres;
 #[cfg(feature = "sqlite")]
@@ -51,6 +53,12 @@ pub trait Source: Send + Sync + 'static {
         true
     }
 
+    /// How busy [`get_many`](Self::get_many) of so many keys keeps the source, in single reads at once. A statement of SQL
+    /// for 500 keys takes about as long as one lookup with its way there and back.
+    fn weight(&self, keys: usize) -> usize {
+        keys.div_ceil(500)
+    }
+
     /// Writes rows, all or none: inserts or replaces each. The built-in sources take JSON objects whose key column, if
     /// it is there, must be the key.
     fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>>;
@@ -63,6 +71,29 @@ pub trait Source: Send + Sync + 'static {
 
     /// Begins to read every key, as of one moment not before the call.
     fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>>;
+
+    /// What a filter of it stands on; none if it cannot tell. Whoever finds that it has moved says so there.
+    fn footing(&self) -> Option<&Footing> {
+        None
+    }
+
+    /// Takes the table for this gate, which is about to write: an error if another gate has it. Called before each write, so
+    /// it must be cheap once it is done. Lost again, the [footing](Self::footing) has moved.
+    fn claim(&self) -> Pending<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Waits until every write that began before the call has happened or never will: one of a gate that was killed may
+    /// still be under way at the server. An error if that takes too long, or if another gate has the table.
+    fn settle(&self) -> Pending<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Looks whether it is still where it was, and tells the footing if not. Called every second. An error of kind
+    /// [`Unsupported`](crate::ErrorKind::Unsupported): it cannot be gated any more.
+    fn look_around(&self) -> Pending<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// A scan under way: batches of keys, all of one moment.

@@ -7,11 +7,14 @@ mod address;
 mod catalogue;
 mod connections;
 mod copy;
+mod identity;
+mod keeper;
 mod scanning;
 mod tls;
 mod wire;
 mod writing;
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,13 +22,14 @@ use bytes::Bytes;
 use deadpool_postgres::{Client, Pool};
 use tokio_postgres::error::{Severity, SqlState};
 
-use super::{Scan, Source};
+use super::{Footing, Scan, Source};
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
 use address::Address;
 use catalogue::{Column, Table};
 use connections::{Connections, within};
+use keeper::Keeper;
 use wire::{Given, Stored};
 
 /// How long a statement may take at the server. Scans and counts take as long as they need.
@@ -36,8 +40,8 @@ const LARGE: f32 = 1_000_000.0;
 /// What the server answered, or why it did not.
 type Said<T> = std::result::Result<T, tokio_postgres::Error>;
 
-/// A table of PostgreSQL (or a partitioned table, or a materialized view) whose key column a unique index covers alone.
-/// Rows whose key is null are left out: no lookup can ask for them.
+/// A table of PostgreSQL (or a partitioned table) whose key column a unique index covers alone. Rows whose key is null are left
+/// out: no lookup can ask for them.
 ///
 /// A row is read as the JSON object that `row_to_json` makes of it. A row is written from such an object: the columns that
 /// are not in it keep their values, or get their defaults if the row is new.
@@ -48,6 +52,9 @@ pub struct Postgres {
     table: Arc<Table>,
     /// The columns that rows can have; read again when a name is not among them.
     columns: Mutex<Arc<Vec<Column>>>,
+    keeper: Keeper,
+    /// How often the ground had moved when the pool was emptied last.
+    emptied: AtomicU64,
     /// The statement that finds one key, and the one that finds many.
     one: String,
     many: String,
@@ -62,7 +69,7 @@ macro_rules! ask {
             match within($question).await {
                 Ok(answer) => return Ok(answer),
                 Err(lost) => {
-                    let retry = std::mem::take(&mut again) && lost.was_lost();
+                    let retry = std::mem::take(&mut again) && (lost.was_lost() || lost.is_outdated());
                     lost.leave($client);
                     if !retry {
                         return Err(lost.in_reading());
@@ -76,7 +83,7 @@ macro_rules! ask {
 impl Postgres {
     /// Connects to a server and looks the table up. `url` is `postgres://user:password@host:port/database` or what libpq
     /// takes as a connection string, with `sslmode` and `sslrootcert` as it knows them; `table` may have a schema (`shop.products`); at most `connections` are held open,
-    /// and one more while a scan runs.
+    /// one more that watches over them for a gate that says no, and one more while a scan runs.
     ///
     /// # Errors
     ///
@@ -90,7 +97,6 @@ impl Postgres {
         let connector = Connections::new(Address::parse(url)?);
         let pool = connector.pool(connections)?;
         let client = connector.first(&pool).await?;
-        refuse_standby(&client).await?;
         let table = Table::find(&client, table, key_column).await?;
         let columns = table.columns(&client).await.map_err(|error| failed("reading the catalogue", &error))?;
         drop(client);
@@ -110,6 +116,8 @@ impl Postgres {
             connections: connector,
             table: Arc::new(table),
             columns: Mutex::new(Arc::new(columns)),
+            keeper: Keeper::default(),
+            emptied: AtomicU64::new(0),
         })
     }
 
@@ -154,6 +162,13 @@ impl Postgres {
             let mut canonical = Vec::new();
             if wire.canonical(row.try_get::<_, Stored<'_>>(0)?.0, &mut canonical) {
                 rows.insert(canonical, Bytes::copy_from_slice(row.try_get::<_, Stored<'_>>(1)?.0));
+            } else {
+                // The column has another type by now. One by one the server compares, whatever it is.
+                let mut rows = Vec::with_capacity(keys.len());
+                for key in keys {
+                    rows.push(if self.impossible(key) { None } else { self.find(client, key).await? });
+                }
+                return Ok(rows);
             }
         }
         Ok(keys.iter().map(|key| rows.get(key.canonical()).cloned()).collect())
@@ -163,7 +178,7 @@ impl Postgres {
         let plain = "SELECT CASE WHEN relkind IN ('r', 'm') AND NOT relhassubclass THEN reltuples ELSE -1 END \
                      FROM pg_catalog.pg_class WHERE oid = $1";
         let statement = client.prepare_cached(plain).await?;
-        let estimate: Option<f32> = client.query_opt(&statement, &[&self.table.oid]).await?.map(|row| row.get(0));
+        let estimate: Option<f32> = client.query_opt(&statement, &[&self.table.oid()]).await?.map(|row| row.get(0));
         if let Some(rows) = estimate.filter(|&rows| rows >= LARGE) {
             return Ok(rows as u64);
         }
@@ -242,19 +257,29 @@ impl Source for Postgres {
     fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>> {
         Box::pin(scanning::begin(&self.connections, &self.table))
     }
-}
 
-/// Refuses a server that follows another one.
-async fn refuse_standby(client: &tokio_postgres::Client) -> Result<()> {
-    let standby = client.query_one("SELECT pg_catalog.pg_is_in_recovery()", &[]).await;
-    let standby = standby.and_then(|row| row.try_get(0)).map_err(|error| failed("asking what it is", &error))?;
-    match standby {
-        false => Ok(()),
-        true => Err(Error::new(
-            ErrorKind::Unsupported,
-            "this PostgreSQL is a standby: it may lack what was committed a moment ago, and a filter built from it would \
-             say no to such keys. Name the primary",
-        )),
+    fn footing(&self) -> Option<&Footing> {
+        Some(&self.connections.whereabouts.footing)
+    }
+
+    fn claim(&self) -> Pending<'_, Result<()>> {
+        Box::pin(self.keeper.claim(&self.connections, &self.table))
+    }
+
+    fn settle(&self) -> Pending<'_, Result<()>> {
+        Box::pin(self.keeper.settle(&self.connections, &self.table))
+    }
+
+    fn look_around(&self) -> Pending<'_, Result<()>> {
+        Box::pin(async move {
+            let looked = self.keeper.look_around(&self.connections, &self.table).await;
+            let moves = self.connections.whereabouts.footing.moves();
+            if self.emptied.swap(moves, SeqCst) != moves {
+                // They lead to where it was before.
+                self.pool.retain(|_, _| false);
+            }
+            looked
+        })
     }
 }
 

@@ -4,12 +4,13 @@
 //! that of bytes: `COLLATE NOCASE` and such are refused when the table is opened. SQLite puts any value into any column; a
 //! scan that meets one of another type than the column's fails rather than leave it out.
 
+mod place;
 mod rows;
 mod scanning;
 mod table;
 mod threads;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -17,13 +18,14 @@ use bytes::Bytes;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
 
 use super::object::Object;
-use super::{Scan, Source};
+use super::{Footing, Scan, Source};
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
+use place::{FileId, Place};
 use rows::{Asked, canonical};
 use table::{Column, Table};
-use threads::Threads;
+use threads::{Open, Threads};
 
 /// Threads that read. SQLite reads from the page cache: more than the usual number of cores gives nothing.
 const READERS: usize = 4;
@@ -37,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// get their defaults if the row is new.
 #[derive(Debug)]
 pub struct Sqlite {
-    path: PathBuf,
+    place: Arc<Place>,
     table: Arc<Table>,
     /// The columns that rows can have; read again when a row has others.
     columns: Mutex<Arc<Vec<Column>>>,
@@ -56,31 +58,18 @@ impl Sqlite {
     pub fn open(path: impl AsRef<Path>, table: &str, key_column: &str) -> Result<Self> {
         let path = path.as_ref();
         // One name for one file, however it was spelled.
-        let path = &path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        let writer = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        let mode: String = writer
-            .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
-            .map_err(|error| failed("switching to WAL mode", &error))?;
-        if mode != "wal" {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{} stays in journal mode {mode}, in which a scan would hold up every write: put it on a local disk \
-                     as a file that can be written, so that it can be in WAL mode",
-                    path.display()
-                ),
-            ));
-        }
-        let table = Arc::new(Table::find(&writer, table, key_column)?);
-        let columns = table.columns(&writer)?;
-        let readers = (0..READERS).map(|_| reader(path)).collect::<Result<Vec<_>>>()?;
+        let place = Place::new(&path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))?;
+        let writer = writer(&place)?;
+        let table = Arc::new(Table::find(&writer.connection, table, key_column)?);
+        let columns = table.columns(&writer.connection)?;
+        let readers = (0..READERS).map(|_| reader(&place)).collect::<Result<Vec<_>>>()?;
         let begin = |name, connections| {
             Threads::start(name, connections).map_err(|error| {
                 Error::new(ErrorKind::Source, format!("no thread for SQLite could be started: {error}"))
             })
         };
         Ok(Self {
-            path: path.to_path_buf(),
+            place: Arc::new(place),
             table,
             columns: Mutex::new(Arc::new(columns)),
             readers: begin("sqlite-read", readers)?,
@@ -96,8 +85,8 @@ impl Sqlite {
         &self,
         job: impl FnOnce(&mut Connection, &Table) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let table = Arc::clone(&self.table);
-        let done = self.readers.run(true, move |connection| job(connection, &table)).await;
+        let (place, table) = (Arc::clone(&self.place), Arc::clone(&self.table));
+        let done = self.readers.run(true, move |open| job(current(open, &place, &table, reader)?, &table)).await;
         done.unwrap_or_else(|| Err(Error::new(ErrorKind::Source, "the threads that read SQLite have ended")))
     }
 
@@ -105,8 +94,8 @@ impl Sqlite {
         &self,
         job: impl FnOnce(&mut Connection, &Table) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let table = Arc::clone(&self.table);
-        let done = self.writer.run(false, move |connection| job(connection, &table)).await;
+        let (place, table) = (Arc::clone(&self.place), Arc::clone(&self.table));
+        let done = self.writer.run(false, move |open| job(current(open, &place, &table, writer)?, &table)).await;
         done.unwrap_or_else(|| {
             Err(Error::new(ErrorKind::Unknown, "the thread that writes SQLite ended during a write"))
         })
@@ -115,7 +104,7 @@ impl Sqlite {
 
 impl Source for Sqlite {
     fn describe(&self) -> String {
-        format!("sqlite table {} of {}", self.table.name, self.path.display())
+        format!("sqlite table {} of {}", self.table.name, self.place.path.display())
     }
 
     fn key_type(&self) -> KeyType {
@@ -172,6 +161,7 @@ impl Source for Sqlite {
                 for (key, row) in &rows {
                     put(&writing, table, &columns, key, row)?;
                 }
+                table.refuse_triggers(&writing)?;
                 commit(writing)
             })
             .await
@@ -211,11 +201,64 @@ impl Source for Sqlite {
     }
 
     fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>> {
-        Box::pin(scanning::begin(self.path.clone(), Arc::clone(&self.table)))
+        Box::pin(scanning::begin(Arc::clone(&self.place), Arc::clone(&self.table)))
+    }
+
+    fn footing(&self) -> Option<&Footing> {
+        Some(&self.place.footing)
+    }
+
+    fn claim(&self) -> Pending<'_, Result<()>> {
+        Box::pin(std::future::ready(self.place.claim()))
+    }
+
+    /// One write at a time: who may begin one knows that all others have ended.
+    fn settle(&self) -> Pending<'_, Result<()>> {
+        Box::pin(async move {
+            self.place.ensure_free()?;
+            self.write(|connection, _| {
+                let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+                alone
+                    .and_then(rusqlite::Transaction::rollback)
+                    .map_err(|error| failed("waiting for writes to end", &error))
+            })
+            .await
+            .map_err(|error| match error.kind() {
+                // Nothing was written.
+                ErrorKind::Unknown => Error::new(ErrorKind::Source, error.to_string()),
+                _ => error,
+            })
+        })
+    }
+
+    fn look_around(&self) -> Pending<'_, Result<()>> {
+        Box::pin(async move {
+            self.place.look()?;
+            if let Err(taken) = self.place.ensure_free() {
+                self.place.footing.moved(taken.to_string());
+            }
+            self.read(|connection, table| table.check_again(connection)).await
+        })
     }
 }
 
-fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
+/// The connection of a thread; another one if the path leads to another file by now.
+fn current<'a>(
+    open: &'a mut Open,
+    place: &Place,
+    table: &Table,
+    again: fn(&Place) -> Result<Open>,
+) -> Result<&'a mut Connection> {
+    if place.look()? != open.file {
+        let fresh = again(place)?;
+        table.check_again(&fresh.connection)?;
+        *open = fresh;
+    }
+    Ok(&mut open.connection)
+}
+
+fn connect(place: &Place, access: OpenFlags) -> Result<Open> {
+    let (path, file) = (place.path.as_path(), FileId::of(&place.path)?);
     // Before SQLite does: it takes `:memory:` and an empty name for databases of their own.
     if !path.is_file() {
         return Err(Error::new(
@@ -229,14 +272,40 @@ fn connect(path: &Path, access: OpenFlags) -> Result<Connection> {
         connection.set_prepared_statement_cache_capacity(64);
         Ok(connection)
     };
-    open().map_err(|error| failed(&format!("opening {}", path.display()), &error))
+    let connection = open().map_err(|error| failed(&format!("opening {}", path.display()), &error))?;
+    if FileId::of(path)? != file {
+        let message = format!("{} was replaced while it was opened: try again", path.display());
+        return Err(Error::new(ErrorKind::Source, message));
+    }
+    Ok(Open { connection, file })
+}
+
+/// The connection that writes.
+fn writer(place: &Place) -> Result<Open> {
+    let open = connect(place, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let mode: String = open
+        .connection
+        .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
+        .map_err(|error| failed("switching to WAL mode", &error))?;
+    if mode == "wal" {
+        return Ok(open);
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "{} stays in journal mode {mode}, in which a scan would hold up every write: put it on a local disk as a file \
+             that can be written, so that it can be in WAL mode",
+            place.path.display()
+        ),
+    ))
 }
 
 /// A connection that reads. Not a read-only one: the first reader of a file in WAL mode has to make its index.
-fn reader(path: &Path) -> Result<Connection> {
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    connection.pragma_update(None, "query_only", true).map_err(|error| failed("opening the file to read", &error))?;
-    Ok(connection)
+fn reader(place: &Place) -> Result<Open> {
+    let open = connect(place, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let alone = open.connection.pragma_update(None, "query_only", true);
+    alone.map_err(|error| failed("opening the file to read", &error))?;
+    Ok(open)
 }
 
 fn find(connection: &Connection, table: &Table, key: &Key) -> Result<Option<Bytes>> {

@@ -390,6 +390,11 @@ impl Source for Upstream {
         Box::pin(std::future::ready(check()))
     }
 
+    /// Each key is a request of its own.
+    fn weight(&self, keys: usize) -> usize {
+        keys.min(self.at_once)
+    }
+
     /// One row: HTTP has no way to write several, all or none, and so several are refused.
     fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
         Box::pin(async move {

@@ -26,12 +26,12 @@ impl FilterServer {
     /// One that keeps its filters in a folder, on a port.
     pub fn keeping(folder: &Path, port: u16) -> Self {
         let resp = SocketAddr::from(([127, 0, 0, 1], port));
-        Self::run(Settings { resp, data: Some(folder.to_owned()), threads: 2, ..Settings::default() })
+        Self::run(Settings { resp: Some(resp), data: Some(folder.to_owned()), threads: 2, ..Settings::default() })
     }
 
     /// One with other settings, on any port.
     pub fn start_with(settings: Settings) -> Self {
-        Self::run(Settings { resp: SocketAddr::from(([127, 0, 0, 1], 0)), threads: 2, ..settings })
+        Self::run(Settings { resp: Some(SocketAddr::from(([127, 0, 0, 1], 0))), threads: 2, ..settings })
     }
 
     fn run(settings: Settings) -> Self {

@@ -7,6 +7,7 @@ mod filter_server;
 #[cfg(feature = "service")]
 #[path = "../shared/got.rs"]
 mod got;
+mod ground;
 #[cfg(feature = "upstream")]
 mod http_service;
 mod interleavings;

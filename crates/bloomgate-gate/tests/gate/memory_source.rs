@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use bloomgate_gate::sources::{KeyBatch, Scan, Source};
+use bloomgate_gate::sources::{Footing, KeyBatch, Scan, Source};
 use bloomgate_gate::{Error, ErrorKind, Key, KeyType, Pending, Result};
 use bytes::Bytes;
 
@@ -35,6 +35,11 @@ pub struct MemorySource {
     pub pending_rows: Mutex<Vec<(Vec<u8>, Bytes)>>,
     /// The random numbers that say how often a call yields; none: never.
     pub yields: Mutex<Option<u64>>,
+    pub footing: Footing,
+    /// Reads wait while somebody holds it.
+    pub hold: tokio::sync::RwLock<()>,
+    /// A scan is refused for ever.
+    pub is_unsupported: AtomicBool,
 }
 
 impl MemorySource {
@@ -95,6 +100,7 @@ impl Source for MemorySource {
     fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>> {
         Box::pin(async move {
             self.pause().await;
+            let _held = self.hold.read().await;
             self.up()?;
             self.reads.fetch_add(keys.len() as u64, SeqCst);
             let rows = {
@@ -146,6 +152,9 @@ impl Source for MemorySource {
         Box::pin(async move {
             self.pause().await;
             self.up()?;
+            if self.is_unsupported.load(SeqCst) {
+                return Err(Error::new(ErrorKind::Unsupported, "the column has another collation"));
+            }
             let mut keys: Vec<Vec<u8>> = self.rows.lock().unwrap().keys().cloned().collect();
             let share = self.scan_share.load(SeqCst) as usize;
             if share > 0 {
@@ -155,6 +164,10 @@ impl Source for MemorySource {
             let random = self.yields.lock().unwrap().unwrap_or(0);
             Ok(Box::new(MemoryScan { keys, random }) as Box<dyn Scan>)
         })
+    }
+
+    fn footing(&self) -> Option<&Footing> {
+        Some(&self.footing)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Tables of a real PostgreSQL server: rows both ways, scans of one moment, broken connections, and refusals.
 
 mod breaking;
+mod ground;
 mod spellings;
 
 use std::collections::BTreeSet;

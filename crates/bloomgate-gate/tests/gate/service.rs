@@ -143,6 +143,10 @@ async fn only_an_absent_key_is_a_404() {
         ("/v1/products:batch", 405, "method-not-allowed"),
         ("/rebuild", 405, "method-not-allowed"),
         ("/", 404, "not-found"),
+        ("//v1/products/key-7", 400, "bad-key"),
+        ("/v1//products/key-7", 400, "no-such-table"),
+        ("/v1/products//key-7", 400, "bad-key"),
+        ("/explain//key-7", 400, "bad-key"),
         ("/v2/products/key-7", 404, "not-found"),
     ] {
         let got = served.get(path).await;
@@ -156,6 +160,9 @@ async fn only_an_absent_key_is_a_404() {
         assert!(got.body.contains("not allowed here: GET is"), "{got:?}");
     }
     assert_eq!(served.get("/v1/products/key-7").await.status, 200);
+    // Whom of the two a proxy on the way believed, nobody knows.
+    let twice = served.ask("GET", "/v1/products/key-7", "host: localhost\r\nhost: shop\r\n", "").await;
+    assert_eq!((twice.status, twice.problem().as_str()), (400, "bad-request"));
     served.stop().await;
 }
 
@@ -217,6 +224,13 @@ async fn many_keys_in_one_request() {
     for (body, status) in [("{}", 400), ("[\"a\"", 400), (many.as_str(), 400)] {
         assert_eq!(served.ask("POST", "/v1/products:batch", "", body).await.status, status);
     }
+    // One long row is read once, and not given more often than an answer has room for.
+    source.rows.lock().unwrap().insert(b"key-5".to_vec(), json!("x".repeat(1 << 20)).to_string().into());
+    let (long, before) = (|times| json!(vec!["key-5"; times]).to_string(), source.reads());
+    let got = served.ask("POST", "/v1/products:batch", "", &long(10)).await;
+    assert_eq!((got.status, source.reads() - before), (200, 1));
+    assert_eq!(got.json()["answers"].as_array().unwrap().iter().filter(|one| one["found"] == true).count(), 10);
+    assert_eq!(served.ask("POST", "/v1/products:batch", "", &long(100)).await.problem(), "too-large");
     served.stop().await;
     let small = Served::ready(&source, Options { batch_bytes: 100, ..products() }).await;
     let long = json!(["x".repeat(200)]).to_string();

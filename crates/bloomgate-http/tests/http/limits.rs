@@ -52,6 +52,26 @@ async fn a_head_that_trickles_in_is_cut_off() {
 }
 
 #[tokio::test]
+async fn who_does_not_read_its_answer_is_cut_off() {
+    let options = limited(Limits { head_time: SOON, ..Limits::default() });
+    let traffic = options.traffic.clone();
+    let running = Running::start(options).await;
+    let mut greedy = Client::connect(running.address).await;
+    // More than the sockets between us hold.
+    assert!(greedy.send("GET /large HTTP/1.1\r\nhost: localhost\r\n\r\n").await);
+    let mut tenths = 0;
+    while tenths == 0 || traffic.open() > 0 {
+        tenths += 1;
+        assert!(tenths < 100, "still open after ten seconds");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    // Who reads gets everything.
+    let mut steady = Client::connect(running.address).await;
+    assert_eq!(steady.get("/large").await.body.len(), LARGE);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn idle_connections_end_and_busy_ones_do_not() {
     let running = Running::start(limited(Limits { idle: SOON, ..Limits::default() })).await;
     let mut idle = Client::connect(running.address).await;

@@ -1,17 +1,21 @@
 //! What the catalogue says of a table: where it is, what its key column is, and whether a filter can follow it.
 
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+
 use tokio_postgres::types::Oid;
 use tokio_postgres::{Client, Error as Trouble};
 
 use super::failed;
 use super::wire::Wire;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sources::Footing;
 use crate::sources::object::unknown_column;
 
 /// A table and its key column.
 #[derive(Debug)]
 pub(super) struct Table {
-    pub oid: Oid,
+    /// Of the table that has the name now: it may be replaced.
+    oid: AtomicU32,
     /// `shop.products`, quoted where it has to be.
     pub name: String,
     /// The same, always quoted.
@@ -59,8 +63,11 @@ impl Table {
         let (oid, schema, name, relation) = relation(client, table).await?;
         let refused = |why: &str| Err(Error::new(ErrorKind::Unsupported, format!("{table} is {why}")));
         match relation.as_str() {
-            "r" | "p" | "m" => {}
+            "r" | "p" => {}
             "v" => return refused("a view, which no unique index can cover: give the table behind it"),
+            "m" => {
+                return refused("a materialized view, which changes without a write to it: give the table behind it");
+            }
             "f" => return refused("a foreign table, which no unique index can cover: gate it in its own database"),
             _ => return refused("an index, a sequence or the like: give a table"),
         }
@@ -90,32 +97,48 @@ impl Table {
                 ),
             ));
         }
-        Ok(Self { oid, name: shown, quoted, quoted_key: quote(&key), key, wire, kind })
+        check_encoding(client, &shown, wire).await?;
+        Ok(Self { oid: AtomicU32::new(oid), name: shown, quoted, quoted_key: quote(&key), key, wire, kind })
     }
 
-    /// Refuses to go on with a column that is not the one it was at the start.
-    pub async fn check_again(&self, client: &Client) -> Result<()> {
-        let again = client.query_opt(COLUMN, &[&self.oid, &self.key]).await;
-        let again = again.map_err(|error| failed("reading the catalogue", &error))?;
-        let same = match again {
-            Some(column) => check(&self.name, &column)?.1 == self.kind,
+    /// The number of the table that has the name now, as far as was looked.
+    pub fn oid(&self) -> Oid {
+        self.oid.load(SeqCst)
+    }
+
+    /// Refuses to go on with a column that is not the one it was at the start. Another table of the same name with the same
+    /// column is taken for the table from now on: the ground has moved.
+    pub async fn check_again(&self, client: &Client, footing: &Footing) -> Result<()> {
+        let doing = |error: Trouble| failed("reading the catalogue", &error);
+        let sql =
+            "SELECT c.oid, c.relkind::text FROM pg_catalog.pg_class AS c WHERE c.oid = pg_catalog.to_regclass($1)";
+        let Some(now) = client.query_opt(sql, &[&self.quoted]).await.map_err(doing)? else {
+            let message = format!("the table {} is gone: somebody dropped or renamed it", self.name);
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        };
+        let (oid, relation): (Oid, String) = (now.try_get(0).map_err(doing)?, now.try_get(1).map_err(doing)?);
+        let same = match client.query_opt(COLUMN, &[&oid, &self.key]).await.map_err(doing)? {
+            Some(column) => check(&self.name, &column)?.1 == self.kind && is_table(&relation),
             None => false,
         };
-        if same {
-            return Ok(());
+        if !same {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "{}.{} is not the column it was: it was dropped, or has another type or collation: start the gate anew",
+                    self.name, self.key
+                ),
+            ));
         }
-        Err(Error::new(
-            ErrorKind::Unsupported,
-            format!(
-                "{}.{} is not the column it was: it was dropped, or has another type or collation: start the gate anew",
-                self.name, self.key
-            ),
-        ))
+        if self.oid.swap(oid, SeqCst) != oid {
+            footing.moved(format!("another table has the name {} now", self.name));
+        }
+        Ok(())
     }
 
     /// The columns as they are now.
     pub async fn columns(&self, client: &Client) -> std::result::Result<Vec<Column>, Trouble> {
-        columns(client, self.oid).await
+        columns(client, self.oid()).await
     }
 }
 
@@ -159,7 +182,7 @@ async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, 
             Err(error) => return Err(doing(error)),
         }
     }
-    let near = "SELECT c.relname::text FROM pg_catalog.pg_class AS c WHERE c.relkind IN ('r', 'p', 'm')
+    let near = "SELECT c.relname::text FROM pg_catalog.pg_class AS c WHERE c.relkind IN ('r', 'p')
                 AND pg_catalog.pg_table_is_visible(c.oid) AND c.relnamespace <> 'pg_catalog'::regnamespace
                 ORDER BY c.relname LIMIT 20";
     let near: Vec<String> = client.query(near, &[]).await.map_err(doing)?.iter().map(|row| row.get(0)).collect();
@@ -167,6 +190,34 @@ async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, 
     Err(Error::new(
         ErrorKind::Invalid,
         format!("the database has no table {table:?}: {near}; of another schema write schema.table"),
+    ))
+}
+
+/// A table, one of several parts, or a view.
+fn is_table(relation: &str) -> bool {
+    matches!(relation, "r" | "p")
+}
+
+/// Refuses texts in an encoding to which PostgreSQL converts two different texts as one: U+00A6 and U+FFE4 are one sign in
+/// EUC_JP, so the database finds a row by either, and the filter has only one. All other encodings of a server were tried
+/// with every sign: they give back what they were given, or refuse it. (EUC_JIS_2004 has signs of two code points each,
+/// which were not tried.)
+async fn check_encoding(client: &Client, table: &str, wire: Wire) -> Result<()> {
+    if !wire.is_text() {
+        return Ok(());
+    }
+    let encoding = client.query_one("SELECT pg_catalog.current_setting('server_encoding')", &[]).await;
+    let encoding: String =
+        encoding.and_then(|row| row.try_get(0)).map_err(|error| failed("reading the encoding", &error))?;
+    if !matches!(encoding.as_str(), "EUC_JP" | "EUC_JIS_2004") {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "{table} is in a database with the encoding {encoding}, which takes some different texts for equal: gate a column \
+             that is no text, or a database in UTF8"
+        ),
     ))
 }
 

@@ -2,17 +2,20 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Client, Connect, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
+    Client, Connect, Hook, HookError, Manager, ManagerConfig, Pool, PoolError, RecyclingMethod, Runtime, TimeoutType,
 };
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Config, Connection, Socket};
 
 use super::address::Address;
+use super::identity::Whereabouts;
 use super::tls::{Session, Tls};
 use super::{STATEMENT, failed, tell, was_refused};
 use crate::error::{Error, ErrorKind, Result};
@@ -26,11 +29,13 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     address: Address,
+    /// Where they lead.
+    pub whereabouts: Arc<Whereabouts>,
 }
 
 impl Connections {
     pub fn new(address: Address) -> Self {
-        Self { address }
+        Self { address, whereabouts: Arc::default() }
     }
 
     /// A pool of at most so many of them.
@@ -38,8 +43,14 @@ impl Connections {
         // A closed connection is known as such; asking each one before its use would double every lookup's wait.
         let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let manager = Manager::from_connect(self.address.config.clone(), self.clone(), config);
+        let whereabouts = self.whereabouts.clone();
+        let look = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
+            let whereabouts = whereabouts.clone();
+            Box::pin(async move { whereabouts.check_pooled(client).await.map_err(HookError::message) })
+        });
         Pool::builder(manager)
             .max_size(connections)
+            .post_create(look)
             .wait_timeout(Some(WAIT))
             .runtime(Runtime::Tokio1)
             .build()
@@ -54,6 +65,10 @@ impl Connections {
     fn pooled(&self, pool: &Pool, error: PoolError) -> Error {
         match error {
             PoolError::Backend(error) => self.refused(&error),
+            PoolError::PostCreateHook(error) => self
+                .whereabouts
+                .refusal()
+                .unwrap_or_else(|| Error::new(ErrorKind::Source, format!("{}: {error}", self.address.name))),
             PoolError::Timeout(TimeoutType::Wait) => Error::new(
                 ErrorKind::Busy,
                 format!(
@@ -82,7 +97,18 @@ impl Connections {
     pub async fn alone(&self) -> Result<(tokio_postgres::Client, Line)> {
         let connected = self.address.config.connect(self.address.tls.clone()).await;
         let (client, connection) = connected.map_err(|error| self.refused(&error))?;
-        Ok((client, Line { connection: Some(Box::pin(connection)) }))
+        let mut line = Line { connection: Some(Box::pin(connection)) };
+        line.drive(self.whereabouts.check(&client)).await?;
+        Ok((client, line))
+    }
+
+    /// A connection of its own with a task that drives it. If it ends while it is marked, its end is one of the ground too.
+    pub async fn watched(&self, marked: Arc<AtomicBool>) -> Result<(tokio_postgres::Client, AbortHandle)> {
+        let connected =
+            open(&self.address.config, self.address.tls.clone(), Some((marked, self.whereabouts.clone()))).await;
+        let (client, task) = connected.map_err(|error| self.refused(&error))?;
+        self.whereabouts.check(&client).await?;
+        Ok((client, task.abort_handle()))
     }
 
     fn refused(&self, error: &tokio_postgres::Error) -> Error {
@@ -116,14 +142,16 @@ type Opened = std::result::Result<(tokio_postgres::Client, JoinHandle<()>), toki
 impl Connect for Connections {
     fn connect(&self, config: &Config) -> std::pin::Pin<Box<dyn Future<Output = Opened> + Send + '_>> {
         let (config, tls) = (config.clone(), self.address.tls.clone());
-        Box::pin(async move { open(&config, tls).await })
+        Box::pin(async move { open(&config, tls, None).await })
     }
 }
 
 /// Connects and limits how long a statement may take, unless the address has its own limit.
-async fn open(config: &Config, tls: Tls) -> Opened {
+async fn open(config: &Config, tls: Tls, marked: Option<(Arc<AtomicBool>, Arc<Whereabouts>)>) -> Opened {
     let (client, connection) = config.connect(tls).await?;
+    let ending = Ending(marked);
     let task = tokio::spawn(async move {
+        let _ending = ending;
         // How it ended is told to whoever asks by it.
         _ = connection.await;
     });
@@ -131,6 +159,21 @@ async fn open(config: &Config, tls: Tls) -> Opened {
         client.batch_execute(&format!("SET statement_timeout = {}", STATEMENT.as_millis())).await?;
     }
     Ok((client, task))
+}
+
+/// Tells of the end of a connection that was marked, however it ends.
+struct Ending(Option<(Arc<AtomicBool>, Arc<Whereabouts>)>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some((marked, whereabouts)) = &self.0
+            && marked.swap(false, SeqCst)
+        {
+            whereabouts
+                .footing
+                .moved("the connection that held the lock of the table is gone, and perhaps another gate has it");
+        }
+    }
 }
 
 /// A connection that no task of its own drives: ten million rows by way of another task are thousands of times that one
@@ -172,6 +215,13 @@ impl Lost {
         matches!(self, Self::Said(error) if !was_refused(error))
     }
 
+    /// Whether the statement was prepared for a table that has other columns by now: the connection has it so for ever, and
+    /// another one has not.
+    pub fn is_outdated(&self) -> bool {
+        matches!(self, Self::Said(error) if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED)
+            && error.as_db_error().is_some_and(|said| said.message().contains("cached plan")))
+    }
+
     pub fn in_reading(&self) -> Error {
         self.told("reading")
     }
@@ -191,7 +241,7 @@ impl Lost {
 
     /// Takes a connection that is gone or silent out of its pool: the next one to ask by it would fare no better.
     pub fn leave(&self, client: Client) {
-        if matches!(self, Self::Silent) || self.was_lost() {
+        if matches!(self, Self::Silent) || self.was_lost() || self.is_outdated() {
             drop(Client::take(client));
         }
     }

@@ -4,7 +4,8 @@
 //! `bigint`, 2.42 s to 2.20 s for texts of 15 bytes. Most of our own time is the driver's, a message for each row.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
+use std::time::Duration;
 
 use futures_util::Stream;
 use tokio_postgres::{Client, CopyOutStream};
@@ -21,6 +22,8 @@ use crate::sources::{KeyBatch, Scan};
 const KEYS: usize = 8192;
 /// A batch of long keys ends before.
 const BYTES: usize = 1 << 20;
+/// And so does one that takes so long.
+const SLOW: Duration = Duration::from_secs(5);
 
 struct Scanning {
     rows: Pin<Box<CopyOutStream>>,
@@ -34,12 +37,13 @@ pub(super) async fn begin(connections: &Connections, table: &Table) -> Result<Bo
     let doing = |error: tokio_postgres::Error| failed("beginning a scan", &error);
     let (client, mut line) = connections.alone().await?;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
-                 SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
-    line.drive(client.batch_execute(begin)).await.map_err(doing)?;
-    // In the session of the scan: an address may lead to another server than it did at the start.
-    line.drive(super::refuse_standby(&client)).await?;
+                 SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0;
+                 SET LOCAL lock_timeout = '10s'";
+    // Held from before the moment of the scan: a table that took its place later would be read as of before it was filled.
+    let begin = format!("{begin}; LOCK TABLE ONLY {} IN ACCESS SHARE MODE", table.quoted);
+    line.drive(client.batch_execute(&begin)).await.map_err(doing)?;
     // The first query sets the moment. A column whose type has changed would be read as something else.
-    line.drive(table.check_again(&client)).await?;
+    line.drive(table.check_again(&client, &connections.whereabouts.footing)).await?;
     let sql = format!("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)", table.quoted_key, table.quoted);
     let rows = line.drive(client.copy_out(&sql)).await.map_err(doing)?;
     let copied = CopiedKeys::new(table.wire);
@@ -51,12 +55,21 @@ impl Scan for Scanning {
         Box::pin(async move {
             batch.clear();
             let mut bytes = 0;
+            // Whoever waits is told of slow progress by what there is.
+            let mut slow = pin!(tokio::time::sleep(SLOW));
             while let Some((_, line)) = &mut self.line
                 && batch.len() < KEYS
                 && bytes < BYTES
             {
                 let rows = &mut self.rows;
-                match poll_fn(|context| line.poll(context, |context| rows.as_mut().poll_next(context))).await {
+                let next = poll_fn(|context| line.poll(context, |context| rows.as_mut().poll_next(context)));
+                // One timer for a batch; asked only when no row is there.
+                let next = tokio::select! {
+                    biased;
+                    next = next => next,
+                    () = &mut slow, if !batch.is_empty() => break,
+                };
+                match next {
                     Some(Ok(piece)) => bytes += self.copied.read(&piece, batch)?,
                     Some(Err(error)) => return Err(failed("scanning the keys", &error)),
                     None if self.copied.ended() => self.line = None,

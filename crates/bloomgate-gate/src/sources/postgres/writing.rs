@@ -133,7 +133,13 @@ impl Refusal {
             Self::Unbegun(lost) | Self::Lost(lost) | Self::Open(lost) => lost.leave(client),
             Self::Otherwise(_) => {}
         }
-        matches!(self, Self::Unbegun(lost) if lost.was_lost()) && std::mem::take(again)
+        let repeatable = match self {
+            Self::Unbegun(lost) => lost.was_lost() || lost.is_outdated(),
+            // Refused in the transaction, which is rolled back.
+            Self::Lost(lost) => lost.is_outdated(),
+            Self::Open(_) | Self::Otherwise(_) => false,
+        };
+        repeatable && std::mem::take(again)
     }
 
     fn told(self, doing: &str) -> Error {
@@ -214,7 +220,43 @@ async fn write(
         upsert(source, &writing, run, columns).await?;
         rest = later;
     }
+    refuse_triggers(source, &writing).await?;
     within(writing.commit()).await.map_err(unless_refused)
+}
+
+/// What may change the key of a row after it was returned, or write other rows of the table: triggers that run after an
+/// insert or an update, and rules. Internal ones (foreign keys) write no rows of this table.
+const AFTERWARDS: &str = "
+    WITH RECURSIVE part AS (
+        SELECT $1::oid AS oid UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN part ON i.inhparent = part.oid
+    )
+    SELECT t.tgname::text FROM pg_catalog.pg_trigger AS t JOIN part ON part.oid = t.tgrelid
+    WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 2 = 0 AND t.tgtype & 20 <> 0
+    UNION ALL
+    SELECT r.rulename::text FROM pg_catalog.pg_rewrite AS r JOIN part ON part.oid = r.ev_class
+    WHERE r.ev_enabled <> 'D' AND r.rulename <> '_RETURN' LIMIT 1";
+
+/// Refuses a table whose triggers the filter cannot follow. After the rows were written: no trigger can be made while
+/// they are not committed.
+async fn refuse_triggers(source: &Postgres, writing: &Transaction<'_>) -> std::result::Result<(), Refusal> {
+    let table = &source.table;
+    let asked = async {
+        let statement = writing.prepare_cached(AFTERWARDS).await?;
+        let found = writing.query_opt(&statement, &[&table.oid()]).await?;
+        found.map(|row| row.try_get::<_, String>(0)).transpose()
+    };
+    match within(asked).await.map_err(Refusal::Lost)? {
+        None => Ok(()),
+        Some(name) => Err(Refusal::Otherwise(Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{} has the trigger or rule {name}, which runs after a write and may change its key or write other rows that \
+                 the filter does not know: nothing was written. Remove it, let it run before the write, or write past the \
+                 gate with writers = unknown",
+                table.name
+            ),
+        ))),
+    }
 }
 
 /// How many of the rows one statement can write: they have the same columns, and no key is there twice.

@@ -1,12 +1,12 @@
 //! Reads every key of a table as of one moment: one statement on a connection and a thread of its own.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::{mem, thread};
 
 use rusqlite::types::ValueRef;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use super::place::Place;
 use super::rows::canonical;
 use super::table::Table;
 use super::{failed, reader};
@@ -35,10 +35,10 @@ struct Scanning {
 }
 
 /// Starts the thread and waits until it sees the table as of one moment.
-pub(super) async fn begin(path: PathBuf, table: Arc<Table>) -> Result<Box<dyn Scan>> {
+pub(super) async fn begin(place: Arc<Place>, table: Arc<Table>) -> Result<Box<dyn Scan>> {
     let (tell, told) = channel(2);
     let run = move || {
-        if let Err(error) = read(&path, &table, &tell) {
+        if let Err(error) = read(&place, &table, &tell) {
             _ = tell.blocking_send(Told::Failed(error));
         }
     };
@@ -77,14 +77,17 @@ fn lost() -> Error {
 }
 
 /// The thread: all keys, then the end. It stops early when nobody listens.
-fn read(path: &std::path::Path, table: &Table, tell: &Sender<Told>) -> Result<()> {
+fn read(place: &Place, table: &Table, tell: &Sender<Told>) -> Result<()> {
     let doing = |error: rusqlite::Error| failed("scanning the keys", &error);
-    let connection = reader(path)?;
+    place.look()?;
+    let connection = reader(place)?.connection;
     // The first read of a transaction sets its moment.
     connection.execute_batch("BEGIN; SELECT 1 FROM main.sqlite_schema LIMIT 1").map_err(doing)?;
     if tell.blocking_send(Told::Begun).is_err() {
         return Ok(());
     }
+    // The schema is that of the moment too. A column that means something else by now would be read as something else.
+    table.check_again(&connection)?;
     let sql = format!("SELECT row.{} FROM {} AS row", table.quoted_key, table.quoted);
     let mut statement = connection.prepare(&sql).map_err(doing)?;
     let mut rows = statement.query([]).map_err(doing)?;
@@ -110,6 +113,8 @@ fn read(path: &std::path::Path, table: &Table, tell: &Sender<Told>) -> Result<()
     if !batch.is_empty() && tell.blocking_send(Told::Keys(batch)).is_err() {
         return Ok(());
     }
+    // What was read to its end is worth nothing if the file was replaced meanwhile; the footing tells of it.
+    place.look()?;
     _ = tell.blocking_send(Told::End);
     Ok(())
 }

@@ -116,6 +116,46 @@ impl Table {
         Ok(Self { quoted: quote(&name), name, key: column.name.clone(), quoted_key: column.quoted.clone(), key_type })
     }
 
+    /// Refuses to go on with a table that is not the one it was at the start.
+    pub fn check_again(&self, connection: &Connection) -> Result<()> {
+        let gone = |what: String| {
+            let message = format!("{}.{} is not the column it was ({what}): start the gate anew", self.name, self.key);
+            Error::new(ErrorKind::Unsupported, message)
+        };
+        match Self::find(connection, &self.name, &self.key) {
+            Ok(now) if now.key_type == self.key_type => Ok(()),
+            Ok(now) => Err(gone(format!("{} instead of {}", now.key_type, self.key_type))),
+            Err(error) if error.kind() == ErrorKind::Invalid => Err(gone(error.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Refuses a table with a trigger that writes: it may write other rows of the table, or change the key of a row after
+    /// it was written, and the filter does not know of either.
+    pub fn refuse_triggers(&self, connection: &Connection) -> Result<()> {
+        let doing = |error: rusqlite::Error| failed("reading the schema", &error);
+        let mut statement = connection
+            .prepare_cached(
+                "SELECT name, sql FROM main.sqlite_schema WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE",
+            )
+            .map_err(doing)?;
+        let mut triggers = statement.query([&self.name]).map_err(doing)?;
+        while let Some(trigger) = triggers.next().map_err(doing)? {
+            let (name, sql): (String, String) = (trigger.get(0).map_err(doing)?, trigger.get(1).map_err(doing)?);
+            if writes(&sql) {
+                return Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!(
+                        "{} has the trigger {name}, which writes, perhaps other rows that the filter does not know: nothing was \
+                         written. Remove it, or write past the gate with writers = unknown",
+                        self.name
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// The columns as they are now: others may have added some.
     pub fn columns(&self, connection: &Connection) -> Result<Vec<Column>> {
         let columns = columns(connection, &self.name)?;
@@ -125,6 +165,15 @@ impl Table {
         }
         Ok(columns)
     }
+}
+
+/// Whether the body of a trigger has a statement that writes rows. By its words alone: one of them in a text or a name is
+/// taken for a statement, never the other way round.
+fn writes(sql: &str) -> bool {
+    let sql = sql.to_ascii_uppercase();
+    // Before the body there is the event, which may be an insert or an update itself.
+    let body = sql.split_once("BEGIN").map_or(sql.as_str(), |(_, body)| body);
+    ["INSERT", "UPDATE", "REPLACE"].iter().any(|word| body.contains(word))
 }
 
 fn name_of(name: &str) -> Result<std::ffi::CString> {
@@ -246,5 +295,13 @@ mod tests {
             assert_eq!(Affinity::of(declared), affinity, "{declared}");
         }
         assert_eq!(quote(r#"a"b"#), r#""a""b""#);
+        for (sql, does) in [
+            ("CREATE TRIGGER x BEFORE INSERT ON t BEGIN SELECT RAISE(IGNORE); END", false),
+            ("CREATE TRIGGER x AFTER UPDATE ON t BEGIN DELETE FROM u; END", false),
+            ("create trigger x after insert on t begin insert into t values (1); end", true),
+            ("CREATE TRIGGER x AFTER INSERT ON t BEGIN UPDATE t SET k = 1; END", true),
+        ] {
+            assert_eq!(writes(sql), does, "{sql}");
+        }
     }
 }

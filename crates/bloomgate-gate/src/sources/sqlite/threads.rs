@@ -8,7 +8,16 @@ use std::thread;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+use super::place::FileId;
+
+type Job = Box<dyn FnOnce(&mut Open) + Send>;
+
+/// A connection, and the file that it has open.
+#[derive(Debug)]
+pub(super) struct Open {
+    pub connection: Connection,
+    pub file: FileId,
+}
 
 /// Threads behind one queue. They end when this is dropped and the queue is empty.
 #[derive(Debug)]
@@ -18,7 +27,7 @@ pub(super) struct Threads {
 
 impl Threads {
     /// One thread for each connection.
-    pub fn start(name: &str, connections: Vec<Connection>) -> io::Result<Self> {
+    pub fn start(name: &str, connections: Vec<Open>) -> io::Result<Self> {
         let (jobs, queue) = channel();
         let queue = Arc::new(Mutex::new(queue));
         for connection in connections {
@@ -33,10 +42,10 @@ impl Threads {
     pub async fn run<T: Send + 'static>(
         &self,
         only_if_awaited: bool,
-        job: impl FnOnce(&mut Connection) -> T + Send + 'static,
+        job: impl FnOnce(&mut Open) -> T + Send + 'static,
     ) -> Option<T> {
         let (answer, answered) = oneshot::channel();
-        let job = Box::new(move |connection: &mut Connection| {
+        let job = Box::new(move |connection: &mut Open| {
             if !(only_if_awaited && answer.is_closed()) {
                 // Nobody may be listening any more; the job is done all the same.
                 _ = answer.send(job(connection));
@@ -47,7 +56,7 @@ impl Threads {
     }
 }
 
-fn work(mut connection: Connection, queue: &Mutex<Receiver<Job>>) {
+fn work(mut connection: Open, queue: &Mutex<Receiver<Job>>) {
     loop {
         // Its own statement: the lock must be free while the job runs.
         let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -20,8 +20,10 @@ async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
             "CREATE TABLE t (k int PRIMARY KEY, v text); INSERT INTO t SELECT i, i FROM generate_series(1, 300000) AS i;
              CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
                 PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NEW; END $$;
-             CREATE CONSTRAINT TRIGGER late AFTER INSERT ON t DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (NEW.v = 'late')
-                EXECUTE FUNCTION cut();
+             CREATE TABLE side (v text);
+             CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO side VALUES (NEW.v); RETURN NEW; END $$;
+             CREATE TRIGGER noted BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.v = 'late') EXECUTE FUNCTION note();
+             CREATE CONSTRAINT TRIGGER late AFTER INSERT ON side DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION cut();
              CREATE TRIGGER early BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.v = 'early') EXECUTE FUNCTION cut();
              CREATE TRIGGER gone BEFORE DELETE ON t FOR EACH ROW WHEN (OLD.v = '7') EXECUTE FUNCTION cut();
              CREATE TABLE slow (k int PRIMARY KEY, s text); INSERT INTO slow VALUES (1, '')",

@@ -1,0 +1,96 @@
+//! The ground a gate stands on: it is the only one that writes, the source is the one that was scanned, and no write of
+//! before is still to land. What shakes it turns the filter to "maybe" at once, and has it rebuilt.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+
+use crate::error::{ErrorKind, Result};
+use crate::gate::{Gate, Inner};
+use crate::policy::State;
+use crate::rebuild::Reason;
+
+/// How often the source looks whether it is still where it was.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// What a gate does with its source.
+#[derive(Debug, Default)]
+pub(crate) struct Ground {
+    /// It writes, or is about to: then it must be the only one.
+    writes: AtomicBool,
+}
+
+impl Gate {
+    /// Says that writes will pass this gate: it takes the table for itself before it builds its filter, and not only with
+    /// the first write.
+    pub fn expect_writes(&self) {
+        self.inner.ground.writes.store(true, SeqCst);
+    }
+}
+
+impl Inner {
+    /// Listens for moves of the source.
+    pub(crate) fn stand_on_source(self: &Arc<Self>) {
+        let Some(footing) = self.source.footing() else { return };
+        let inner = Arc::downgrade(self);
+        footing.on_move(move || match inner.upgrade() {
+            None => false,
+            Some(inner) => {
+                inner.filters.lose_ground(State::Stale);
+                inner.shards.forget_all();
+                inner.rebuilds.ask(Reason::Moved);
+                true
+            }
+        });
+    }
+
+    /// The filter may not say no from now on; nor does what was remembered as absent while it could.
+    pub(crate) fn lose(&self, state: State) {
+        self.filters.lose(state);
+        self.shards.forget_all();
+    }
+
+    /// Before a write: nobody else's gate may write to the table.
+    pub(crate) async fn claim(&self) -> Result<()> {
+        if !self.may_block {
+            return Ok(());
+        }
+        self.ground.writes.store(true, SeqCst);
+        self.source.claim().await
+    }
+
+    /// Before a scan: nobody else writes, and what was written before is there or never will be.
+    pub(crate) async fn prepare_scan(&self) -> Result<()> {
+        if !self.may_block {
+            return Ok(());
+        }
+        if self.ground.writes.load(SeqCst) {
+            self.source.claim().await?;
+        }
+        self.source.settle().await
+    }
+
+    /// Has the source look around for as long as the gate runs. Not for one that only watches: it never says no.
+    pub(crate) fn look_around(self: &Arc<Self>) -> Option<AbortHandle> {
+        if !self.may_block || self.source.footing().is_none() {
+            return None;
+        }
+        let inner = self.clone();
+        let looking = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(LOOK).await;
+                // A source that cannot be asked is found out by lookups; one that cannot be gated any more is not.
+                if inner.source.look_around().await.is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
+                    let was_broken = inner.filters.face().state == State::Broken;
+                    inner.lose(State::Broken);
+                    if !was_broken {
+                        inner.rebuilds.ask(Reason::Moved);
+                    }
+                }
+            }
+        });
+        Some(looking.abort_handle())
+    }
+}
