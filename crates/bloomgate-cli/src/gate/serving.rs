@@ -128,7 +128,7 @@ impl Opening<'_> {
     }
 
     /// Tries to reach the source until it is there, if it is not yet. Ends only with a mistake that no further try mends.
-    async fn reach(&self, is_missing: bool) -> Failure {
+    async fn reach(&self, mut is_missing: bool) -> Failure {
         let mut pause = PAUSES.0;
         while is_missing {
             tokio::time::sleep(pause).await;
@@ -141,7 +141,7 @@ impl Opening<'_> {
                     Ok(gate) => {
                         (self.telling.listener())(Event::Regained { part: bloomgate_gate::Part::Source });
                         self.open(gate);
-                        break;
+                        is_missing = false;
                     }
                 },
             }
