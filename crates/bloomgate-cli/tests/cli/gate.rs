@@ -2,13 +2,13 @@
 //! comes back.
 
 use std::io::{Read, Write};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rusqlite::Connection;
 
 use crate::got::Got;
 use crate::scene::Scene;
-use crate::service::{self, PATIENCE, Running};
+use crate::service::{self, Running};
 
 /// The usual source.
 const SHOP: &str = "--source sqlite:shop.db --table products --key sku";
@@ -42,15 +42,6 @@ impl Running {
         let gate = Self::gate(scene, arguments, &[]);
         gate.wait_for("bloomgate: filter ready");
         gate
-    }
-
-    #[track_caller]
-    fn wait_for(&self, words: &str) {
-        let begun = Instant::now();
-        while !self.said().contains(words) {
-            assert!(begun.elapsed() < PATIENCE, "{words:?} is not in {}", self.said());
-            std::thread::sleep(Duration::from_millis(10));
-        }
     }
 
     fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {

@@ -36,15 +36,6 @@ impl Running {
         connection
     }
 
-    /// Waits until it has said this.
-    pub fn wait_for(&self, words: &str) {
-        let begin = std::time::Instant::now();
-        while !self.said.lock().unwrap().contains(words) {
-            assert!(begin.elapsed() < PATIENCE, "{words:?} was never said: {}", self.said.lock().unwrap());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
     /// Sends bytes as they are; everything that comes back until the server closes.
     pub fn raw(&self, sent: &str) -> String {
         let mut stream = self.connect();

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::scene::Scene;
 
@@ -79,6 +79,16 @@ impl Running {
     /// All that it has said so far.
     pub fn said(&self) -> String {
         self.said.lock().unwrap().clone()
+    }
+
+    /// Waits until it has said these words.
+    #[track_caller]
+    pub fn wait_for(&self, words: &str) {
+        let begun = Instant::now();
+        while !self.said().contains(words) {
+            assert!(begun.elapsed() < PATIENCE, "{words:?} is not in {}", self.said());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     pub fn signal(&self, name: &str) {
