@@ -243,7 +243,8 @@ fn only_who_has_the_role_can_delete_what_was_never_added() {
     assert!(found.len() > 100, "{} positives among 300,000", found.len());
     let refused = writer.each("CF.DEL", "f", &found);
     assert!(refused.iter().all(|reply| reply.starts_with("-NOPERM")), "{:?}", refused.first());
-    for other in ["BG.REMOVE f ITEMS x", "DEL f", "UNLINK f", "RENAME f g", "FLUSHALL", "EXPIRE f 1", "BG.FEEDBACK f x"] {
+    for other in ["BG.REMOVE f ITEMS x", "DEL f", "UNLINK f", "RENAME f g", "FLUSHALL", "EXPIRE f 1", "BG.FEEDBACK f x"]
+    {
         assert!(writer.say(other).starts_with("-NOPERM"), "{other}");
     }
     let missing = |talk: &mut Talk| talk.each("CF.EXISTS", "f", &members).iter().filter(|reply| *reply == ":0").count();
