@@ -1,11 +1,14 @@
-//! Durability drills: a server is loaded, something is taken away from under it, and everything it acknowledged is asked
-//! for again. A drill that cannot fail proves nothing, so each has a control run in which it must.
+//! Drills. Of durability: a server is loaded, something is taken away from under it, and everything it acknowledged is
+//! asked for again. Of abuse: it is attacked while an honest client asks on. A drill that cannot fail proves nothing, so each has a control run in which it must.
 
+mod abuse;
 mod adds;
+mod attacks;
 mod counts;
 mod faults;
 mod flips;
 mod full;
+mod honest;
 mod kill;
 mod load;
 mod options;
@@ -15,6 +18,7 @@ mod report;
 mod server;
 mod subject;
 mod system;
+mod tenants;
 mod wire;
 
 use std::process::ExitCode;
@@ -26,12 +30,14 @@ use subject::Policy;
 type Drill = fn(&Options, Policy) -> Result<Row, String>;
 
 /// The drills, with the policies each runs under unless told otherwise, and under which its control runs.
-const DRILLS: [(&str, Drill, &[Policy], Policy); 5] = [
+const DRILLS: [(&str, Drill, &[Policy], Policy); 7] = [
     ("power", power::drill, &[Policy::Always, Policy::EverySecond], Policy::Never),
     ("kill", kill::drill, &[Policy::Always, Policy::EverySecond, Policy::Never], Policy::Always),
     ("faults", faults::drill, &[Policy::Always], Policy::EverySecond),
     ("disk-full", full::drill, &[Policy::Always, Policy::EverySecond], Policy::EverySecond),
     ("flips", flips::drill, &[Policy::Always], Policy::Always),
+    ("abuse", abuse::drill, &[Policy::EverySecond], Policy::EverySecond),
+    ("tenants", tenants::drill, &[Policy::EverySecond], Policy::EverySecond),
 ];
 
 fn main() -> ExitCode {

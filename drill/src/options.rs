@@ -13,6 +13,8 @@ usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both program
   faults      let the N-th call of each kind fail once (strace), for N = 1, 2, 3 ...
   disk-full   fill the disk under load, make room again
   flips       flip one bit or cut off the end of one file, start, compare every answer
+  abuse       attack it in ten ways while an honest client asks on: memory, answers, delays
+  tenants     one tenant floods beyond its quota, another one's lookups are timed
 
   --server PROGRAM    what is started (bloomgate)
   --subject NAME      bloomgate, or redis: the stand-in that proves the drills
@@ -20,11 +22,12 @@ usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both program
   --runs N            cuts, kills, fillings, or flips (a tenth as many truncations)
   --most N            faults: the highest N
   --sparse            faults: not every N, but more of the small ones
-  --seconds S         load before each cut or kill
+  --seconds S         load before each cut or kill; how long attackers hold on
   --rate N            writes per second over all connections, 0 for as many as it can
   --connections N     writing connections besides the counting one
   --seed N            the same load, the same flips
   --work FOLDER       where everything is put; made, and removed again unless something was found
+  --timed             abuse, tenants: honest answers that come more than twice as late as without are a failure
   --control           something is broken on purpose: the drill must find it, and fails if it does not
 ";
 
@@ -35,6 +38,7 @@ pub struct Options {
     pub runs: Option<u64>,
     pub most: u64,
     pub sparse: bool,
+    pub timed: bool,
     pub seconds: f64,
     pub pace: Pace,
     pub connections: usize,
@@ -51,6 +55,7 @@ impl Options {
             runs: None,
             most: 200,
             sparse: false,
+            timed: false,
             seconds: 2.0,
             pace: Pace { rate: 60_000, window: 32 },
             connections: 3,
@@ -63,9 +68,10 @@ impl Options {
             match word.as_str() {
                 "--control" => options.control = true,
                 "--sparse" => options.sparse = true,
+                "--timed" => options.timed = true,
                 _ => {}
             }
-            if matches!(word.as_str(), "--control" | "--sparse") {
+            if matches!(word.as_str(), "--control" | "--sparse" | "--timed") {
                 continue;
             }
             let value = words.next().ok_or_else(|| format!("{word} needs a value\n\n{USAGE}"))?;

@@ -72,6 +72,18 @@ impl Wire {
         }
     }
 
+    /// Takes bytes if there are any, without waiting; whether there were.
+    pub fn fill_now(&mut self) -> Result<bool> {
+        self.stream.set_nonblocking(true)?;
+        let filled = self.fill();
+        self.stream.set_nonblocking(false)?;
+        match filled {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The next reply of those that came whole.
     pub fn take(&mut self) -> Result<Option<Reply>> {
         let mut at = self.parsed;

@@ -21,6 +21,8 @@ mod got;
 #[cfg(feature = "redis")]
 mod import;
 mod info;
+#[cfg(all(unix, feature = "redis", feature = "serve"))]
+mod leaks;
 mod merge;
 #[cfg(all(unix, feature = "redis", feature = "serve"))]
 mod operating;

@@ -2,6 +2,7 @@
 
 mod access;
 mod access_file;
+mod attacks;
 mod cf;
 mod chores;
 mod copying;

@@ -1,0 +1,183 @@
+//! Abuse: one attack after the other on a real server, while an honest client asks on. The process may grow by 64 MB, the
+//! honest client gets every answer right and keeps its connections, and afterwards all is as it was. The control breaks
+//! two things on purpose (a filter of 120 MB, and the honest client's own filter is emptied): both have to be noticed.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::attacks::{self, ATTACKS, Arena};
+use crate::honest::{Findings, Honest};
+use crate::options::Options;
+use crate::report::Row;
+use crate::server::{self, Server, Start};
+use crate::subject::{Kind, Policy};
+use crate::system::{self, Memory};
+use crate::wire::{Reply, Wire};
+
+/// What the process may grow by while it is abused.
+const MOST_GROWTH: u64 = 64 << 20;
+/// How much later an answer may come beside an attack, at the 99th percentile.
+pub const MOST_DELAY: f64 = 2.0;
+
+/// Starts a server with settings of its own.
+pub fn start(options: &Options, policy: Policy, settings: &[String]) -> Result<Server, String> {
+    let (data, log) = (options.work.join("data"), options.work.join("server.log"));
+    let prefix: Vec<String> = match settings.is_empty() {
+        true => Vec::new(),
+        false => std::iter::once("env".to_owned()).chain(settings.iter().cloned()).collect(),
+    };
+    match server::start(&options.subject, &data, policy, &log, &prefix, Duration::from_secs(60))? {
+        Start::Ready(server) => Ok(server),
+        Start::Gone(status, text) => Err(format!("the server did not start: {status}; it printed:\n{text}")),
+    }
+}
+
+/// A certificate, and the settings of a listener for TLS on a free port.
+fn tls(options: &Options) -> Result<(Vec<String>, Option<SocketAddr>), String> {
+    if options.subject.kind == Kind::Redis {
+        return Ok((Vec::new(), None));
+    }
+    let (cert, key) = (options.work.join("cert.pem"), options.work.join("key.pem"));
+    let path = |path: &Path| path.display().to_string();
+    system::run(
+        Command::new("openssl")
+            .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
+            .args(["-subj", "/CN=localhost", "-keyout", &path(&key), "-out", &path(&cert)]),
+    )?;
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(|error| error.to_string())?;
+    let (cert, key) = (path(&cert), path(&key));
+    let settings = [format!("TLS={free}"), format!("TLS_CERT={cert}"), format!("TLS_KEY={key}")];
+    Ok((settings.map(|setting| format!("BLOOMGATE_{setting}")).into(), Some(free)))
+}
+
+/// What is broken on purpose in the control.
+fn breakage(options: &Options, honest: &Honest) -> Result<String, String> {
+    let mut wire = honest.connect().map_err(|error| error.to_string())?;
+    let redis = options.subject.kind == Kind::Redis;
+    let spoil: [&[&str]; 2] = match redis {
+        false => [&["BF.RESERVE", "ballast", "0.01", "100000000"], &["DEL", "drill:adds"]],
+        true => [&["SETRANGE", "ballast", "134217728", "x"], &["FLUSHALL"]],
+    };
+    for words in spoil {
+        match wire.ask(words[0], &words[1..]) {
+            Ok(Reply::Error(text)) => return Err(format!("{words:?} was answered {text}")),
+            Ok(_) => {}
+            Err(error) => return Err(error.to_string()),
+        }
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    Ok("120 MB more, and the honest client's items are gone".into())
+}
+
+/// What the attacks came to.
+struct Outcome {
+    findings: Findings,
+    /// Bytes the process grew by at most.
+    growth: u64,
+    /// Each attack with what became of it, and the growth at its end.
+    attacks: Vec<(&'static str, String, u64)>,
+}
+
+fn attacked(options: &Options, server: &Server, honest: &Honest, arena: &Arena) -> Result<Outcome, String> {
+    let (stop, phase, peak) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicU64::new(0));
+    let idle = Duration::from_secs_f64(options.seconds.max(1.0));
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| honest.run(&stop, &phase));
+        std::thread::sleep(idle);
+        let before = Memory::of(server.id())?;
+        let sampling = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                if let Ok(memory) = Memory::of(server.id()) {
+                    peak.fetch_max(memory.resident, Ordering::Relaxed);
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        });
+        let mut told = Vec::new();
+        let mut failed = None;
+        for (at, (name, attack)) in ATTACKS.into_iter().enumerate() {
+            phase.store(at + 1, Ordering::Relaxed);
+            match attacks::run(attack, arena) {
+                Ok(text) => {
+                    let growth = peak.load(Ordering::Relaxed).saturating_sub(before.resident);
+                    told.push((name, text, growth));
+                }
+                Err(what) => {
+                    failed = Some(format!("{name}: {what}"));
+                    break;
+                }
+            }
+        }
+        if options.control && failed.is_none() {
+            failed = breakage(options, honest).err();
+        }
+        phase.store(ATTACKS.len() + 1, Ordering::Relaxed);
+        std::thread::sleep(idle);
+        stop.store(true, Ordering::Relaxed);
+        let findings = asking.join().unwrap_or_else(|_| Err("the honest client panicked".into()));
+        let _ = sampling.join();
+        let after = Memory::of(server.id()).map_err(|what| format!("the server is gone after the attacks: {what}"))?;
+        if let Some(what) = failed {
+            return Err(what);
+        }
+        // The kernel's own highest mark, unless it was set before: samples can miss a moment.
+        let highest = if after.highest > before.highest { after.highest } else { peak.load(Ordering::Relaxed) };
+        Ok(Outcome { findings: findings?, growth: highest.saturating_sub(before.resident), attacks: told })
+    })
+}
+
+pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
+    system::many_files()?;
+    let (settings, tls) = tls(options)?;
+    let server = start(options, policy, &settings)?;
+    let honest = Honest { subject: &options.subject, address: server.address, login: None };
+    honest.fill()?;
+    let mut wire = Wire::connect(server.address, Duration::from_secs(30)).map_err(|error| error.to_string())?;
+    match wire.ask("ACL", &["SETUSER", "victim", "on", ">a-password-nobody-guesses", "+@all"]) {
+        Ok(Reply::Status(_)) => {}
+        other => return Err(format!("ACL SETUSER was answered {other:?}")),
+    }
+    drop(wire);
+    let hold = Duration::from_secs_f64(options.seconds);
+    let arena = Arena { subject: &options.subject, address: server.address, tls, seed: options.seed, hold };
+    let outcome = attacked(options, &server, &honest, &arena)?;
+    let found = &outcome.findings;
+    let last = ATTACKS.len() + 1;
+    let (before, after) = (found.p99(|at| at == 0), found.p99(|at| at == last));
+    let (idle, during) = (before.max(after), found.p99(|at| at > 0 && at < last));
+    println!("| attack | what became of it | honest p99 | growth so far |\n| --- | --- | --- | --- |");
+    for (at, (name, text, growth)) in outcome.attacks.iter().enumerate() {
+        println!("| {name} | {text} | {:.0} us | {:.1} MB |", found.p99(|phase| phase == at + 1), *growth as f64 / 1e6);
+    }
+    println!("| nothing, before and after | | {before:.0} us, {after:.0} us | |\n");
+    let verdict = found.verdict();
+    let row = Row::new("abuse", policy)
+        .number("honest lookups", found.asked)
+        .number("wrong", found.wrong)
+        .number("lost connections", found.lost)
+        .text("growth", format!("{:.1} MB", outcome.growth as f64 / 1e6))
+        .text("idle p99", format!("{idle:.0} us"))
+        .text("p99 under attack", format!("{during:.0} us"))
+        .text("ratio", format!("{:.2}", during / idle));
+    if options.control {
+        // Both have to be seen: the memory, and the answers.
+        let noticed = u64::from(outcome.growth > MOST_GROWTH && verdict.is_err());
+        return Ok(row.found(noticed));
+    }
+    verdict?;
+    honest.check()?;
+    if outcome.growth > MOST_GROWTH && options.subject.kind == Kind::Bloomgate {
+        let (grown, most) = (outcome.growth as f64 / 1e6, MOST_GROWTH as f64 / 1e6);
+        return Err(format!("the process grew by {grown:.1} MB, {most:.1} MB are allowed; see the table above"));
+    }
+    if options.timed && during > MOST_DELAY * idle {
+        return Err(format!("honest p99 {during:.0} us under attack, {idle:.0} us idle: more than {MOST_DELAY} x"));
+    }
+    match server.stop(Duration::from_secs(30))? {
+        status if status.success() => Ok(row),
+        status => Err(format!("after all of it SIGTERM ended the server with {status}")),
+    }
+}

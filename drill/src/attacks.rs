@@ -1,0 +1,296 @@
+//! What strangers do to a port: frames that lie about their length, requests that never end, replies that are never
+//! taken, floods. Each attack says what became of it; one that is not refused as it should be is an error.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::random::Random;
+use crate::subject::{Kind, Subject};
+use crate::system;
+use crate::wire::{Reply, Wire};
+
+/// Whom the attacks meet.
+pub struct Arena<'a> {
+    pub subject: &'a Subject,
+    pub address: SocketAddr,
+    /// Where it listens for TLS, if it does.
+    pub tls: Option<SocketAddr>,
+    pub seed: u64,
+    /// How long connections are held that are to be held.
+    pub hold: Duration,
+}
+
+pub type Attack = fn(&Arena) -> Result<String, String>;
+
+/// Every attack by name, in the order in which they come.
+pub const ATTACKS: [(&str, Attack); 10] = [
+    ("lengths that lie", lengths),
+    ("16 MB announced, nothing sent", announced),
+    ("garbage, HTTP, TLS, 70 KB lines", garbage),
+    ("clients that never read", never_reading),
+    ("2,000 half frames", half_frames),
+    ("1 M pipelined PINGs", pings),
+    ("1 M pipelined lookups", lookups),
+    ("connect and close", storm),
+    ("wrong passwords", wrong_passwords),
+    ("garbage for TLS", tls_garbage),
+];
+
+fn said(error: io::Error) -> String {
+    error.to_string()
+}
+
+fn open(address: SocketAddr) -> Result<TcpStream, String> {
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).map_err(said)?;
+    stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(said)?;
+    stream.set_write_timeout(Some(Duration::from_secs(10))).map_err(said)?;
+    Ok(stream)
+}
+
+/// Whether the server ended the connection, and the first of what it said before.
+fn ended(stream: &mut TcpStream) -> (bool, String) {
+    let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break (true, String::from_utf8_lossy(&text).into_owned()),
+            Ok(got) => text.extend_from_slice(&buffer[..got.min(256_usize.saturating_sub(text.len()))]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                break (false, String::from_utf8_lossy(&text).into_owned());
+            }
+            Err(_) => break (true, String::from_utf8_lossy(&text).into_owned()),
+        }
+    }
+}
+
+/// Sends each of these on a connection of its own, all of which the server has to end.
+fn must_end(arena: &Arena, many: usize, frames: &[Vec<u8>]) -> Result<String, String> {
+    let mut streams = Vec::new();
+    for frame in frames {
+        for _ in 0..many {
+            let mut stream = open(arena.address)?;
+            // The server may have seen enough before all is sent.
+            let _ = stream.write_all(frame);
+            streams.push((stream, frame));
+        }
+    }
+    let (all, mut left) = (streams.len(), 0);
+    for (mut stream, frame) in streams {
+        let (is_ended, text) = ended(&mut stream);
+        let begin = String::from_utf8_lossy(&frame[..frame.len().min(40)]).into_owned();
+        match (is_ended, arena.subject.kind) {
+            (true, _) => {}
+            (false, Kind::Bloomgate) => {
+                return Err(format!("{begin:?} was sent 10 s ago, and the connection is still open: it said {text:?}"));
+            }
+            (false, Kind::Redis) => left += 1,
+        }
+    }
+    Ok(format!("{} of {all} connections ended", all - left))
+}
+
+fn lengths(arena: &Arena) -> Result<String, String> {
+    let frames = [
+        "*1\r\n$1000000000000\r\n",
+        "*1\r\n$99999999999999999999\r\n",
+        "*1\r\n$-5\r\n",
+        "*1\r\n$536870912\r\n",
+        "*1\r\n$18446744073709551615\r\n",
+        "*2147483647\r\n$4\r\nPING\r\n",
+        "*99999999999999999999\r\n",
+        "*1\r\n*1\r\n*1\r\n$4\r\nPING\r\n",
+        "*1\r\n$4\r\nPINGxx",
+    ];
+    must_end(arena, 20, &frames.map(|frame| frame.as_bytes().to_vec()))
+}
+
+/// Holds connections open that have sent this.
+fn held(arena: &Arena, many: usize, frame: &[u8]) -> Result<String, String> {
+    let mut streams = Vec::new();
+    for _ in 0..many {
+        let mut stream = open(arena.address)?;
+        stream.write_all(frame).map_err(said)?;
+        streams.push(stream);
+    }
+    std::thread::sleep(arena.hold);
+    Ok(format!("{many} held for {:.0} s", arena.hold.as_secs_f64()))
+}
+
+fn announced(arena: &Arena) -> Result<String, String> {
+    held(arena, 200, b"*3\r\n$6\r\nBF.ADD\r\n$1\r\nf\r\n$16777216\r\n")
+}
+
+fn half_frames(arena: &Arena) -> Result<String, String> {
+    held(arena, 2_000, b"*3\r\n$6\r\nBF.ADD\r\n$1\r\nf\r\n$5\r\nab")
+}
+
+fn garbage(arena: &Arena) -> Result<String, String> {
+    let http = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\nPING".as_bytes().to_vec();
+    let hello = [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], &[0x5a; 500], b"\r\n"].concat();
+    let frames =
+        [http, vec![b'x'; 70_000], b"*1\r\n%1\r\n+a\r\n+b\r\n".to_vec(), b"*2\r\n$4\r\nPING\r\n!boom\r\n".to_vec()];
+    let text = must_end(arena, 10, &frames)?;
+    // What random bytes mean is anybody's guess (a TLS handshake is an unknown command, if it holds a line end): they are
+    // sent, and whatever comes back is taken.
+    let mut random = Random::new(arena.seed, 0xbad);
+    for _ in 0..200 {
+        let mut stream = open(arena.address)?;
+        let _ = stream.write_all(&hello);
+        let noise: Vec<u8> = (0..8_192).flat_map(|_| random.bits().to_le_bytes()).collect();
+        let _ = stream.write_all(&noise);
+    }
+    Ok(format!("{text}, 200 x 64 KB of noise"))
+}
+
+/// Clients that ask for long replies without end and read none of them.
+fn never_reading(arena: &Arena) -> Result<String, String> {
+    let request = match arena.subject.kind {
+        Kind::Bloomgate => &b"*2\r\n$7\r\nCOMMAND\r\n$4\r\nDOCS\r\n"[..],
+        Kind::Redis => b"*1\r\n$7\r\nCOMMAND\r\n",
+    };
+    let (requests, end) = (request.repeat(1_000), Instant::now() + arena.hold);
+    let mut streams = (0..16).map(|_| open(arena.address)).collect::<Result<Vec<TcpStream>, String>>()?;
+    streams.iter().try_for_each(|stream| stream.set_nonblocking(true)).map_err(said)?;
+    let (mut sent, mut dropped) = (0, 0);
+    while Instant::now() < end {
+        streams.retain_mut(|stream| match stream.write(&requests) {
+            Ok(got) => {
+                sent += got;
+                true
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => true,
+            Err(_) => {
+                dropped += 1;
+                false
+            }
+        });
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(format!("16 sent {} KB of requests, {dropped} dropped", sent / 1024))
+}
+
+/// A pipeline of so many requests, each of which has to be answered with this.
+fn pipeline(address: SocketAddr, request: &[u8], reply: &[u8], many: usize) -> Result<(), String> {
+    const AT_ONCE: usize = 1_000;
+    let stream = open(address)?;
+    let (mut reading, requests) = (stream.try_clone().map_err(said)?, request.repeat(AT_ONCE));
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(move || (0..many / AT_ONCE).try_for_each(|_| (&stream).write_all(&requests)));
+        let (expected, mut buffer, mut at) = (reply.len() * many, vec![0; 65_536], 0);
+        while at < expected {
+            let got = reading.read(&mut buffer).map_err(|error| format!("after {at} bytes of replies: {error}"))?;
+            if got == 0 {
+                return Err(format!("the server ended the pipeline after {at} bytes of replies"));
+            }
+            for byte in &buffer[..got] {
+                if reply[at % reply.len()] != *byte {
+                    return Err(format!("a wrong answer within a pipeline, at byte {at} of its replies"));
+                }
+                at += 1;
+            }
+        }
+        writing.join().map_err(|_| "the writer panicked".to_owned())?.map_err(said)
+    })
+}
+
+fn pings(arena: &Arena) -> Result<String, String> {
+    let begin = Instant::now();
+    pipeline(arena.address, b"*1\r\n$4\r\nPING\r\n", b"+PONG\r\n", 1_000_000)?;
+    Ok(format!("answered in {:.1} s", begin.elapsed().as_secs_f64()))
+}
+
+fn lookups(arena: &Arena) -> Result<String, String> {
+    let begin = Instant::now();
+    let (request, reply) = match arena.subject.kind {
+        Kind::Bloomgate => {
+            (&b"*3\r\n$9\r\nBF.EXISTS\r\n$10\r\ndrill:adds\r\n$15\r\nhonest:00000007\r\n"[..], &b":1\r\n"[..])
+        }
+        Kind::Redis => (&b"*2\r\n$3\r\nGET\r\n$15\r\nhonest:00000007\r\n"[..], &b"$1\r\n1\r\n"[..]),
+    };
+    std::thread::scope(|scope| {
+        let running: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| pipeline(arena.address, request, reply, 250_000))).collect();
+        running.into_iter().try_for_each(|one| one.join().unwrap_or_else(|_| Err("a client panicked".into())))
+    })?;
+    Ok(format!("answered rightly in {:.1} s", begin.elapsed().as_secs_f64()))
+}
+
+/// Connections that go as they come, some in the middle of their reply.
+fn storm(arena: &Arena) -> Result<String, String> {
+    let begin = Instant::now();
+    for number in 0..5_000 {
+        let mut stream = open(arena.address)?;
+        match number % 3 {
+            0 => {}
+            1 => drop(stream.write_all(b"*1\r\n$4\r\nPING\r\n")),
+            _ => drop(stream.write_all(b"*1\r\n$7\r\nCOMMAND\r\n*1\r\n$4\r\nPI")),
+        }
+    }
+    Ok(format!("5,000 in {:.1} s", begin.elapsed().as_secs_f64()))
+}
+
+/// Logins that fail, each of which costs the server an Argon2: on connections that wait and on some that do not.
+fn wrong_passwords(arena: &Arena) -> Result<String, String> {
+    let end = Instant::now() + arena.hold;
+    let mut wires = Vec::new();
+    for number in 0..32 {
+        let mut wire = Wire::connect(arena.address, Duration::from_secs(30)).map_err(said)?;
+        (0..100).for_each(|at| wire.push("AUTH", &["victim", &format!("guess-{number}-{at}")]));
+        wire.flush().map_err(said)?;
+        wires.push(wire);
+    }
+    let mut gone = 0;
+    while Instant::now() < end {
+        let mut wire = Wire::connect(arena.address, Duration::from_secs(30)).map_err(said)?;
+        wire.push("AUTH", &["victim", &format!("hasty-{gone}")]);
+        wire.flush().map_err(said)?;
+        gone += 1;
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (mut refused, mut let_in) = (0, 0);
+    for mut wire in wires {
+        while let Ok(Some(reply)) = wire.take().and_then(|taken| match taken {
+            Some(reply) => Ok(Some(reply)),
+            None => wire.fill_now().and_then(|more| if more { wire.take() } else { Ok(None) }),
+        }) {
+            match reply {
+                Reply::Error(text) if text.starts_with("WRONGPASS") || text.starts_with("ERR") => refused += 1,
+                _ => let_in += 1,
+            }
+        }
+    }
+    match let_in {
+        0 => Ok(format!("{refused} refused, {gone} went before")),
+        _ => Err(format!("{let_in} wrong passwords were not refused")),
+    }
+}
+
+fn tls_garbage(arena: &Arena) -> Result<String, String> {
+    let Some(address) = arena.tls else { return Ok("no TLS".into()) };
+    let mut random = Random::new(arena.seed, 0x715);
+    let mut streams = Vec::new();
+    for number in 0..600 {
+        let mut stream = open(address)?;
+        let noise: Vec<u8> = (0..64).flat_map(|_| random.bits().to_le_bytes()).collect();
+        let _ = match number % 3 {
+            0 => stream.write_all(&noise),
+            // A handshake that begins well and never goes on.
+            1 => stream.write_all(&[&b"\x16\x03\x01\x01\xfe\x01\x00\x01\xfa\x03\x03"[..], &noise[..100]].concat()),
+            _ => stream.write_all(b"*1\r\n$4\r\nPING\r\n"),
+        };
+        streams.push(stream);
+    }
+    std::thread::sleep(arena.hold);
+    Ok("600 connections".into())
+}
+
+/// Runs one as a client of little weight: attackers have machines of their own, and take none of the server's.
+pub fn run(attack: Attack, arena: &Arena) -> Result<String, String> {
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| {
+            system::go_behind();
+            attack(arena)
+        });
+        running.join().unwrap_or_else(|_| Err("the attack panicked".into()))
+    })
+}

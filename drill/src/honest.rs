@@ -1,0 +1,189 @@
+//! The client that did nothing wrong: a thousand lookups a second of items it knows, before, while and after somebody
+//! abuses the server. It takes down every answer that is wrong, every connection that is lost, and every delay.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::subject::{Answer, Subject};
+use crate::system;
+use crate::wire::{Reply, Wire};
+
+/// Lookups a second: enough for ten beyond the 99th percentile in a second, too few to be load.
+const RATE: u32 = 1_000;
+/// Connections that take turns: handed out evenly, they reach two threads of the server.
+const CONNECTIONS: usize = 2;
+/// What it knows to be there; the server is asked for as many that are not.
+const ITEMS: u64 = 10_000;
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub struct Honest<'a> {
+    pub subject: &'a Subject,
+    pub address: SocketAddr,
+    /// User and password, where one has to log in.
+    pub login: Option<(&'a str, &'a str)>,
+}
+
+/// What it found.
+#[derive(Default)]
+pub struct Findings {
+    pub asked: u64,
+    /// Members that were not found, and answers that were none.
+    pub wrong: u64,
+    /// Connections that the server ended.
+    pub lost: u64,
+    /// Items taken for present that are not: of a filter at 0.01 % one in 10,000.
+    pub positives: u64,
+    /// The first thing that was wrong.
+    pub first: Option<String>,
+    /// Nanoseconds of each lookup, with the phase it was in.
+    delays: Vec<(usize, u64)>,
+}
+
+impl Findings {
+    /// The delay that 99 % of the lookups of some phases stay within, in microseconds.
+    pub fn p99(&self, phases: impl Fn(usize) -> bool) -> f64 {
+        let mut delays: Vec<u64> = self.delays.iter().filter(|(at, _)| phases(*at)).map(|&(_, delay)| delay).collect();
+        delays.sort_unstable();
+        let at = (delays.len() as f64 * 0.99).ceil() as usize;
+        delays.get(at.max(1) - 1).map_or(f64::NAN, |&delay| delay as f64 / 1e3)
+    }
+
+    fn note(&mut self, what: String) {
+        self.first.get_or_insert(what);
+    }
+
+    /// That nothing was wrong, or what was.
+    pub fn verdict(&self) -> Result<(), String> {
+        let first = self.first.as_deref().unwrap_or("");
+        // Twenty times the promised rate: 100 lookups give none of them by chance, and 100,000 give 10.
+        let most = 20 + self.asked / 1_000;
+        match (self.wrong, self.lost, self.positives > most, self.asked) {
+            (0, 0, false, 1..) => Ok(()),
+            (wrong, lost, _, asked) => Err(format!(
+                "of {asked} honest lookups {wrong} were answered wrongly, {} said maybe, {lost} connections were lost: {first}",
+                self.positives
+            )),
+        }
+    }
+}
+
+fn item(number: u64) -> Vec<u8> {
+    format!("honest:{number:08}").into_bytes()
+}
+
+impl Honest<'_> {
+    /// A connection, logged in.
+    pub fn connect(&self) -> io::Result<Wire> {
+        let mut wire = Wire::connect(self.address, Duration::from_secs(30))?;
+        if let Some((user, password)) = self.login {
+            match wire.ask("AUTH", &[user, password])? {
+                Reply::Status(_) => {}
+                other => return Err(io::Error::other(format!("AUTH {user} was answered {other:?}"))),
+            }
+        }
+        Ok(wire)
+    }
+
+    /// Makes the filter and puts the items in.
+    pub fn fill(&self) -> Result<(), String> {
+        let say = |error: io::Error| format!("the honest client fills its filter: {error}");
+        let mut wire = self.connect().map_err(say)?;
+        self.subject.reserve(&mut wire).map_err(say)?;
+        let items: Vec<Vec<u8>> = (0..ITEMS).map(item).collect();
+        for some in items.chunks(20) {
+            self.subject.add(&mut wire, some);
+            let reply = wire.reply().map_err(say)?;
+            if let (_, Some(error)) = self.subject.added(&reply, some.len()) {
+                return Err(format!("the honest client fills its filter: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for everything once more: every item has to be there.
+    pub fn check(&self) -> Result<(), String> {
+        let say = |error: io::Error| format!("the honest client checks its items: {error}");
+        let mut wire = self.connect().map_err(say)?;
+        let items: Vec<Vec<u8>> = (0..ITEMS).map(item).collect();
+        for some in items.chunks(500) {
+            self.subject.ask(&mut wire, some);
+            let reply = wire.reply().map_err(say)?;
+            let answers = self.subject.answers(reply, some.len());
+            if let Some(at) = answers.iter().position(|answer| *answer != Answer::Count(1)) {
+                let item = String::from_utf8_lossy(&some[at]);
+                return Err(format!("{item} was added and acknowledged, and is answered {:?}", answers[at]));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks until `stop`.
+    pub fn run(&self, stop: &AtomicBool, phase: &AtomicUsize) -> Result<Findings, String> {
+        system::go_first();
+        let again = || self.connect().map_err(|error| format!("the honest client cannot connect: {error}"));
+        let mut wires = (0..CONNECTIONS).map(|_| again()).collect::<Result<Vec<Wire>, String>>()?;
+        let mut found = Findings::default();
+        let step = Duration::from_secs(1) / RATE;
+        let mut due = Instant::now();
+        for turn in 0_u64.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            // Members and others by turns.
+            let (number, present) = (turn.wrapping_mul(7_919) % ITEMS, turn % 4 < 2);
+            let asked = if present { item(number) } else { format!("nobody:{turn:08}").into_bytes() };
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            let sent = Instant::now();
+            // A late reply delays the next lookup: that one counts from when it was due. Waking late from sleep is our
+            // own fault and does not count.
+            let from = if sent.duration_since(due) > step { due } else { sent };
+            let at = phase.load(Ordering::Relaxed);
+            let wire = &mut wires[turn as usize % CONNECTIONS];
+            self.subject.ask(wire, &[asked]);
+            found.asked += 1;
+            match wire.reply() {
+                Ok(reply) => match (self.subject.answers(reply, 1).swap_remove(0), present) {
+                    (Answer::Count(1), true) | (Answer::Count(0), false) => {}
+                    (Answer::Count(1), false) => found.positives += 1,
+                    (answer, _) => {
+                        found.wrong += 1;
+                        found.note(format!("honest:{number:08} was answered {answer:?}"));
+                    }
+                },
+                Err(error) => {
+                    found.lost += 1;
+                    found.note(error.to_string());
+                    *wire = again()?;
+                }
+            }
+            found.delays.push((at, from.elapsed().as_nanos() as u64));
+            due += step;
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_percentile_is_that_of_the_phases_asked_for() {
+        let delays = (1..=200).map(|at| (usize::from(at > 100), at * 1_000)).collect();
+        let found = Findings { asked: 200, delays, ..Findings::default() };
+        assert_eq!((found.p99(|at| at == 0), found.p99(|at| at == 1), found.p99(|_| true)), (99.0, 199.0, 198.0));
+        assert!(found.p99(|at| at == 2).is_nan());
+    }
+
+    #[test]
+    fn one_wrong_answer_is_one_too_many() {
+        assert!(Findings { asked: 1_000, positives: 3, ..Findings::default() }.verdict().is_ok());
+        assert!(Findings { asked: 1_000, wrong: 1, ..Findings::default() }.verdict().is_err());
+        assert!(Findings { asked: 1_000, lost: 1, ..Findings::default() }.verdict().is_err());
+        assert!(Findings { asked: 1_000, positives: 100, ..Findings::default() }.verdict().is_err());
+        assert!(Findings::default().verdict().is_err(), "who asked nothing found nothing");
+    }
+}
