@@ -1,7 +1,7 @@
 //! AUTH and HELLO: who a client is.
 //!
 //! A password that was proven before logs in at once. Any other takes 25 ms of hashing, which is a [`Job`] for a thread of its
-//! own; what came of it lands where the session finds it at its next turn, before any command behind it is read. Whether the
+//! own; what came of it lands where the conversation finds it at its next turn, before any command behind it is read. Whether the
 //! user is not there, is switched off or has another password, the answer is the same and takes as long.
 
 use std::sync::{Arc, OnceLock};

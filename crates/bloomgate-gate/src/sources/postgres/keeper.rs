@@ -1,7 +1,7 @@
 //! A connection beside the pool that keeps the ground under the filter: it holds the lock by which one gate writes to a
 //! table, looks every second whether the table and the server are the same, and waits for writes of before.
 //!
-//! The lock is an advisory one of the session: it ends with the connection, at the latest when the server finds out that
+//! The lock is an advisory one of the connection: it ends with the connection, at the latest when the server finds out that
 //! the gate is gone. Two connections through a pooler that shares sessions (pgbouncer in transaction mode) cannot hold one.
 
 use std::sync::Arc;
@@ -42,7 +42,7 @@ struct Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Ends the session, and with it the lock.
+        // Ends the connection, and with it the lock.
         self.task.abort();
     }
 }
