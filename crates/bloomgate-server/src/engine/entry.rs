@@ -299,8 +299,9 @@ impl Entry {
 
     /// A small filter is one of its own from now on: this copy of it. Its one grower says so, who holds off all adders.
     pub(crate) fn grow_up(&self, filter: AnyFilter<Shared>) {
+        // First: who finds the chain charges its next stage on top of what it is charged for.
+        self.set_charged(filter.size_in_bytes());
         let _ = self.rare().whole.set(Whole::Shared(filter));
-        self.settle_charge();
     }
 
     /// Whether two are one.

@@ -10,8 +10,13 @@ const SMALL: &str = "BF.RESERVE a 0.001 100 NONSCALING";
 const OTHER: &str = "BF.RESERVE b 0.001 100 NONSCALING";
 
 /// How a model says that an add went to nobody, or to somebody else.
-const LOST: [&str; 4] =
-    ["added at", "live and replayed differ", "acknowledged and lost", "which is neither in the manifest"];
+const LOST: [&str; 5] = [
+    "added at",
+    "live and replayed differ",
+    "acknowledged and lost",
+    "which is neither in the manifest",
+    "two filters have the name",
+];
 
 /// Runs an add on one thread beside another command; the sequences that the two replies wait for.
 fn beside(house: &House, add: &'static str, change: &'static str) -> (u64, u64) {
