@@ -396,8 +396,12 @@ pub fn told(error: bloomgate_gate::Error) -> Failure {
 
 #[cfg(feature = "serve")]
 fn start_server() -> Result<String, Failure> {
-    let settings =
-        bloomgate_server::Settings { resp: Some(([127, 0, 0, 1], 0).into()), ..bloomgate_server::Settings::default() };
+    let settings = bloomgate_server::Settings {
+        resp: Some(([127, 0, 0, 1], 0).into()),
+        // What it would tell is not what was asked for.
+        log_level: bloomgate_server::logging::Level::Error,
+        ..bloomgate_server::Settings::default()
+    };
     let (tell, told) = std::sync::mpsc::channel();
     let failed = tell.clone();
     std::thread::Builder::new()
