@@ -174,8 +174,8 @@ fn info_tells_the_sections_that_are_asked_for() {
     assert_eq!(names(&["no-such-section"]), Vec::<String>::new());
     assert_eq!(names(&["default"]), names(&[]));
     assert_eq!(names(&["all"]), names(&["everything"]));
-    assert_eq!(names(&["all"]).len(), 14);
-    assert_eq!(names(&["default", "commandstats"]).len(), 14);
+    assert_eq!(names(&["all"]).len(), 15);
+    assert_eq!(names(&["default", "commandstats"]).len(), 15);
 }
 
 #[test]
