@@ -62,7 +62,7 @@ fn needles(what: &str, bytes: &[u8]) -> Vec<Needle> {
         let text = base64(&padded);
         let from = [0, 2, 3][before];
         let to = text.len() - usize::from(!padded.len().is_multiple_of(3));
-        found.push(("base64", text[from..to].as_bytes().to_vec()));
+        found.push(("base64", text.as_bytes()[from..to].to_vec()));
         found.push(("base64url", text[from..to].replace('+', "-").replace('/', "_").into_bytes()));
     }
     found.into_iter().map(|(form, bytes)| Needle { what: format!("{what}, {form}"), bytes }).collect()
