@@ -1,7 +1,7 @@
 //! CONFIG: what the server was told and what of it has changed, under its own names and under those that clients of Redis
 //! ask for.
 //!
-//! The [table](crate::settings::table) says which settings there are and which may change. Values that may are kept where
+//! The [table](mod@crate::settings::table) says which settings there are and which may change. Values that may are kept where
 //! they are used (the engine's limits and defaults, the desk's rules, the log's level), so there is one truth of each.
 
 use std::sync::PoisonError;

@@ -6,7 +6,7 @@
 //! - An add takes the item's tag away before its record and its bits are written. A lookup that finds the bits of an
 //!   acknowledged add finds no tag.
 //! - A report may be overtaken: a client finds an item absent, another adds it, then the report comes. So items that were
-//!   added lately cannot be reported ([`super::tags`]). From the first report on, a filter keeps its adds for that purpose,
+//!   added lately cannot be reported (the table of tags). From the first report on, a filter keeps its adds for that purpose,
 //!   and its reports count from `feedback-settle` seconds later.
 //! - Whoever reports an item that is there makes a "no" wrong, as one does who removes it. It takes the same right.
 //!
