@@ -56,7 +56,7 @@ fn adds_to_a_small_filter_that_grows_up_are_kept_and_charged() {
 
 #[test]
 fn two_who_open_a_stage_at_once_are_noticed() {
-    notices(Fault::GrowthUnlocked, &["bytes that nobody is charged for"], growth);
+    notices(Fault::GrowthUnlocked, &["bytes charged and bytes used"], growth);
 }
 
 /// A key that two add and one asks for: whoever is told that it is there waits for the record that brought it.
