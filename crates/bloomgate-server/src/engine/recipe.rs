@@ -6,6 +6,7 @@ use std::time::Duration;
 use bloomgate::bloom::CounterBits;
 use bloomgate::cuckoo::CopyRule;
 use bloomgate::math::cuckoo::buckets_for;
+use bloomgate::math::scalable::Tightening;
 use bloomgate::{
     Algorithm, AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Error, GrowingCuckoo, Kind, Partitioned,
     Quotient, Rotating, Scalable, Stable, WhenFull,
@@ -44,6 +45,10 @@ pub struct Recipe {
     pub growth: f64,
     /// What happens when it is full.
     pub when_full: WhenFull,
+    /// Whether somebody said how many keys there will be. Then the first stage of a chain has half of the rate (12.6 bits a
+    /// key at 1 %) and the others share the rest; else all have about the same, for a chain that began at a default of 100
+    /// keys will have many (18 bits a key in the first, but 16 at a thousand times its size instead of 24).
+    pub is_sized: bool,
     /// The window of a rotating filter, in nanoseconds.
     pub window_ns: u64,
     /// Its generations; 0 is the library's choice.
@@ -153,6 +158,7 @@ impl Recipe {
             bytes: 0,
             growth: 2.0,
             when_full,
+            is_sized: capacity > 0,
             window_ns: 0,
             generations: 0,
             fingerprint_bits: 0,
@@ -223,7 +229,8 @@ impl Recipe {
                 finish.finish(builder)
             }
             Kind::Scalable => {
-                finish.finish(sized!(Scalable::builder(), self, contract).when_full(when_full).growth(self.growth))
+                let builder = sized!(Scalable::builder(), self, contract).tightening(self.shares());
+                finish.finish(builder.when_full(when_full).growth(self.growth))
             }
             Kind::GrowingCuckoo => {
                 let builder = sized!(GrowingCuckoo::builder().copies(copies), self, contract);
@@ -255,6 +262,15 @@ impl Recipe {
         made.map_err(|error| refused(&error))
     }
 
+    /// How the stages of a chain share its rate: one that never grows has all of it in its only stage.
+    fn shares(&self) -> Tightening {
+        match (self.when_full, self.is_sized) {
+            (WhenFull::Grow, false) => Tightening::default(),
+            (WhenFull::Grow, true) => Tightening::Geometric(0.5),
+            (WhenFull::Refuse | WhenFull::GoOn, _) => Tightening::Plateau { stages: 1, then: 0.0 },
+        }
+    }
+
     /// Appends the recipe to a record.
     pub fn put(&self, out: &mut Vec<u8>) {
         out.put_u16(self.kind.number());
@@ -262,10 +278,11 @@ impl Recipe {
         out.put_u64(self.rate.to_bits());
         out.put_u64(self.bytes);
         out.put_u64(self.growth.to_bits());
-        out.put_u8(match self.when_full {
-            WhenFull::GoOn => 0,
-            WhenFull::Refuse => 1,
-            WhenFull::Grow => 2,
+        out.put_u8(match (self.when_full, self.is_sized) {
+            (WhenFull::GoOn, _) => 0,
+            (WhenFull::Refuse, _) => 1,
+            (WhenFull::Grow, false) => 2,
+            (WhenFull::Grow, true) => 3,
         });
         out.put_u64(self.window_ns);
         out.put_u32(self.generations);
@@ -280,6 +297,7 @@ impl Recipe {
     /// Reads a recipe from a record.
     pub fn get(fields: &mut Fields<'_>) -> Result<Self, Malformed> {
         let wrong = |what| Malformed { what, left: 0 };
+        let mut is_sized = true;
         Ok(Self {
             kind: Kind::from_number(fields.u16("a kind")?).ok_or(wrong("a known kind"))?,
             capacity: fields.u64("a capacity")?,
@@ -289,9 +307,13 @@ impl Recipe {
             when_full: match fields.u8("what happens when full")? {
                 0 => WhenFull::GoOn,
                 1 => WhenFull::Refuse,
-                2 => WhenFull::Grow,
+                grows @ (2 | 3) => {
+                    is_sized = grows == 3;
+                    WhenFull::Grow
+                }
                 _ => return Err(wrong("what happens when full")),
             },
+            is_sized,
             window_ns: fields.u64("a window")?,
             generations: fields.u32("generations")?,
             fingerprint_bits: fields.u32("a width of fingerprints")?,

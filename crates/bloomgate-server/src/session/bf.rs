@@ -19,9 +19,12 @@ pub fn refusal(added: Added) -> Refusal {
     }
 }
 
-/// The recipe behind BF.RESERVE and its relatives: a chain of blocked stages, or one that refuses when it is full.
-fn recipe(engine: &Engine, rate: f64, capacity: u64, expansion: u32) -> Recipe {
-    let mut recipe = Recipe::new(Kind::Scalable, capacity, rate, engine.contracts.keyed(DEFAULT));
+/// The recipe behind BF.RESERVE and its relatives: a chain of blocked stages, or one that refuses when it is full. Without a
+/// capacity it begins with the default.
+fn recipe(engine: &Engine, rate: f64, capacity: Option<u64>, expansion: u32) -> Recipe {
+    let first = capacity.unwrap_or(engine.defaults().bf_initial_size);
+    let mut recipe = Recipe::new(Kind::Scalable, first, rate, engine.contracts.keyed(DEFAULT));
+    recipe.is_sized = capacity.is_some() || expansion == 0;
     match expansion {
         0 => recipe.when_full = WhenFull::Refuse,
         // A factor of 1 is a chain of equal stages.
@@ -33,11 +36,11 @@ fn recipe(engine: &Engine, rate: f64, capacity: u64, expansion: u32) -> Recipe {
 /// Makes a filter by the defaults, as the first BF.ADD to a name does.
 pub fn create_default(engine: &Engine, name: &[u8]) -> Result<(), Refusal> {
     let defaults = engine.defaults();
-    create(engine, name, defaults.bf_error_rate, defaults.bf_initial_size, defaults.bf_expansion_factor)
+    create(engine, name, defaults.bf_error_rate, None, defaults.bf_expansion_factor)
 }
 
 /// Makes a filter unless somebody else just did.
-fn create(engine: &Engine, name: &[u8], rate: f64, capacity: u64, expansion: u32) -> Result<(), Refusal> {
+fn create(engine: &Engine, name: &[u8], rate: f64, capacity: Option<u64>, expansion: u32) -> Result<(), Refusal> {
     let prepared = engine.prepare(name, recipe(engine, rate, capacity, expansion), Maker::Bf { expansion })?;
     match engine.stop().create(prepared) {
         Ok(_) => Ok(()),
@@ -77,7 +80,7 @@ fn reserve(call: &mut Call<'_, '_, '_>, key: &[u8], rate: f64, capacity: u64, ex
         None => {}
     }
     let expansion = expansion.unwrap_or(engine.defaults().bf_expansion_factor);
-    let prepared = engine.prepare(key, recipe(&engine, rate, capacity, expansion), Maker::Bf { expansion })?;
+    let prepared = engine.prepare(key, recipe(&engine, rate, Some(capacity), expansion), Maker::Bf { expansion })?;
     call.alone(|permit| permit.create(prepared).map(|entry| ((), entry.touched())))?;
     Ok(Reply::Ok)
 }
@@ -112,7 +115,7 @@ fn add(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]], creation: Creat
         };
         let defaults = engine.defaults();
         let expansion = expansion.unwrap_or(defaults.bf_expansion_factor);
-        let (rate, capacity) = (rate.unwrap_or(defaults.bf_error_rate), capacity.unwrap_or(defaults.bf_initial_size));
+        let rate = rate.unwrap_or(defaults.bf_error_rate);
         let prepared = engine.prepare(key, recipe(&engine, rate, capacity, expansion), Maker::Bf { expansion })?;
         let made = call.alone(|permit| permit.create(prepared).map(|entry| ((), entry.touched())));
         if !matches!(&made, Err(NotDone::Refused(refusal)) if *refusal == Refusal::ITEM_EXISTS) {

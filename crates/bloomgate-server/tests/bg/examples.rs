@@ -56,6 +56,8 @@ fn shown(value: &Value, indent: &str) -> String {
         Value::Int(number) => number.to_string(),
         Value::Bool(yes) => format!("({yes})"),
         Value::Double(number) => number.to_string(),
+        // Chunks are taken back as they were.
+        Value::Bulk(bulk) if std::str::from_utf8(bulk).is_err() => text(bulk),
         Value::Bulk(bulk) => text(bulk).replace("\r\n", "\n").trim_end_matches('\n').to_owned(),
         Value::Nil => "(nil)".to_owned(),
         Value::Array(values) => rows(

@@ -36,7 +36,7 @@ fn a_copy_has_the_items_the_family_and_the_expiry_of_its_source() {
 
 #[test]
 fn a_copy_is_charged_and_given_back() {
-    let mut talk = Talk::with(crate::talk::engine(5 << 20), crate::talk::desk());
+    let mut talk = Talk::with(crate::talk::engine(4 << 20), crate::talk::desk());
     talk.check("BF.RESERVE a 0.01 1000000 => +OK");
     let one = talk.engine.budget.used();
     talk.check("COPY a b => :1");

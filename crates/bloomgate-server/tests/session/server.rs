@@ -418,7 +418,7 @@ fn small_facts() {
 
 #[test]
 fn memory_that_is_nearly_spent_is_said() {
-    let mut talk = Talk::with(engine(2_300_000), desk());
+    let mut talk = Talk::with(engine(1_500_000), desk());
     talk.check("BF.RESERVE f 0.01 1000000 => +OK");
     let doctor = talk.say("MEMORY DOCTOR");
     assert!(doctor.contains("raise max-memory"), "{doctor}");

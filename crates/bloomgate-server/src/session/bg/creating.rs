@@ -82,7 +82,7 @@ fn alike(other: &Recipe, wish: &Create<'_>) -> Result<Recipe, Refusal> {
         _ => other.clone(),
     };
     if let Some(capacity) = wish.capacity {
-        recipe.capacity = capacity;
+        (recipe.capacity, recipe.is_sized) = (capacity, true);
     }
     if let Some(rate) = wish.rate {
         (recipe.rate, recipe.fingerprint_bits) = (rate, 0);
