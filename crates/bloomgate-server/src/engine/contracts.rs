@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use bloomgate::bloom::Sprout;
 use bloomgate::{Algorithm, Contract, Secret};
 use bloomgate_command::Refusal;
 
@@ -64,6 +65,13 @@ impl Contracts {
     /// What a filter of this recipe has in common with others, under the contract that the recipe names.
     pub fn making(&self, recipe: Recipe, maker: Maker) -> Result<Arc<Making>, Refusal> {
         self.makings.get(recipe, maker, |recipe| self.contract(&recipe.hashing))
+    }
+
+    /// The making of small filters that were made so before: theirs, if it is what it would be today, else one for them.
+    #[must_use]
+    pub fn making_as(&self, recipe: Recipe, maker: Maker, sprout: Sprout) -> Arc<Making> {
+        let today = self.making(recipe.clone(), maker).ok().filter(|making| making.sprout.as_ref() == Some(&sprout));
+        today.unwrap_or_else(|| Arc::new(Making { recipe, maker, sprout: Some(sprout) }))
     }
 
     /// How new filters hash under a contract: SipHash-1-3, its last epoch.

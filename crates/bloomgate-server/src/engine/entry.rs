@@ -178,8 +178,8 @@ pub struct Head {
     len: AtomicU32,
     /// The number of its namespace; 0 for none.
     space: AtomicU16,
-    /// How it was made.
-    making: Arc<Making>,
+    /// How it was made, and what it has in common with others.
+    pub making: Arc<Making>,
     rare: Annex<Rare>,
 }
 
@@ -230,10 +230,8 @@ impl Entry {
         if let (Some(sprout), Bits::Filter(AnyFilter::Scalable(chain))) = (&making.sprout, &bits)
             && let Some(words) = sprout.words_of(chain)
         {
-            let entry = Self::sprout(id, name, making.clone(), created_ms)?;
-            entry.0.words().iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
-            entry.len.store(u32::try_from(chain.len()).unwrap_or(u32::MAX), Ordering::Relaxed);
-            return Ok(entry);
+            let count = u32::try_from(chain.len()).unwrap_or(u32::MAX);
+            return Self::of_words(id, name, making.clone(), created_ms, count, words);
         }
         let whole = Whole::of(bits)?;
         let entry = Self::with_words(id, name, making, created_ms, 0)?;
@@ -246,6 +244,21 @@ impl Entry {
     pub fn sprout(id: u64, name: &[u8], making: Arc<Making>, created_ms: u64) -> Result<Self, Refusal> {
         let words = making.sprout.as_ref().map_or(0, |sprout| sprout.words());
         Self::with_words(id, name, making, created_ms, words)
+    }
+
+    /// A small filter with this count and these words, by such a making.
+    pub fn of_words(
+        id: u64,
+        name: &[u8],
+        making: Arc<Making>,
+        created_ms: u64,
+        count: u32,
+        words: impl Iterator<Item = u64>,
+    ) -> Result<Self, Refusal> {
+        let entry = Self::sprout(id, name, making, created_ms)?;
+        entry.0.words().iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        entry.len.store(count, Ordering::Relaxed);
+        Ok(entry)
     }
 
     fn with_words(id: u64, name: &[u8], making: Arc<Making>, created_ms: u64, words: usize) -> Result<Self, Refusal> {

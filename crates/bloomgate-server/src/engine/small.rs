@@ -12,8 +12,8 @@ use super::facts::Facts;
 pub struct Small<'a> {
     /// Contract, promise and shape.
     pub sprout: &'a Sprout,
-    pub(super) words: &'a [AtomicU64],
-    pub(super) len: &'a AtomicU32,
+    pub(crate) words: &'a [AtomicU64],
+    pub(crate) len: &'a AtomicU32,
 }
 
 impl Small<'_> {

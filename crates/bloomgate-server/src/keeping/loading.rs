@@ -6,8 +6,9 @@ use bloomgate::bloom::Sprout;
 use bloomgate::format::Limits;
 use bloomgate::{AnyFilter, Contract, ErrorKind, Kind, OpenOptions};
 
-use super::manifest::{Images, Listed, Place, VERSION};
+use super::manifest::{Form, Images, List, Listed, Made, Place, VERSION};
 use super::replay::{OTHER_SECRET, Replay, unavailable};
+use super::words;
 use crate::engine::contracts::Contracts;
 use crate::engine::entry::{Bits, Entry, Maker};
 use crate::engine::fields::Fields;
@@ -104,7 +105,7 @@ pub enum Trouble {
 /// Reads images that lie one behind the other in a file: it is opened once, and read so many bytes at a time.
 struct Pack<'a> {
     folder: &'a Folder,
-    open: Option<(String, Box<dyn DiskFile>, u64)>,
+    open: Option<(Arc<str>, Box<dyn DiskFile>, u64)>,
     window: Vec<u8>,
     /// Where the window begins.
     start: u64,
@@ -119,7 +120,7 @@ impl<'a> Pack<'a> {
 
     /// The image at a place: a file of its own, or the bytes.
     fn source<'s>(&'s mut self, place: &'s Place) -> Result<Source<'s>, Trouble> {
-        if place.length == 0 {
+        if place.form == Form::Whole {
             return Ok(Source::File(&place.file));
         }
         let path = self.folder.at(&place.file);
@@ -158,16 +159,16 @@ const BATCH: usize = 8_192;
 
 impl Loader<'_> {
     /// The filters of a part of the manifest, each with the sequence of its image; by several threads if they are many.
-    fn entries(&self, listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
+    fn entries(&self, makings: &[Known], listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
         let each = listed.len().div_ceil(self.threads.clamp(1, 16)).max(64);
         if listed.len() <= each {
-            return self.some_entries(listed);
+            return self.some_entries(makings, listed);
         }
         let mut listed = listed.into_iter();
         std::thread::scope(|scope| {
             let parts = std::iter::from_fn(|| Some(listed.by_ref().take(each).collect::<Vec<_>>()));
             let parts = parts.take_while(|part| !part.is_empty());
-            let readers: Vec<_> = parts.map(|part| scope.spawn(move || self.some_entries(part))).collect();
+            let readers: Vec<_> = parts.map(|part| scope.spawn(move || self.some_entries(makings, part))).collect();
             let mut all = Vec::new();
             for reader in readers {
                 let some = reader.join().map_err(|_| "a thread that read images ended early".to_owned())?;
@@ -177,12 +178,17 @@ impl Loader<'_> {
         })
     }
 
-    fn some_entries(&self, listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
+    fn some_entries(&self, makings: &[Known], listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
         let mut pack = Pack::new(self.folder);
         let restored = listed.into_iter().map(|one| {
-            let Listed { id, recipe, maker, created_ms, kind, .. } = one;
-            let of = Imagined { id, name: &one.name, recipe, maker, created_ms, kind };
-            let entry = self.entry(of, pack.source(&one.place))?;
+            let known = makings.get(one.making as usize).ok_or("a filter of no making")?;
+            let entry = if one.place.form == Form::Words {
+                small(&one, known, pack.source(&one.place))?
+            } else {
+                let Made { recipe, maker, .. } = known.made.clone();
+                let Listed { id, created_ms, kind, .. } = one;
+                self.entry(Imagined { id, name: &one.name, recipe, maker, created_ms, kind }, pack.source(&one.place))?
+            };
             entry.expire_at(one.expires_ms);
             entry.set_deleted(one.deleted);
             if !one.retries.is_empty() {
@@ -192,6 +198,51 @@ impl Loader<'_> {
         });
         restored.collect()
     }
+}
+
+/// How filters of the manifest are made, and what their words are the words of.
+#[derive(Debug)]
+struct Known {
+    made: Made,
+    /// Nothing if none of them is words in a pack.
+    shared: Option<Result<Arc<Making>, Trouble>>,
+}
+
+impl Loader<'_> {
+    /// Looks at the example of a making: is its secret here, can this program read it?
+    fn known(&self, made: Made) -> Known {
+        let shared = (!made.example.is_empty()).then(|| {
+            let example = self.filter(&made.recipe, None, Source::Bytes(&made.example))?;
+            let sprout = words::sprout(&example)
+                .ok_or_else(|| Trouble::Image("the manifest's example of such filters is no small chain".to_owned()))?;
+            Ok(self.contracts.making_as(made.recipe.clone(), made.maker, sprout))
+        });
+        Known { made, shared }
+    }
+}
+
+/// A small filter of its words in a pack.
+fn small(one: &Listed, known: &Known, source: Result<Source<'_>, Trouble>) -> Result<Entry, String> {
+    let failed = |why: &str| format!("filter '{}': {why}", one.name.escape_ascii());
+    let why = match (&known.shared, &source) {
+        (Some(Ok(making)), Ok(Source::Bytes(bytes))) => {
+            let Some(sprout) = &making.sprout else { return Err(failed("its making has no example")) };
+            match words::get(one.id, sprout, bytes) {
+                Ok((count, words)) => {
+                    let made = Entry::of_words(one.id, &one.name, making.clone(), one.created_ms, count, words);
+                    return made.map_err(|refusal| failed(refusal.as_str()));
+                }
+                Err(why) => why,
+            }
+        }
+        (Some(Err(Trouble::System(why))), _) | (_, Err(Trouble::System(why))) => return Err(failed(why)),
+        (Some(Err(Trouble::Image(why))), _) | (_, Err(Trouble::Image(why))) => why.clone(),
+        (None, _) | (_, Ok(Source::File(_))) => "the manifest has no example of such filters".to_owned(),
+    };
+    let Made { recipe, maker, .. } = known.made.clone();
+    let making = Arc::new(Making { recipe, maker, sprout: None });
+    Entry::new(one.id, &one.name, making, one.created_ms, unavailable(&one.name, one.kind, &why))
+        .map_err(|refusal| failed(refusal.as_str()))
 }
 
 /// What the manifest and its images held, before the log is read.
@@ -243,15 +294,18 @@ pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
         clock_ms = fields.u64("the time").map_err(wrong)?;
         replay = Replay::new(loader, contracts, fields.u64("the next id").map_err(wrong)?);
         contracts.get(&mut fields).map_err(wrong)?;
-        let mut left = fields.u64("the number of filters").map_err(wrong)?;
-        while left > 0 {
-            let count = left.min(BATCH as u64);
-            let listed = (0..count).map(|_| Listed::get(&mut fields)).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+        let mut list = List::begin(&mut fields).map_err(wrong)?;
+        let makings: Vec<Known> =
+            std::mem::take(&mut list.makings).into_iter().map(|made| loader.known(made)).collect();
+        loop {
+            let listed = list.next(BATCH).map_err(wrong)?;
+            if listed.is_empty() {
+                break;
+            }
             listed.iter().for_each(|one| images.note(one));
-            for (entry, sequence) in loader.entries(listed)? {
+            for (entry, sequence) in loader.entries(&makings, listed)? {
                 replay.restore(entry, sequence);
             }
-            left -= count;
         }
     }
     Ok(Imaged { replay, replay_after, images, clock_ms })

@@ -16,6 +16,7 @@ pub mod manifest;
 pub mod opening;
 pub mod replay;
 pub mod snapshot;
+mod words;
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};

@@ -12,8 +12,8 @@ use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
 
-use super::manifest::{Images, Listed, Place, VERSION};
-use super::{Keeping, lock};
+use super::manifest::{Form, Images, Listed, Listing, Place, VERSION};
+use super::{Keeping, lock, words};
 use crate::engine::entry::{Body, Entry};
 use crate::engine::fields::Put;
 use crate::store::{ImageFile, Manifest, image_name, remove_unreferenced, write_manifest};
@@ -40,30 +40,28 @@ impl Keeping {
         };
         let mut images = Images::default();
         let mut pack = Pack::new(self, replay_after)?;
-        let mut listed = Vec::new();
-        let (mut known, mut bytes, mut next) = (Vec::new(), 0, 0);
+        let mut listing = Listing::default();
+        let (mut bytes, mut next) = (0, 0);
         loop {
             let entries = self.engine.names.from_id(next, STRIDE);
             let Some(last) = entries.last() else { break };
             next = last.id + 1;
             for entry in &entries {
-                let Some(one) = self.image(entry, &mut pack)? else { continue };
+                let Some(one) = self.image(entry, &mut listing, &mut pack)? else { continue };
                 bytes += entry.size_in_bytes();
                 images.note(&one);
-                known.push(one.id);
-                one.put(&mut listed);
+                listing.put(&one);
             }
         }
         pack.finish()?;
         // After a power cut the log must reach at least as far as the images: it would give their sequences out again,
         // and the next start would take new writes for ones that the images hold.
         self.engine.journal.sync_through(self.engine.journal.appended())?;
-        let mut sections = Vec::with_capacity(listed.len() + 1024);
+        let mut sections = Vec::new();
         sections.put_u64(self.engine.clock.now_ms());
         sections.put_u64(self.engine.next_id());
         self.engine.contracts.put(&mut sections);
-        sections.put_u64(known.len() as u64);
-        sections.extend_from_slice(&listed);
+        let known = listing.finish(&mut sections);
         let manifest = Manifest { version: VERSION, replay_after, sections };
         write_manifest(&self.folder, &manifest).map_err(|error| error.to_string())?;
         self.snapshot_bytes.store(bytes, Ordering::Relaxed);
@@ -82,7 +80,9 @@ impl Keeping {
     }
 
     /// Takes the image of a filter; nothing if it has gone meanwhile.
-    fn image(&self, entry: &Entry, pack: &mut Pack<'_>) -> Result<Option<Listed>, String> {
+    fn image(&self, entry: &Entry, listing: &mut Listing, pack: &mut Pack<'_>) -> Result<Option<Listed>, String> {
+        // Before anybody has to wait: of a making that is new to the list an example is written.
+        let making = listing.making(&entry.making)?;
         let engine = &self.engine;
         let alone = engine.stop();
         if engine.names.by_id(entry.id).is_none() {
@@ -96,12 +96,11 @@ impl Keeping {
             name: entry.name().to_vec(),
             created_ms: entry.created_ms,
             expires_ms: entry.expires_ms(),
-            maker: entry.maker(),
-            recipe: entry.recipe().clone(),
+            making,
             deleted: entry.deleted(),
             kind: entry.kind(),
             sequence,
-            place: Place { file: String::new(), offset: 0, length: 0 },
+            place: Place { form: Form::Whole, file: Arc::from(""), offset: 0, length: 0 },
             retries: writer.as_ref().map(|writer| writer.retries.clone()).unwrap_or_default(),
         };
         // The pack is written anew each time; what lies in the old one has to move.
@@ -114,13 +113,13 @@ impl Keeping {
         let failed = |error: bloomgate::Error| format!("the image of a filter could not be written: {error}");
         listed.place = match entry.body() {
             Body::Small(small) => {
-                let copy = small.copy().map_err(failed)?;
+                words::put(entry.id, &small, &mut pack.words);
                 drop(alone);
                 point();
                 if broken(Fault::SequenceLate) {
                     listed.sequence = engine.journal.appended();
                 }
-                self.put_image(entry.id, sequence, &copy, pack)?
+                pack.add_words()?
             }
             Body::Shared(filter) if !entry.is_ordered() => {
                 let image = filter.image().map_err(failed)?;
@@ -205,7 +204,7 @@ fn unavailable(entry: &Entry) -> String {
 
 fn whole(file: ImageFile) -> Result<Place, String> {
     let file = file.finish().map_err(|error| format!("an image could not be completed: {error}"))?;
-    Ok(Place { file, offset: 0, length: 0 })
+    Ok(Place { form: Form::Whole, file: file.into(), offset: 0, length: 0 })
 }
 
 /// The id in an image's file name.
@@ -217,23 +216,38 @@ fn id_of(file: &str) -> Option<u64> {
 struct Pack<'a> {
     keeping: &'a Keeping,
     sequence: u64,
+    name: Arc<str>,
     file: Option<ImageFile>,
     at: u64,
+    /// Those of the filter that is being added.
+    words: Vec<u8>,
 }
 
 impl<'a> Pack<'a> {
     fn new(keeping: &'a Keeping, sequence: u64) -> Result<Self, String> {
-        Ok(Self { keeping, sequence, file: None, at: 0 })
+        let name = image_name(0, sequence).into();
+        Ok(Self { keeping, sequence, name, file: None, at: 0, words: Vec::new() })
     }
 
     fn add(&mut self, image: &[u8]) -> Result<Place, String> {
+        self.put(Form::Image, image)
+    }
+
+    fn add_words(&mut self) -> Result<Place, String> {
+        let words = std::mem::take(&mut self.words);
+        let place = self.put(Form::Words, &words);
+        self.words = words;
+        place
+    }
+
+    fn put(&mut self, form: Form, bytes: &[u8]) -> Result<Place, String> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(self.keeping.begin_image(0, self.sequence)?),
         };
-        file.write_all(image).map_err(|error| format!("an image could not be written: {error}"))?;
-        let place = Place { file: image_name(0, self.sequence), offset: self.at, length: image.len() as u64 };
-        self.at += image.len() as u64;
+        file.write_all(bytes).map_err(|error| format!("an image could not be written: {error}"))?;
+        let place = Place { form, file: self.name.clone(), offset: self.at, length: bytes.len() as u64 };
+        self.at += bytes.len() as u64;
         Ok(place)
     }
 
