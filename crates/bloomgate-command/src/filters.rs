@@ -219,12 +219,12 @@ pub(crate) const SPECS: [Spec; 25] = [
         .heavy(),
     bg("bg.rekey", 3, 3, rekey)
         .flags(WRITE_ADMIN)
-        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow, which nobody sees, that takes all adds too, BG.FEED brings the items from before, FINISH puts it in place, once it has as many items. For classic, blocked, partitioned and scalable filters; lookups are answered all the while.")
+        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow, which nobody sees, that takes all adds too, BG.FEED brings the items from before, FINISH puts it in place, once it has as many items as the filter. For classic, blocked, partitioned and scalable filters; lookups are answered all the while.")
         .example("BG.REKEY users START", "OK")
         .heavy(),
     bg("bg.feed", 3, ANY, |args| Ok(Request::BgFeed { name: args.name(1)?, items: args.items(2)? }))
         .flags(WRITE)
-        .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed; how many were new to it.")
+        .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed, those that the filter has; how many were new to it.")
         .costs("O(n) for n items")
         .example("BG.FEED users dave erin", "2\n> BG.REKEY users FINISH\nOK"),
     namespaces::SPEC,
