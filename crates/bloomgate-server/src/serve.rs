@@ -151,8 +151,7 @@ fn serve_there(
                         if let Some(identity) = &doors.identity {
                             tell_renewed(&desk, identity, identity.renew());
                         }
-                        desk.reload();
-                        engine.stop().declare(&desk.access.book().namespaces);
+                        desk.reload(&engine);
                         system.tell("READY=1");
                     }
                 },

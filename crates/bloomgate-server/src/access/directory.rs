@@ -24,6 +24,8 @@ pub struct Directory {
     /// Held while the book is changed: the text of the file as it was last read or written, by its BLAKE3.
     changing: Mutex<Option<blake3::Hash>>,
     path: Option<PathBuf>,
+    /// There as long as the access file has users: a start that finds this and not them is refused.
+    expected: Option<PathBuf>,
     key: Key,
     /// The setting `password`.
     setting: Option<Arc<Password>>,
@@ -47,6 +49,7 @@ impl Directory {
             generation: AtomicU64::new(0),
             changing: Mutex::new(None),
             path: None,
+            expected: None,
             key: Key::generate(),
             setting: None,
             protected: AtomicBool::new(true),
@@ -59,6 +62,7 @@ impl Directory {
         let in_data = settings.data.as_ref().map(|data| data.join("access.toml"));
         let mut directory = Self::open_to_all();
         directory.path = settings.access.clone().or(in_data);
+        directory.expected = settings.data.as_ref().map(|data| data.join("access.expected"));
         if let Some(Sealed { key, password }) = &settings.password {
             (directory.key, directory.setting) = (key.clone(), Some(password.clone()));
         }
@@ -81,6 +85,17 @@ impl Directory {
     /// With what its file holds.
     fn begun(self) -> Result<Self, String> {
         let (book, sum) = self.read()?;
+        let (path, expected) = (self.path.as_deref(), self.expected.as_deref());
+        if let (Some(path), Some(expected)) = (path, expected.filter(|path| path.exists() && !book.has_users())) {
+            let missing = if sum.is_some() { "has no users" } else { "is not there" };
+            return Err(format!(
+                "the access file {} {missing}, and this server had users: without them it would be open to everybody. Bring \
+                 the file back; or, if that is what you want, remove {} and start again",
+                path.display(),
+                expected.display()
+            ));
+        }
+        file::expect(expected, book.has_users())?;
         Ok(Self { book: RwLock::new(Arc::new(book)), changing: Mutex::new(sum), ..self })
     }
 
@@ -161,14 +176,10 @@ impl Directory {
         if book.users.len() > MAX_USERS {
             return Err(format!("there may be {MAX_USERS} users: delete one first"));
         }
-        if before.has_admin() && !book.has_admin() {
-            return Err("nobody could change users any more: make another user first that can log in and has +@admin \
-                 and no namespace"
-                .to_owned());
-        }
-        self.write(&book, &mut sum)?;
+        check_admin(&before, &book)?;
+        let unsure = self.write(&book, &mut sum)?;
         self.install(book);
-        Ok(value)
+        unsure.map_or(Ok(value), Err)
     }
 
     fn write(&self, book: &Book, sum: &mut Option<blake3::Hash>) -> Result<(), String> {
@@ -181,9 +192,11 @@ impl Directory {
             ));
         }
         let text = file::render(book);
-        file::write(path, &text)?;
+        let unsure = file::write(path, &text)?;
         *sum = Some(blake3::hash(text.as_bytes()));
-        Ok(())
+        // After the file, which counts without it; if it cannot be made now, the next start makes it.
+        let _ = file::expect(self.expected.as_deref(), book.has_users());
+        Ok(unsure)
     }
 
     /// Writes the access file as it should be: ACL SAVE.
@@ -195,16 +208,29 @@ impl Directory {
         self.write(&self.book(), &mut sum)
     }
 
-    /// Reads the access file again: all of it, or everything stays as it is.
-    pub fn reload(&self) -> Result<(), String> {
+    /// Reads the access file again: all of it, or everything stays as it is. `settle` sees what is and what would be, may
+    /// refuse it, and what it gives lasts until that is in use.
+    pub fn reload<T>(&self, settle: impl FnOnce(&Book, &Book) -> Result<T, String>) -> Result<T, String> {
         let mut sum = self.changing();
-        if self.path.is_none() {
-            return Err(NO_FILE.to_owned());
+        let Some(path) = &self.path else { return Err(NO_FILE.to_owned()) };
+        let (before, (book, read)) = (self.book(), self.read()?);
+        // A file that went away, or was emptied, is an accident far more often than a wish, and leaves the server open.
+        if sum.is_some() && read.is_none() {
+            return Err(format!("the access file {} is not there any more: bring it back", path.display()));
         }
-        let (book, read) = self.read()?;
+        if before.has_users() && !book.has_users() {
+            return Err(format!(
+                "the access file {} has no users any more, and without them the server would be open to everybody: bring \
+                 them back; or, if that is what you want, say it ([users.default] with no-password = true and its roles)",
+                path.display()
+            ));
+        }
+        check_admin(&before, &book).map_err(|why| format!("the access file {}: {why}", path.display()))?;
+        let settled = settle(&before, &book)?;
         *sum = read;
+        let _ = file::expect(self.expected.as_deref(), book.has_users());
         self.install(book);
-        Ok(())
+        Ok(settled)
     }
 
     /// Protected mode: whether clients of other machines get in without a password.
@@ -291,6 +317,16 @@ impl Directory {
     fn find(&self, name: &[u8]) -> Option<Arc<User>> {
         self.user(std::str::from_utf8(name).ok()?)
     }
+}
+
+/// Refuses a change after which nobody could make another.
+fn check_admin(before: &Book, after: &Book) -> Result<(), String> {
+    if before.has_admin() && !after.has_admin() {
+        return Err("nobody could change users any more: make another user first that can log in and has +@admin \
+             and no namespace"
+            .to_owned());
+    }
+    Ok(())
 }
 
 const NO_FILE: &str =

@@ -12,6 +12,7 @@ use super::rules::{Cuts, Rules};
 use super::tallies::Tallies;
 use crate::access::directory::DENIED;
 use crate::access::{Directory, User};
+use crate::engine::Engine;
 use crate::engine::namespaces::Owed;
 use crate::logging::{Level, Log, Often};
 use crate::settings::Settings;
@@ -292,13 +293,12 @@ impl Desk {
     }
 
     /// SIGHUP: users and namespaces are read again, all of them or none, and what came of it is told.
-    pub fn reload(&self) {
+    pub fn reload(&self, engine: &Engine) {
         if self.access.path().is_none() {
             return;
         }
-        match self.access.reload() {
+        match super::tenants::reload(engine, self) {
             Ok(()) => {
-                self.end_strangers();
                 self.log.say(Level::Info, "reloaded", format_args!("users and namespaces were read again"), &[]);
             }
             Err(why) => self.log.say(
