@@ -255,7 +255,13 @@ impl Directory {
     /// [`DENIED`].
     #[must_use]
     pub fn denies(&self, from: IpAddr) -> bool {
-        self.is_protected() && !is_loopback(from) && self.is_open() && self.book().users.len() == 1
+        self.is_protected() && !is_loopback(from) && self.has_nobody()
+    }
+
+    /// Whether there is nothing that anybody could log in with: no password, and no user but `default`.
+    #[must_use]
+    pub fn has_nobody(&self) -> bool {
+        self.is_open() && self.book().users.len() == 1
     }
 
     /// Who a client is that just came: `default`, if that needs no password; beyond this machine only without protected

@@ -97,10 +97,11 @@ impl std::ops::Deref for Client {
 }
 
 impl ClientState {
-    /// Where it comes from, as far as protected mode is concerned: with a certificate of ours it is as near as this machine.
+    /// Where it comes from, as far as protected mode is concerned. With a certificate of ours it is as near as this machine
+    /// while that is all there is to show; where there are users or a password, it is welcome and logs in as everybody does.
     #[must_use]
-    pub fn comes_from(&self) -> Option<SocketAddr> {
-        self.address.filter(|_| !self.has_certificate)
+    pub fn comes_from(&self, access: &Directory) -> Option<SocketAddr> {
+        self.address.filter(|_| !(self.has_certificate && access.has_nobody()))
     }
 
     /// Ends its connection, after the turn it is in.

@@ -158,7 +158,7 @@ impl Session {
     #[must_use]
     pub fn new(client: Client, desk: &Desk) -> Self {
         let generation = desk.access.generation();
-        let user = desk.access.newcomer(client.comes_from());
+        let user = desk.access.newcomer(client.comes_from(&desk.access));
         let space = user.as_ref().map(|user| Space::of(user, &desk.access.book()));
         // Without its namespace the user is nobody.
         let (user, space) = (user.filter(|_| !matches!(space, Some(Err(_)))), space.and_then(Result::ok).flatten());
