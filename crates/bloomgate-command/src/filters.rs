@@ -34,6 +34,8 @@ const ADMIN: &[Flag] = &[Flag::Admin, Flag::Noscript];
 /// A snapshot waits for everybody who writes: within a transaction it would wait for itself.
 const BACKUP: &[Flag] = &[Flag::Admin, Flag::Noscript, Flag::NoMulti];
 const WRITE_ADMIN: &[Flag] = &[Flag::Write, Flag::Denyoom, Flag::Admin];
+/// It reads a file of any length, for which no transaction may hold everybody up.
+const BUILDING: &[Flag] = &[Flag::Write, Flag::Denyoom, Flag::Admin, Flag::NoMulti];
 
 const CREATE: &[Word] = &[
     value("KIND"),
@@ -206,7 +208,7 @@ pub(crate) const SPECS: [Spec; 25] = [
         .says("left right", "Exchanges the names of two filters at one instant: the end of a rebuild beside the live filter.")
         .example("BG.SWAP week archive", "OK"),
     bg("bg.build", 4, 11, build)
-        .flags(WRITE_ADMIN)
+        .flags(BUILDING)
         .options(2, BUILD)
         .says(
             "name FROM file [KIND kind] [CAPACITY n] [RATE rate] [REPLACE]",

@@ -23,7 +23,15 @@ fn engine_and_desk() -> (Arc<Engine>, Arc<Desk>) {
 fn job(desk: &Desk, line: &str) -> Job {
     let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     let user = Some(desk.access.default_user());
-    Job { words, protocol: Protocol::Resp2, silent: false, client: desk.welcome(None), user, login: None }
+    Job {
+        words,
+        protocol: Protocol::Resp2,
+        silent: false,
+        client: desk.welcome(None),
+        user,
+        login: None,
+        transaction: None,
+    }
 }
 
 #[test]
