@@ -182,8 +182,9 @@ impl Directory {
         unsure.map_or(Ok(value), Err)
     }
 
-    fn write(&self, book: &Book, sum: &mut Option<blake3::Hash>) -> Result<(), String> {
-        let Some(path) = &self.path else { return Ok(()) };
+    /// Writes the file; what is not sure then, if anything.
+    fn write(&self, book: &Book, sum: &mut Option<blake3::Hash>) -> Result<Option<String>, String> {
+        let Some(path) = &self.path else { return Ok(None) };
         let there = file::read(path)?.map(|text| blake3::hash(text.as_bytes()));
         if there != *sum {
             return Err(format!(
@@ -205,7 +206,7 @@ impl Directory {
         if self.path.is_none() {
             return Err(NO_FILE.to_owned());
         }
-        self.write(&self.book(), &mut sum)
+        self.write(&self.book(), &mut sum)?.map_or(Ok(()), Err)
     }
 
     /// Reads the access file again: all of it, or everything stays as it is. `settle` sees what is and what would be, may
@@ -297,18 +298,13 @@ impl Directory {
         }
         let generation = self.generation();
         let user = self.find(name).filter(|user| user.enabled && password.len() <= MAX_PASSWORD);
-        let seal = self.key.seal(password);
-        let mut verified = false;
-        for known in user.iter().flat_map(|user| &user.passwords) {
-            // One that was proven to be another password need not be hashed again.
-            if known.is_known(password, seal).is_none() {
-                verified = true;
-                if known.verify(password, seal) {
-                    return user.clone().map(|user| (user, generation));
-                }
-            }
+        let passwords = user.as_ref().map_or(&[][..], |user| &user.passwords);
+        let (right, hashed) = Password::verify_any(passwords, password, self.key.seal(password));
+        if right {
+            return user.map(|user| (user, generation));
         }
-        if !verified {
+        // As many for everybody, there or not.
+        for _ in hashed..self.book().most_ways() {
             verify_nothing(password);
         }
         None
@@ -316,8 +312,10 @@ impl Directory {
 
     /// Whether this is one of the passwords of a user, however long it takes.
     #[must_use]
-    pub(super) fn is_password(&self, password: &Password, given: &[u8]) -> bool {
-        password.verify(given, self.key.seal(given))
+    pub(super) fn is_password(&self, password: &Arc<Password>, given: &[u8]) -> bool {
+        let seal = self.key.seal(given);
+        let known = password.is_known(given, seal);
+        known.unwrap_or_else(|| Password::verify_any(std::slice::from_ref(password), given, seal).0)
     }
 
     fn find(&self, name: &[u8]) -> Option<Arc<User>> {
@@ -342,4 +340,48 @@ const NO_FILE: &str =
 #[must_use]
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::password::tests::HASHED;
+    use crate::access::rules::set_user;
+
+    /// Who there is cannot be told by how long a refusal takes.
+    #[test]
+    fn every_failed_login_takes_as_many_hashes() {
+        let directory = Directory::open_to_all();
+        let hashes = |name: &str, password: &str| {
+            let before = HASHED.get();
+            let entered = directory.enter(name.as_bytes(), password.as_bytes(), None).is_some();
+            (entered, HASHED.get() - before)
+        };
+        let make = |name: &str, rules: &[&str]| {
+            let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
+            directory.change(|book| set_user(&directory, book, name.as_bytes(), &rules)).unwrap();
+        };
+        assert_eq!(hashes("nobody", "wrong"), (false, 1));
+        let digits = format!("#{}", "0".repeat(64));
+        make("one", &["on", ">first"]);
+        make("many", &["on", ">first", ">second", ">third", &digits]);
+        make("off", &["off", ">first"]);
+        make("moved", &["on", &digits]);
+        assert_eq!(hashes("one", "first"), (true, 1));
+        // One whose password was proven, one with several, one that is off, one without a slow hash, and nobody.
+        let all = ["one", "many", "off", "moved", "nobody", "\u{fffd}"];
+        assert_eq!(all.map(|name| hashes(name, "wrong")), [(false, 1); 6]);
+        assert_eq!(hashes("many", &"w".repeat(MAX_PASSWORD + 1)), (false, 1), "nor by a password that is none");
+        // Hashes of other salts, as the file may bring them.
+        let moved = Arc::new(Password::hash(b"fourth", &[]).unwrap());
+        directory
+            .change(|book| {
+                let mut user = (**book.user("many").ok_or("nobody")?).clone();
+                user.passwords.push(moved);
+                book.put(user);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(all.map(|name| hashes(name, "wrong")), [(false, 2); 6]);
+    }
 }
