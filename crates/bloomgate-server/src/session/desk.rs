@@ -219,9 +219,9 @@ struct Present {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// Whom the limit for one address counts together: an IPv4 address, or the 64 bits of an IPv6 one that a provider gives to
+/// Whom the limit for one address counts together, and whose logins take one turn: an IPv4 address, or the 64 bits of an IPv6 one that a provider gives to
 /// one customer. This machine's own are not counted: behind a proxy on it everybody has them.
-fn neighbourhood(address: Option<SocketAddr>) -> Option<IpAddr> {
+pub(crate) fn neighbourhood(address: Option<SocketAddr>) -> Option<IpAddr> {
     let address = address?.ip().to_canonical();
     match address {
         _ if address.is_loopback() => None,
