@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloomgate::bloom::rotating::{MAX_GENERATIONS, MAX_WINDOW, MIN_WINDOW};
+use bloomgate::bloom::rotating::{MAX_GENERATIONS, MAX_WINDOW};
 use bloomgate::promise::MAX_ITEMS;
 use bloomgate::{Address, Algorithm, Kind, WhenFull};
 
@@ -320,6 +320,9 @@ fn growth(text: &[u8]) -> Result<f64, Refusal> {
         Refusal::err(format_args!("GROWTH must be a factor from {least} to {most}, not '{}'", shown(text)))
     })
 }
+
+/// Windows are told the time ten times a second, and each that ends a generation then is written to the log.
+const MIN_WINDOW: Duration = Duration::from_secs(1);
 
 fn window(text: &[u8]) -> Result<Duration, Refusal> {
     let window = number::decimal(text).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
