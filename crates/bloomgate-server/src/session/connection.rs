@@ -64,9 +64,15 @@ impl Session {
                 self.transaction.unwatch();
                 Ok(Reply::Ok)
             }
+            Request::Exec if !self.transaction.is_open() => Err(Refusal::EXEC_WITHOUT_MULTI),
             Request::Exec => {
+                let transaction = std::mem::take(&mut self.transaction);
+                if transaction.is_long() {
+                    let job = self.job(vec![b"EXEC".to_vec()], None);
+                    return Some(Own::Later(super::Job { transaction: Some(transaction), ..job }));
+                }
                 let who = (self.user.as_deref(), self.space.as_deref());
-                self.transaction.execute(core, desk, dues, &self.client, who)
+                transaction.execute(core, desk, dues, &self.client, who)
             }
             Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
             Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),
