@@ -58,6 +58,8 @@ mod version;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+#[cfg(feature = "serve")]
+use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use failure::{DONE, ERROR, Failure};
@@ -143,10 +145,28 @@ fn arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     given
 }
 
+/// Ends with what was wrong with the arguments.
+fn misunderstood(arguments: &[OsString], error: &clap::Error) -> ! {
+    #[cfg(feature = "serve")]
+    if let (Some(ContextValue::String(flag)), Some(verb)) = (error.get(ContextKind::InvalidArg), arguments.get(1))
+        && error.kind() == clap::error::ErrorKind::UnknownArgument
+        && verb == "serve"
+        && let Some(message) = serve::without_flag(flag)
+    {
+        screen::complain(message);
+        std::process::exit(i32::from(ERROR));
+    }
+    #[cfg(not(feature = "serve"))]
+    let _ = arguments;
+    error.exit()
+}
+
 fn main() -> ExitCode {
     // Filters are asked where they lie: one that is made shorter meanwhile is an error with a message, not a core dump.
     bloomgate::bits::report_lost_mapping();
-    let given = help::grouped(Command::command()).get_matches_from(arguments(std::env::args_os()));
+    let arguments = arguments(std::env::args_os());
+    let given = help::grouped(Command::command()).try_get_matches_from(&arguments);
+    let given = given.unwrap_or_else(|error| misunderstood(&arguments, &error));
     let command = Command::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let outcome = match command.verb {
         Verb::Plan(args) => plan::run(&args),

@@ -20,6 +20,7 @@ Examples:
   bloomgate serve                                      127.0.0.1:6479, filters in ./bloomgate-data
   bloomgate serve --resp 127.0.0.1:0 --data none       any free port, nothing is kept
   bloomgate serve --data /var/lib/bloomgate --fsync always
+  bloomgate serve --config bloomgate.toml --check      is everything right? Serves nothing
   bloomgate serve --resp none --tls 0.0.0.0:6480 --tls-cert cert.pem --tls-key key.pem --tls-client-ca ca.pem
 
   redis-cli -p 6479 BF.RESERVE seen 0.001 1000000
@@ -46,10 +47,10 @@ they have a certificate of --tls-client-ca. Users have passwords and roles (read
 SETUSER shop on '>PASSWORD' +@read +@write. They are kept in DATA/access.toml; ACL LOAD or SIGHUP reads it again after a change \
 by hand.
 
-It stops on SIGTERM, SIGINT or SHUTDOWN, after every write that was acknowledged is on the disk; a second signal ends it at \
-once. On SIGHUP it reads certificate and users again. What it says goes to standard error, with --log-format json an object a line.
+It stops on SIGTERM, SIGINT or SHUTDOWN, after every write that was acknowledged is on the disk; a second signal, a second \
+later or more, ends it at once. On SIGHUP it reads certificate and users again, not the settings: those need CONFIG SET or a restart. What it says goes to standard error, with --log-format json an object a line.
 
-Exit codes: 0 stopped as asked, 2 error, or ended by a second signal.")]
+Exit codes: 0 stopped as asked (--check: nothing is wrong), 2 error, or ended by a second signal.")]
 pub struct Args {
     /// Where clients connect: HOST:PORT, or a port of this machine; port 0 takes any that is free, `none` none [default: 127.0.0.1:6479]
     #[arg(long, value_name = "ADDR")]
@@ -108,9 +109,23 @@ pub struct Args {
     /// How it is told: text, or json with an object a line [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
+    /// Read the settings, the users and the certificates, say what is wrong with them, and serve nothing
+    #[arg(long)]
+    check: bool,
     /// Print nothing but errors
     #[arg(short, long)]
     quiet: bool,
+}
+
+/// What is to be said about a flag that is none because its setting has none: flags are seen by everybody, and some settings
+/// are for files.
+pub fn without_flag(flag: &str) -> Option<String> {
+    let name = flag.strip_prefix("--")?.split('=').next()?;
+    let setting = TABLE.iter().find(|setting| setting.name == name)?;
+    Some(format!(
+        "the setting {name} has no flag: set the variable {}, or the line `{name} = ...` in the file of --config",
+        told::variable(setting.name)
+    ))
 }
 
 impl Args {
@@ -179,6 +194,15 @@ pub fn is_setting(name: &str) -> bool {
 /// Serves until it is told to stop.
 pub fn run(args: &Args) -> Outcome {
     let settings = settings(args)?;
+    if args.check {
+        for note in bloomgate_server::serve::check(&settings)? {
+            screen::tell(format_args!("warning: {note}"));
+        }
+        if !args.quiet {
+            screen::tell("the settings are right, and so are the files that they name");
+        }
+        return Ok(DONE);
+    }
     match serve(&settings, |_| ()) {
         Ok(_) => Ok(DONE),
         Err(why) if settings.log_format == Format::Json => {

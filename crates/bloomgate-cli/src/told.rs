@@ -28,7 +28,7 @@ pub fn find<'a, T: Named>(table: &'a [T], name: &str) -> Result<&'a T, String> {
 }
 
 /// The variable of a setting in the environment.
-fn variable(name: &str) -> String {
+pub fn variable(name: &str) -> String {
     format!("BLOOMGATE_{}", name.replace('-', "_").to_ascii_uppercase())
 }
 

@@ -42,6 +42,9 @@ Exit codes: 0 done, 2 error.")]
     },
 }
 
+/// What `--roles` takes; `all` is the other four.
+const ROLES: [&str; 5] = ["read", "write", "delete", "admin", "all"];
+
 /// The first line of standard input.
 fn given_password() -> Result<Vec<u8>, Failure> {
     let stdin = std::io::stdin();
@@ -71,6 +74,9 @@ fn make_folder(folder: &Path) -> Result<(), Failure> {
 /// Runs the verb.
 pub fn run(verb: &Verb) -> Outcome {
     let Verb::Add { name, roles, namespace, generate, data, access } = verb;
+    if let Some(role) = roles.iter().find(|role| !ROLES.contains(&role.as_str())) {
+        return Err(Failure::Message(format!("--roles: there is no role '{role}'; there are {}", ROLES.join(", "))));
+    }
     let password = if *generate { generate_password(256)?.into_bytes() } else { given_password()? };
     let path = match access {
         Some(path) => path.clone(),
@@ -85,7 +91,17 @@ pub fn run(verb: &Verb) -> Outcome {
     words.extend(namespace.iter().map(|namespace| format!("namespace={namespace}").into_bytes()));
     let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
     let directory = Directory::of_file(&path)?;
-    directory.change(|book| rules::set_user(&directory, book, name.as_bytes(), &words))?;
+    let set = directory.change(|book| rules::set_user(&directory, book, name.as_bytes(), &words));
+    // The words were ours: what is wrong is what they were made of.
+    set.map_err(|why| {
+        let rest = why.strip_prefix("Error in ACL SETUSER modifier '").and_then(|rest| rest.split_once("': "));
+        match rest {
+            Some((word, why)) if word.starts_with('>') => format!("the password: {why}"),
+            Some((word, why)) if word.starts_with("namespace=") => format!("--namespace: {why}"),
+            Some((_, why)) => why.to_owned(),
+            None => why,
+        }
+    })?;
     screen::tell(format_args!("{}: user {name} may {}", path.display(), roles.join(", ")));
     if *generate {
         println!("{}", String::from_utf8_lossy(&password));

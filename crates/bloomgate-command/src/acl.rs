@@ -33,7 +33,7 @@ pub(crate) const SUBCOMMANDS: [Spec; 12] = [
         .flags(CHANGE)
         .says("user [rule [rule ...]]", "Makes or changes a user; all rules or none. Rules: on, off, >password, <password, nopass, resetpass, #sha256, +@role, -@role (read, write, delete, admin, all), namespace=NAME (* for all), reset.")
         .costs("O(1), about 25 ms for each password")
-        .differs("A user has roles (+@read, +@write, +@delete, +@admin, +@all) and at most one namespace, not single commands, categories, patterns of names or selectors: those are errors. ~*, &*, allkeys and allchannels are taken and change nothing. Passwords are kept as Argon2id. The access file is written at once.")
+        .differs("A user has roles (+@read, +@write, +@delete, +@admin, +@all) and at most one namespace, not single commands, categories, patterns of names or selectors: those are errors. ~*, &*, allkeys and allchannels are taken and change nothing. Passwords are kept as Argon2id. A new user that is on and has roles needs a password, or nopass or resetpass said: in Redis it is made, and nobody can log in. The access file is written at once.")
         .example("ACL SETUSER shop on >long-and-random +@read +@write", "OK")
         .heavy(),
     acl("acl|getuser", 3, 3, |args| Ok(Request::AclGetuser { user: args.word(2) }))
@@ -55,7 +55,7 @@ pub(crate) const SUBCOMMANDS: [Spec; 12] = [
     acl("acl|dryrun", 4, ANY, |args| Ok(Request::AclDryrun { user: args.word(2), words: args.from(3) }))
         .flags(ADMIN)
         .says("user command [argument ...]", "Whether a user may give a command: OK, or why not. Nothing is done.")
-        .example("ACL DRYRUN shop DEL seen", "User shop has no permissions to run the 'del' command"),
+        .example("ACL DRYRUN shop DEL seen", "User shop has no permissions to run the 'del' command: it needs the role delete"),
     acl("acl|log", 2, 3, log)
         .flags(ADMIN)
         .says("[count | RESET]", "Logins that failed and commands that were not allowed, newest first; 10 if not said. 128 are kept.")

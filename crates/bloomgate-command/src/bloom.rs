@@ -117,7 +117,15 @@ pub(crate) fn expansion(text: &[u8], bad: Refusal, range: Refusal) -> Result<u32
 fn reserve(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
     let key = args.name(1)?;
     let rate = rate(args.word(2), Refusal::ERR_BAD_RATE, Refusal::RATE_RANGE)?;
-    let capacity = capacity(args.word(3), Refusal::ERR_BAD_CAPACITY, Refusal::CAPACITY_RANGE)?;
+    let capacity = capacity(args.word(3), Refusal::ERR_BAD_CAPACITY, Refusal::CAPACITY_RANGE).map_err(|refusal| {
+        // RedisBloom's words, and where larger ones are made.
+        match number::unsigned(args.word(3)) {
+            Some(capacity) if capacity > MAX_CAPACITY as u64 => {
+                Refusal::new(format!("{refusal}; BG.CREATE name CAPACITY n RATE p makes filters for up to 2^40 items"))
+            }
+            _ => refusal,
+        }
+    })?;
     let (mut factor, mut nonscaling) = (None, false);
     let last = args.word(args.len() - 1);
     let mut options = args.options(Unknown::Named);

@@ -122,14 +122,15 @@ pub(crate) const SPECS: [Spec; 25] = [
         .options(2, RESET)
         .says("name [RESET]", "The counters of what was asked and answered, and with RESET from zero again.")
         .example("BG.AUDIT visits", "1) lookups\n2) 2\n3) positives\n4) 1\n5) ..."),
-    bg("bg.stats", 1, 2, stats)
+    bg("bg.stats", 1, 3, stats)
         .flags(READ_SLOW)
         .says(
-            "[name]",
+            "[name | COUNT n]",
             "What the server measures. Of a filter: the rates promised, expected by its items, estimated from its bits and \
              measured with random keys (probed now; with its 95 % interval), its fill against theory, how far its bits are \
              from those of random keys in standard deviations, and the verdict: ok, suspicious or poisoned; feedback and \
-             counters. Without a name: what was probed and reported in all, and the ten worst filters by rate and by score.",
+             counters. Without a name: what was probed and reported in all, the filters whose rate is certainly above the promise, and \
+             those with the highest scores; ten of each, or COUNT.",
         )
         .costs("O(n) for n bytes of the filter; without a name O(1)")
         .example("BG.STATS visits", "1) name\n2) visits\n3) kind\n4) rotating\n5) ...verdict\n...) ok\n...\n> BG.STATS\n1) filters\n...")
@@ -357,9 +358,18 @@ fn info(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
     Ok(Request::BgInfo { name: args.name(1)?, field })
 }
 
+/// Filters whose measurements are kept, so more cannot be told.
+const MOST_STATS: u64 = 4_096;
+
 fn stats(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
-    let name = if args.len() > 1 { Some(args.name(1)?) } else { None };
-    Ok(Request::BgStats { name })
+    match args.len() {
+        1 => Ok(Request::BgStats { name: None, count: None }),
+        2 => Ok(Request::BgStats { name: Some(args.name(1)?), count: None }),
+        _ if args.word(1).eq_ignore_ascii_case(b"COUNT") => {
+            Ok(Request::BgStats { name: None, count: Some(within("COUNT", args.word(2), 1, MOST_STATS)?) })
+        }
+        _ => Err(Refusal::err("BG.STATS takes a name, or COUNT and a number")),
+    }
 }
 
 fn audit(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {

@@ -46,7 +46,7 @@ pub use arguments::{Arguments, MAX_ITEM, MAX_NAME};
 pub use describe::{acl_cat_reply, command_reply, help_reply};
 pub use document::{help, markdown_commands, markdown_differences};
 pub use hints::{Hint, Shape, hints};
-pub use number::{decimal, integer, unsigned};
+pub use number::{decimal, integer, size, unsigned};
 pub use options::{Takes, Word};
 pub use refusal::Refusal;
 pub use reply::{Protocol, Reply};

@@ -1,6 +1,7 @@
 //! `BG.NAMESPACE`: tenants. A declared namespace is a prefix of names with limits of its own.
 
 use crate::arguments::{Arguments, within};
+use crate::number;
 use crate::options::{Unknown, Word, value};
 use crate::refusal::{Refusal, shown};
 use crate::request::{NamespaceChange, Request};
@@ -23,15 +24,16 @@ const NAMESPACE: [Spec; 4] = [
         .flags(CHANGE)
         .options(3, SET)
         .says(
-            "name [PREFIX prefix] [MAXMEMORY bytes] [MAXFILTERS n] [ITEMSPERSECOND n]",
-            "Declares a namespace, or changes one: what is not said stays, and 0 is no limit. Its filters are those whose \
+            "name [PREFIX prefix] [MAXMEMORY size] [MAXFILTERS n] [ITEMSPERSECOND n]",
+            "Declares a namespace, or changes one: what is not said stays, and 0 is no limit. A size may have a \
+             unit (512MB, 8GiB). Its filters are those whose \
              names begin with the prefix, which a new one needs; where several prefixes fit, the longest counts. Filters \
              that are there already belong to it at once, also if they take more than it may have: then it gets no more. \
              The prefix of one that has filters stays. \
              Items beyond ITEMSPERSECOND, asked for or added, make their connections wait.",
         )
         .costs("O(n) for n filters if the prefix is new, else O(1)")
-        .example("BG.NAMESPACE SET shop PREFIX shop: MAXMEMORY 100000000 MAXFILTERS 1000 ITEMSPERSECOND 500000", "OK")
+        .example("BG.NAMESPACE SET shop PREFIX shop: MAXMEMORY 100MB MAXFILTERS 1000 ITEMSPERSECOND 500000", "OK")
         .heavy(),
     namespace("bg.namespace|list", 2, 2, |_| Ok(Request::BgNamespaceList))
         .flags(ADMIN)
@@ -63,6 +65,20 @@ pub(crate) const SPEC: Spec = namespace("bg.namespace", 2, u32::MAX, |args| Err(
     .example("BG.NAMESPACE LIST", "(empty array)")
     .subcommands(&NAMESPACE);
 
+/// Bytes, with a unit if one is said; 0 for no limit.
+fn memory(text: &[u8]) -> Result<u64, Refusal> {
+    let bytes = match text {
+        b"0" => Some(0),
+        _ => std::str::from_utf8(text).ok().filter(|text| text.len() <= 32).and_then(number::size),
+    };
+    bytes.filter(|&bytes| bytes <= MOST).ok_or_else(|| {
+        let text = shown(text);
+        Refusal::err(format_args!(
+            "MAXMEMORY must be a size up to {MOST} bytes, like 512MB, 8GiB or 1000000, or 0 for no limit, not '{text}'"
+        ))
+    })
+}
+
 fn set(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
     let mut change = NamespaceChange::default();
     let mut options = args.options(Unknown::Named);
@@ -74,7 +90,7 @@ fn set(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
                     Refusal::err(format_args!("a PREFIX is text (UTF-8), not '{}'", shown(option.value)))
                 })?);
             }
-            "MAXMEMORY" => change.max_memory = Some(number()?),
+            "MAXMEMORY" => change.max_memory = Some(memory(option.value)?),
             "MAXFILTERS" => change.max_filters = Some(number()?),
             _ => change.items_per_second = Some(number()?),
         }

@@ -39,9 +39,43 @@ pub fn decimal(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse::<f64>().ok().filter(|value| value.is_finite())
 }
 
+/// Bytes with a unit: 512MB, 8GiB, 1000000; at least 1, at most 2^60.
+#[must_use]
+pub fn size(text: &str) -> Option<u64> {
+    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
+    let (digits, unit) = text.split_at(end);
+    let amount: f64 = digits.parse().ok()?;
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" => 1e3,
+        "m" | "mb" => 1e6,
+        "g" | "gb" => 1e9,
+        "t" | "tb" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    let bytes = amount * factor;
+    (1.0..=(1u64 << 60) as f64).contains(&bytes).then_some(bytes as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (text, bytes) in
+            [("1", 1), ("1000000", 1_000_000), ("1.5GB", 1_500_000_000), ("8 GiB", 8 << 30), ("2k", 2_000)]
+        {
+            assert_eq!(size(text), Some(bytes), "{text}");
+        }
+        for text in ["", "0", "MB", "-1", "1XB", "1e9", "nan", "2000000TiB", "0.5"] {
+            assert_eq!(size(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn integers_have_one_spelling() {

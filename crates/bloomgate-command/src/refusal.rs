@@ -195,8 +195,8 @@ impl Refusal {
 
     /// A command that a user has no role for, in Redis's words.
     #[must_use]
-    pub fn no_permission(user: &str, command: &str) -> Self {
-        Self(Cow::Owned(format!("NOPERM User {user} has no permissions to run the '{command}' command")))
+    pub fn no_permission(user: &str, command: &str, why: &str) -> Self {
+        Self(Cow::Owned(format!("NOPERM User {user} has no permissions to run the '{command}' command: {why}")))
     }
 
     /// A time that is not, or is too far, in the future.

@@ -217,9 +217,10 @@ pub enum Request<'a> {
         name: &'a [u8],
         items: &'a [&'a [u8]],
     },
-    /// Without a name, of all filters.
+    /// Without a name, of all filters: so many of the worst.
     BgStats {
         name: Option<&'a [u8]>,
+        count: Option<u64>,
     },
     BgFeedback {
         name: &'a [u8],

@@ -22,6 +22,7 @@ pub mod listen;
 pub mod metrics;
 pub mod problem;
 pub mod tls;
+mod validity;
 
 pub use error::Error;
 pub use listen::{Limits, Options, Served, serve};

@@ -12,6 +12,7 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::error::Error;
+use crate::validity;
 
 /// A chain with its key takes 2 to 10 KB, all authorities of a browser 250 KB.
 const MOST_BYTES: u64 = 4 << 20;
@@ -20,6 +21,7 @@ const MOST_BYTES: u64 = 4 << 20;
 #[derive(Clone)]
 pub struct Tls {
     config: Arc<ServerConfig>,
+    not_after: Option<u64>,
 }
 
 impl std::fmt::Debug for Tls {
@@ -37,9 +39,9 @@ impl Tls {
 
     /// The same from the files' content; the names are for errors.
     pub fn from_pem(certificates: &[u8], key: &[u8], certificate_name: &str, key_name: &str) -> Result<Self, Error> {
-        let mut config = config(certificates, key, certificate_name, key_name, None)?;
+        let (mut config, not_after) = config(certificates, key, certificate_name, key_name, None)?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { config: Arc::new(config), not_after })
     }
 
     /// For a protocol that has no name in TLS, such as Redis's: whatever clients call it is accepted. With authorities,
@@ -48,14 +50,21 @@ impl Tls {
         let (certificates, secret) = (read("certificate", certificate)?, read("key", key)?);
         let authorities = client_authorities.map(authorities).transpose()?;
         let (certificate_name, key_name) = (certificate.display().to_string(), key.display().to_string());
-        let config = config(&certificates, &secret, &certificate_name, &key_name, authorities)?;
-        Ok(Self { config: Arc::new(config) })
+        let (config, not_after) = config(&certificates, &secret, &certificate_name, &key_name, authorities)?;
+        Ok(Self { config: Arc::new(config), not_after })
     }
 
     /// What a connection is begun with.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         self.config.clone()
+    }
+
+    /// When the certificate itself ends, in seconds since 1970, if it says so. Those behind it in the chain may end before:
+    /// clients may know another way to an authority they believe.
+    #[must_use]
+    pub fn not_after(&self) -> Option<u64> {
+        self.not_after
     }
 
     pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
@@ -104,8 +113,9 @@ fn config(
     certificate_name: &str,
     key_name: &str,
     clients: Option<RootCertStore>,
-) -> Result<ServerConfig, Error> {
+) -> Result<(ServerConfig, Option<u64>), Error> {
     let chain = certificates(pem, certificate_name)?;
+    let not_after = chain.first().and_then(|own| validity::not_after(own));
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         Error::new(format!("{key_name} holds no private key ({error}): it needs a block BEGIN PRIVATE KEY"))
     })?;
@@ -122,11 +132,12 @@ fn config(
             versions.with_client_cert_verifier(verifier)
         }
     };
-    config.with_single_cert(chain, key).map_err(|error| match error {
+    let config = config.with_single_cert(chain, key).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => Error::new(format!(
             "the certificate {certificate_name} and the key {key_name} do not belong together: give the key the certificate \
              was made for"
         )),
         other => Error::new(format!("{certificate_name} with {key_name} cannot be used: {other}")),
-    })
+    })?;
+    Ok((config, not_after))
 }

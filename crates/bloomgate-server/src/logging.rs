@@ -133,9 +133,12 @@ pub enum Often {
     Cut,
     /// A command took long.
     Slow,
+    /// A login failed.
+    Login,
 }
 
-const SORTS: [&str; 5] = ["client-refused", "protocol-error", "tls-handshake-failed", "client-cut", "slow-command"];
+const SORTS: [&str; 6] =
+    ["client-refused", "protocol-error", "tls-handshake-failed", "client-cut", "slow-command", "login-failed"];
 
 /// How many of a sort were told in a second.
 #[derive(Debug, Default)]
@@ -296,6 +299,20 @@ pub fn shown(text: &[u8]) -> String {
     shown
 }
 
+/// So many of something, for people: 1 filter, 12,000 filters.
+#[must_use]
+pub fn counted(count: u64, noun: &str) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    format!("{text} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// One event as a line, with its end.
 #[must_use]
 pub fn line(
@@ -351,13 +368,14 @@ fn quote(line: &mut String, text: &str) {
     line.push('"');
 }
 
-fn now() -> Duration {
+/// The time since 1970.
+pub(crate) fn now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// A time since 1970 as RFC 3339 has it, in UTC. The date by the days of a 400-year cycle that begins on 1 March 0000
 /// (H. Hinnant, "chrono-compatible low-level date algorithms").
-fn time(since: Duration) -> String {
+pub(crate) fn time(since: Duration) -> String {
     let seconds = since.as_secs();
     let days = seconds / 86_400 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);

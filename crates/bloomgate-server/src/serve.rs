@@ -13,11 +13,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Notify, oneshot};
 
 use crate::access::Directory;
-use crate::access::directory::is_loopback;
+use crate::access::directory::{first_user, is_loopback};
 use crate::engine::Engine;
-use crate::keeping::opening::{Found, Opened, Opening};
+use crate::keeping::opening::{self, Found, Opened, Opening};
 use crate::keeping::{Keeping, SharedKeeping};
-use crate::logging::{Level, Log};
+use crate::logging::{self, Level, Log, Value, counted};
 use crate::net::Reactors;
 use crate::net::greeting::{Greeted, Greeter, MOST, tell_renewed};
 use crate::net::identity::Identity;
@@ -25,7 +25,7 @@ use crate::net::listening::Listening;
 use crate::net::stream::Arrival;
 use crate::net::worker::Workers;
 use crate::session::desk::Desk;
-use crate::settings::Settings;
+use crate::settings::{Settings, memory};
 use crate::store::{Disk, LogState, RealDisk};
 use crate::systemd::ServiceManager;
 
@@ -36,6 +36,11 @@ const WORKERS: usize = 2;
 const WORK_DRAIN: Duration = Duration::from_secs(6);
 /// How often windows turn, filters end and the log's size is looked at.
 const TICK: Duration = Duration::from_millis(100);
+/// Signals to stop within this time of the first say the same thing once more: `timeout` of the GNU tools sends one to the
+/// process and then one to its group, and so do some service managers.
+const ONE_TELLING: Duration = Duration::from_secs(1);
+/// How often the service manager is told how things stand.
+const STATUS: Duration = Duration::from_secs(10);
 /// The exit code of a process that was told twice to stop.
 const TOLD_TWICE: i32 = 2;
 
@@ -64,6 +69,27 @@ pub struct Stopped {
 /// Serves until it is told to stop: by SHUTDOWN, SIGTERM or SIGINT. `ready` is called once everything is read.
 pub fn serve(settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<Stopped, String> {
     serve_on(Arc::new(RealDisk), settings, ready)
+}
+
+/// Looks at everything that a start reads before it listens: the users, the certificates, the master secret. What is not
+/// wrong and yet worth knowing; nothing is opened, made or changed.
+pub fn check(settings: &Settings) -> Result<Vec<String>, String> {
+    let mut notes = memory::worries(settings.limits.max_memory, 0, memory::limit());
+    let access = Directory::open(settings)?;
+    let named = [&settings.tls_cert, &settings.tls_key, &settings.tls_client_ca];
+    // A socket for TLS may be handed over though no address is set.
+    if settings.tls.is_some() || named.iter().any(|file| file.is_some()) {
+        let identity = Identity::read(settings.tls_files()?)?;
+        notes.extend(identity.ending(logging::now().as_secs()).map(|ending| ending.message));
+        notes.extend(identity.loose_key());
+    }
+    opening::check_master(settings)?;
+    if access.is_open() && !access.is_protected() {
+        notes.push(
+            "protected-mode is no, and the default user needs no password: whoever connects may do everything".into(),
+        );
+    }
+    Ok(notes)
 }
 
 /// [`serve`] on another disk than the system's: one that a test holds up.
@@ -128,10 +154,11 @@ fn serve_there(
                         let _ = desk.keeper.set(Arc::new(SharedKeeping(keeping.clone())));
                     }
                     engine.end_loading();
-                    let notes = notes(&desk, settings, resp, tls);
+                    let notes = notes(&engine, &desk, settings, resp, tls);
                     let found = Ready { address, tls, found: opened.found, took: began.elapsed(), notes };
                     tell_ready(log, settings, &found, resp);
-                    system.tell(&format!("READY=1\nSTATUS=Serving {} filters", found.found.filters));
+                    system.tell("READY=1");
+                    watch.tell_status(&engine, &desk, &system, Instant::now());
                     if let Some(ready) = ready.take() {
                         ready(&found);
                     }
@@ -147,12 +174,20 @@ fn serve_there(
                 told = signals.next() => match told {
                     Told::Stop(by) => break by,
                     Told::Reload => {
-                        system.tell_reloading();
-                        if let Some(identity) = &doors.identity {
-                            tell_renewed(&desk, identity, identity.renew());
+                        // One that is not ready yet is not to be told so.
+                        if ready.is_none() {
+                            system.tell_reloading();
                         }
-                        desk.reload(&engine);
-                        system.tell("READY=1");
+                        let renewed = doors.identity.as_ref().map_or(Ok(Vec::new()), |identity| {
+                            let renewed = identity.renew();
+                            tell_renewed(&desk, identity, &renewed);
+                            renewed
+                        });
+                        watch.refused = [renewed.err(), desk.reload(&engine).err()].into_iter().flatten().collect();
+                        if ready.is_none() {
+                            system.tell("READY=1");
+                            watch.tell_status(&engine, &desk, &system, Instant::now());
+                        }
                     }
                 },
             }
@@ -165,12 +200,13 @@ fn serve_there(
         Ok::<&str, String>(by)
     });
     if let Ok(by) = &served {
-        let message = format_args!("stopping, told by {by}: connections end, and what was written is synced");
+        let rest = if settings.data.is_some() { "what was written is synced" } else { "nothing is kept" };
+        let message = format_args!("stopping, told by {by}: connections end, and {rest}");
         log.say(Level::Info, "stopping", message, &[("by", (*by).into())]);
     }
     system.tell("STOPPING=1\nSTATUS=Writing what is left");
     // Until it has ended.
-    let _second = signals.map(|signals| end_at_once(runtime, signals, log));
+    let _second = signals.map(|signals| end_at_once(runtime, signals, log, Instant::now()));
     if let Some(greeter) = greeter {
         greeter.stop();
     }
@@ -207,6 +243,7 @@ impl Doors {
             return Ok(Self { resp, tls: None, identity: None, greeter: None, greeted: None });
         };
         let identity = Arc::new(identity);
+        let _ = desk.certificate.set(identity.clone());
         let (greeter, greeted) = Greeter::start(identity.clone(), desk.clone(), MOST)
             .map_err(|error| format!("no thread for TLS: {error}"))?;
         let tls = Some(TcpListener::from_std(listener).map_err(failed)?);
@@ -298,7 +335,12 @@ impl Signals {
 }
 
 /// Listens for a second signal to stop while the first is obeyed: then nothing is waited for. Until what is given back goes.
-fn end_at_once(runtime: tokio::runtime::Runtime, mut signals: Signals, log: &Log) -> oneshot::Sender<()> {
+fn end_at_once(
+    runtime: tokio::runtime::Runtime,
+    mut signals: Signals,
+    log: &Log,
+    first: Instant,
+) -> oneshot::Sender<()> {
     let (ended, mut end) = oneshot::channel();
     let log = log.clone();
     // Without a thread a second signal does nothing, and the first goes on.
@@ -307,7 +349,10 @@ fn end_at_once(runtime: tokio::runtime::Runtime, mut signals: Signals, log: &Log
             loop {
                 tokio::select! {
                     _ = &mut end => return None,
-                    told = signals.next() => if let Told::Stop(by) = told { return Some(by) },
+                    told = signals.next() => match told {
+                        Told::Stop(by) if first.elapsed() >= ONE_TELLING => return Some(by),
+                        _ => {}
+                    },
                 }
             }
         });
@@ -335,20 +380,35 @@ fn load(opening: Opening) -> io::Result<oneshot::Receiver<Result<Opened, String>
     Ok(told)
 }
 
+/// What whoever started it should know: of its memory, its key, and its doors.
+fn notes(
+    engine: &Engine,
+    desk: &Desk,
+    settings: &Settings,
+    resp: Option<SocketAddr>,
+    tls: Option<SocketAddr>,
+) -> Vec<String> {
+    let mut notes = memory::worries(engine.budget.most(), engine.budget.used(), memory::limit());
+    notes.extend(desk.certificate.get().and_then(|identity| identity.loose_key()));
+    notes.extend(open_doors(desk, settings, resp, tls));
+    notes
+}
+
 /// What an open door means, for whoever opened it.
-fn notes(desk: &Desk, settings: &Settings, resp: Option<SocketAddr>, tls: Option<SocketAddr>) -> Vec<String> {
+fn open_doors(desk: &Desk, settings: &Settings, resp: Option<SocketAddr>, tls: Option<SocketAddr>) -> Vec<String> {
     let access = &desk.access;
     if !access.is_open() {
         return settings.readable_password().into_iter().collect();
     }
+    let first_user = first_user(resp.map(|address| address.port()), tls.map(|address| address.port()));
     // Certificates of clients are a lock too.
     let tls = tls.filter(|_| settings.tls_client_ca.is_none());
     let open = resp.into_iter().chain(tls).filter(|address| !is_loopback(address.ip()));
     let note = |address: SocketAddr| match access.is_protected() {
         true => format!(
             "protected mode: {address} is reached from other machines, and the default user needs no password: clients of \
-             other machines are refused unless they log in as another user. Make one (ACL SETUSER NAME on >PASSWORD +@all), \
-             or set a password (BLOOMGATE_PASSWORD, or password in the file of --config)"
+             other machines are refused unless they log in as another user. Make one ({first_user}), or set a \
+             password (BLOOMGATE_PASSWORD, or password in the file of --config)"
         ),
         false => format!(
             "{address} is reached from other machines, there is no password, and protected-mode is no: whoever connects \
@@ -379,11 +439,45 @@ struct Watch {
     snapshots: u64,
     snapshot_error: Option<String>,
     summed_up: Option<Instant>,
+    /// What the last SIGHUP could not take over.
+    refused: Vec<String>,
+    /// What the service manager was told last, and when.
+    status: Option<(String, Instant)>,
+}
+
+/// How things stand, in a line for `systemctl status`.
+fn status(engine: &Engine, desk: &Desk, failed: bool, refused: &[String]) -> String {
+    let count = |count: usize, noun| counted(count as u64, noun);
+    let (filters, unavailable) = (engine.names.visible(), engine.names.unavailable());
+    let mut status = format!("Serving {}, {}", count(filters, "filter"), count(desk.client_count(), "client"));
+    if unavailable > 0 {
+        status.push_str(&format!("; {} cannot answer", count(unavailable, "filter")));
+    }
+    if failed {
+        status.push_str("; the disk failed: lookups are answered, writers are refused");
+    }
+    if !refused.is_empty() {
+        status.push_str(&format!("; the last reload was refused: {}", refused.join("; ")));
+    }
+    // One line whatever it says.
+    status.replace(['\r', '\n'], " ")
 }
 
 impl Watch {
+    /// Tells the service manager how things stand, unless it knows.
+    fn tell_status(&mut self, engine: &Engine, desk: &Desk, system: &ServiceManager, now: Instant) {
+        let status = status(engine, desk, self.failed, &self.refused);
+        if self.status.as_ref().is_none_or(|(known, _)| *known != status) {
+            system.tell(&format!("STATUS={status}"));
+        }
+        self.status = Some((status, now));
+    }
+
     fn look(&mut self, engine: &Engine, desk: &Desk, keeping: Option<&Keeping>, system: &ServiceManager) {
-        let log = &desk.log;
+        let (log, now) = (&desk.log, Instant::now());
+        if self.status.as_ref().is_none_or(|(_, told)| now.duration_since(*told) >= STATUS) {
+            self.tell_status(engine, desk, system, now);
+        }
         if self.summed_up.is_none_or(|last| last.elapsed() >= Duration::from_secs(1)) {
             self.summed_up = Some(Instant::now());
             log.sum_up();
@@ -394,20 +488,30 @@ impl Watch {
                 self.failed = true;
                 let message = format_args!("the disk failed, writers are refused until it works again: {why}");
                 log.say(Level::Error, "disk-failed", message, &[("why", why.to_string().into())]);
-                system.tell("STATUS=The disk failed: lookups are answered, writers are refused");
+                self.tell_status(engine, desk, system, now);
             }
             LogState::ReadOnly { .. } => {}
             _ if self.failed => {
                 self.failed = false;
                 log.say(Level::Warn, "disk-recovered", format_args!("the disk works again, writers are served"), &[]);
-                system.tell("STATUS=Serving");
+                self.tell_status(engine, desk, system, now);
             }
             _ => {}
         }
         let made = keeping.snapshots();
         if made != self.snapshots {
             self.snapshots = made;
-            log.say(Level::Info, "snapshot-made", format_args!("a snapshot was made"), &[("number", made.into())]);
+            let (bytes, took) = keeping.last_snapshot();
+            log.say(
+                Level::Info,
+                "snapshot-made",
+                format_args!("a snapshot was made: {} written in {took:.1?}", counted(bytes, "byte")),
+                &[
+                    ("number", made.into()),
+                    ("bytes", bytes.into()),
+                    ("seconds", Value::Text(format!("{:.3}", took.as_secs_f64()).into())),
+                ],
+            );
         }
         let error = keeping.last_error();
         if error != self.snapshot_error {
@@ -423,7 +527,7 @@ impl Watch {
 fn tell_start(log: &Log, settings: &Settings, resp: Option<SocketAddr>, tls: Option<SocketAddr>) {
     let text = |address: Option<SocketAddr>| address.map_or("none".to_owned(), |address| address.to_string());
     let version = env!("CARGO_PKG_VERSION");
-    let memory = crate::settings::memory::limit();
+    let memory = memory::limit();
     log.say(
         Level::Debug,
         "start",
@@ -438,19 +542,6 @@ fn tell_start(log: &Log, settings: &Settings, resp: Option<SocketAddr>, tls: Opt
             ("memory-source", memory.source.as_str().into()),
         ],
     );
-}
-
-/// So many of something.
-fn counted(count: u64, noun: &str) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.char_indices() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    format!("{text} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 fn tell_ready(log: &Log, settings: &Settings, ready: &Ready, resp: Option<SocketAddr>) {
@@ -497,12 +588,37 @@ fn tell_ready(log: &Log, settings: &Settings, ready: &Ready, resp: Option<Socket
         );
     }
     for note in &ready.notes {
-        log.say(Level::Warn, "open", format_args!("{note}"), &[]);
+        log.say(Level::Warn, "warning", format_args!("{note}"), &[]);
     }
-    for why in &found.unavailable {
+    tell_unavailable(log, found);
+}
+
+/// One line for all filters that cannot answer, and one for each of the first.
+fn tell_unavailable(log: &Log, found: &Found) {
+    if found.unavailable == 0 {
+        return;
+    }
+    let all = counted(found.unavailable as u64, "filter");
+    log.say(
+        Level::Error,
+        "filters-unavailable",
+        format_args!(
+            "{all} of {} cannot answer: their commands get an error, and no snapshot is made until they are repaired or \
+             deleted",
+            counted(found.filters as u64, "filter"),
+        ),
+        &[("count", (found.unavailable as u64).into())],
+    );
+    for (name, why) in &found.named {
         // What clients will get, without the word that only their protocol needs.
         let why = why.strip_prefix("ERR ").unwrap_or(why);
-        log.say(Level::Error, "filter-unavailable", format_args!("{why}"), &[]);
+        let fields = [("filter", name.as_str().into()), ("why", why.into())];
+        log.say(Level::Error, "filter-unavailable", format_args!("{why}"), &fields);
+    }
+    let more = found.unavailable - found.named.len();
+    if more > 0 {
+        let message = format_args!("and {} more cannot answer", counted(more as u64, "filter"));
+        log.say(Level::Error, "filters-unavailable", message, &[("more", (more as u64).into())]);
     }
 }
 
@@ -511,4 +627,27 @@ fn run_id() -> String {
     use std::hash::{BuildHasher, RandomState};
     let word = || RandomState::new().hash_one(std::process::id());
     format!("{:016x}{:016x}{:08x}", word(), word(), word() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::clock::Clock;
+    use crate::engine::contracts::Contracts;
+    use crate::engine::journal::Journal;
+
+    #[test]
+    fn the_status_is_one_line_with_everything_that_is_wrong() {
+        let settings = Settings::default();
+        let (limits, defaults) = (settings.limits, settings.defaults);
+        let engine = Engine::new(Journal::nowhere(), Contracts::new(None), Clock::start(), limits, defaults, 1);
+        let desk = Desk::new(1, None, String::new(), Vec::new());
+        desk.welcome(None);
+        assert_eq!(status(&engine, &desk, false, &[]), "Serving 0 filters, 1 client");
+        assert_eq!(
+            status(&engine, &desk, true, &["line 3:\nwrong".to_owned()]),
+            "Serving 0 filters, 1 client; the disk failed: lookups are answered, writers are refused; the last reload was \
+             refused: line 3: wrong"
+        );
+    }
 }

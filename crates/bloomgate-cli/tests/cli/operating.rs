@@ -48,7 +48,8 @@ fn a_service_manager_is_told() {
     let manager = Manager::new(&scene);
     let variables = [("NOTIFY_SOCKET", &*manager.path), ("WATCHDOG_USEC", "400000")];
     let server = Running::serve(&scene, "--data none", &variables);
-    assert_eq!(manager.next("READY=1"), "READY=1\nSTATUS=Serving 0 filters");
+    assert_eq!(manager.next("READY=1"), "READY=1");
+    assert_eq!(manager.next("STATUS=Serving"), "STATUS=Serving 0 filters, 0 clients");
     assert_eq!(manager.next("WATCHDOG"), "WATCHDOG=1");
     assert_eq!(manager.next("WATCHDOG"), "WATCHDOG=1");
     server.signal("-HUP");
@@ -58,10 +59,19 @@ fn a_service_manager_is_told() {
     assert_eq!(manager.next("READY=1"), "READY=1");
     server.stop();
     assert_eq!(manager.next("STOPPING=1").lines().next(), Some("STOPPING=1"));
+    // A reload that was refused is told to whoever asks for the status.
+    let server = Running::serve(&scene, "--data kept", &variables);
+    manager.next("STATUS=Serving");
+    scene.write("kept/access.toml", "[users.ann]\nroles = [\"king\"]\n");
+    server.signal("-HUP");
+    let status = manager.next("STATUS=Serving");
+    assert!(status.contains("; the last reload was refused: ") && status.contains("access.toml"), "{status}");
+    server.stop();
+    assert_eq!(manager.next("STOPPING=1").lines().next(), Some("STOPPING=1"));
     // A sign of life that is asked of another process is not ours.
     let variables = [("NOTIFY_SOCKET", &*manager.path), ("WATCHDOG_USEC", "2000"), ("WATCHDOG_PID", "1")];
     let server = Running::serve(&scene, "--data none", &variables);
-    manager.next("READY=1");
+    manager.next("STATUS=Serving");
     std::thread::sleep(Duration::from_millis(300));
     server.stop();
     let mut state = [0; 512];
@@ -179,6 +189,9 @@ fn a_second_signal_ends_it_at_once() {
     }
     server.signal("-TERM");
     server.wait_for("bloomgate: stopping, told by SIGTERM");
+    // The same thing said twice, as `timeout` does to a process and its group; and after a second, one who means it.
+    server.signal("-TERM");
+    thread::sleep(Duration::from_millis(1_200));
     server.signal("-INT");
     let (code, said) = server.end();
     assert_eq!(code, Some(2), "{said}");
@@ -194,14 +207,17 @@ fn a_certificate_is_read_again_when_told_and_a_wrong_one_is_refused() {
     let arguments = "--data none --tls 127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem";
     let server = Running::serve(&scene, arguments, &[]);
     server.wait_for(", TLS on 127.0.0.1:");
+    // Nothing has changed, so nothing is said.
     server.signal("-HUP");
-    server.wait_for("the certificate cert.pem was read again");
     scene.write("key.pem", "nonsense");
     server.signal("-HUP");
-    server.wait_for("the new one cannot be used, the old one stays: key.pem holds no private key");
+    server.wait_for("cannot be used, what was there before stays: key.pem holds no private key");
+    certificate(&scene);
+    server.signal("-HUP");
+    server.wait_for("what TLS is served with has changed (cert.pem, key.pem)");
     assert_eq!(server.raw("PING\r\nQUIT\r\n"), "+PONG\r\n+OK\r\n");
     let said = server.stop();
-    assert!(!said.contains("nonsense"), "{said}");
+    assert!(!said.contains("nonsense") && said.matches("has changed").count() == 1, "{said}");
 }
 
 #[test]

@@ -335,14 +335,19 @@ fn protected_mode_keeps_other_machines_out() {
     assert!(ask(&server, here).starts_with("+PONG\r\n-WRONGPASS"));
     if let Some(outside) = outside() {
         let denied = ask(&server, outside);
-        assert!(denied.is_empty() || denied.starts_with("-DENIED protected mode"), "{denied}");
+        let words = format!("redis-cli -p {} ACL SETUSER admin on '>PASSWORD' +@all", server.port);
+        assert!(
+            denied.is_empty() || denied.starts_with("-DENIED protected mode") && denied.contains(&words),
+            "{denied}"
+        );
     }
     cmd("ACL").arg(&["SETUSER", "ann", "on", ">pass-of-ann", "+@read"]).exec(&mut server.client(2)).unwrap();
     if let Some(outside) = outside() {
         assert_eq!(ask(&server, outside), "-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n+OK\r\n");
     }
+    let words = format!("(redis-cli -p {} ACL SETUSER admin on '>PASSWORD' +@all)", server.port);
     let said = server.stop();
-    assert!(said.contains("protected mode: 0.0.0.0:") && said.contains("ACL SETUSER"), "{said}");
+    assert!(said.contains("protected mode: 0.0.0.0:") && said.contains(&words), "{said}");
     let open = Running::serve_on("0.0.0.0", &scene, "--data none --protected-mode no", &[]);
     assert!(ask(&open, outside().unwrap_or(here)).starts_with("+PONG"));
     let said = open.stop();
@@ -355,9 +360,11 @@ fn protected_mode_keeps_other_machines_out() {
 #[test]
 fn users_are_added_to_the_file_of_a_server() {
     let scene = Scene::new();
-    scene.run_with("user add ann --roles read", "").refused(&["a password has 1 to 512 bytes"]);
-    scene.run_with("user add ann --roles king", "p\n").refused(&["@read, @write, @delete and @admin"]);
-    scene.run_with("user add ann --roles read --namespace shop", "p\n").refused(&["there is no namespace 'shop'"]);
+    // In the words of this command, not in those of ACL.
+    scene.run_with("user add ann --roles read", "").refused(&["the password: a password has 1 to 512 bytes"]);
+    scene.run_with("user add ann --roles king", "p\n").refused(&["there is no role 'king'; there are read, write"]);
+    let unbound = "--namespace: there is no namespace 'shop'";
+    scene.run_with("user add ann --roles read --namespace shop", "p\n").refused(&[unbound]);
     scene.run_with("user add a/b --roles read", "p\n").refused(&["the name of a user"]);
     let made = scene.run("user add ann --roles read,write --generate --access users.toml").code(0);
     assert_eq!(made.out().trim().len(), 64);
@@ -375,4 +382,35 @@ fn users_are_added_to_the_file_of_a_server() {
     assert!(user(&server, 2, "ann", "new-one").is_ok());
     server.stop();
     refused(&scene, "--data none --access absent.toml", &[], &["the access file absent.toml is not there"]);
+}
+
+#[test]
+fn settings_are_checked_without_serving() {
+    let scene = Scene::new();
+    let right = scene.run("serve --check --data kept --max-memory 1GB").code(0);
+    assert!(right.err().contains("the settings are right"), "{}", right.err());
+    assert!(scene.files().is_empty(), "nothing is made: {:?}", scene.files());
+    scene.write("wrong.toml", "[users.ann]\nroles = [\"king\"]\n");
+    std::fs::set_permissions(scene.path("wrong.toml"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    scene.run("serve --check --data kept --access wrong.toml").refused(&["wrong.toml", "line 2", "'king' is no role"]);
+    scene.run("serve --check --data kept --max-memory lots").refused(&["--max-memory: 'lots' is no size"]);
+    scene
+        .run("serve --check --tls 6480 --tls-cert absent.pem --tls-key absent.pem")
+        .refused(&["absent.pem cannot be read"]);
+    scene.run("serve --check --master-key absent.key").refused(&["absent.key is not there"]);
+    // A secret that systemd hands over is for the service alone, whatever its mode looks like.
+    std::fs::create_dir(scene.path("credentials")).unwrap();
+    scene.write("credentials/the.key", "5a".repeat(32));
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o440);
+    std::fs::set_permissions(scene.path("credentials/the.key"), mode).unwrap();
+    let folder = scene.path("credentials").to_str().unwrap().to_owned();
+    let arguments = format!("serve --check --master-key {folder}/the.key");
+    scene.run(&arguments).refused(&["the.key"]);
+    let handed = bloomgate(&scene, &arguments, &[("CREDENTIALS_DIRECTORY", &folder)]).output().unwrap();
+    assert_eq!(handed.status.code(), Some(0), "{}", String::from_utf8_lossy(&handed.stderr));
+    // A setting without a flag says how it is set.
+    for (flag, variable) in [("--idle-timeout 5s", "BLOOMGATE_IDLE_TIMEOUT"), ("--password=x", "BLOOMGATE_PASSWORD")] {
+        scene.run(&format!("serve {flag}")).refused(&["has no flag: set the variable", variable, "file of --config"]);
+    }
+    scene.run("serve --idle-timeot 5s").refused(&["unexpected argument '--idle-timeot'"]);
 }

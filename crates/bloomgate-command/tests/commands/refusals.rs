@@ -37,8 +37,14 @@ fn bf_refuses_in_redis_blooms_words() {
         ("BF.RESERVE k 0.01 99999999999999999999", "ERR bad capacity"),
         ("BF.RESERVE k 0.01 0", "ERR capacity must be in the range [1, 1073741824]"),
         ("BF.RESERVE k 0.01 -1", "ERR capacity must be in the range [1, 1073741824]"),
-        ("BF.RESERVE k 0.01 1073741825", "ERR capacity must be in the range [1, 1073741824]"),
-        ("BF.RESERVE k 0.01 1000000000000", "ERR capacity must be in the range [1, 1073741824]"),
+        (
+            "BF.RESERVE k 0.01 1073741825",
+            "ERR capacity must be in the range [1, 1073741824]; BG.CREATE name CAPACITY n RATE p makes filters for up to 2^40 items",
+        ),
+        (
+            "BF.RESERVE k 0.01 1000000000000",
+            "ERR capacity must be in the range [1, 1073741824]; BG.CREATE name CAPACITY n RATE p makes filters for up to 2^40 items",
+        ),
         ("BF.RESERVE k 0.01 100 EXPANSION", "ERR no expansion"),
         ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION", "ERR no expansion"),
         ("BF.RESERVE k 0.01 100 EXPANSION x", "ERR bad expansion"),

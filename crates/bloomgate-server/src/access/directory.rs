@@ -10,11 +10,27 @@ use super::password::{Key, verify_nothing};
 use super::{Book, DEFAULT, MAX_PASSWORD, MAX_USERS, Password, Sealed, User, file};
 use crate::settings::Settings;
 
-/// What a client of another machine is told where nothing protects the server but that it answers this machine alone.
-pub const DENIED: &str = "DENIED protected mode: this server has no password and no users, so it answers clients of its own \
-     machine alone. There, make a user (redis-cli ACL SETUSER admin on >PASSWORD +@all) or set a password (BLOOMGATE_PASSWORD, \
-     or password in the file of --config) and start it again; or, if whoever reaches it may do everything, set \
-     protected-mode to no";
+/// What a client of another machine is told where nothing protects the server but that it answers this machine alone; with
+/// how to make the first user there.
+#[must_use]
+pub fn denied(first_user: &str) -> String {
+    format!(
+        "DENIED protected mode: this server has no password and no users, so it answers clients of its own machine alone. \
+         There, make a user ({first_user}) or set a password (BLOOMGATE_PASSWORD, or password in the file of --config) and start \
+         it again; or, if whoever reaches it may do everything, set protected-mode to no"
+    )
+}
+
+/// The words that make the first user, for a shell of this machine: in quotes, since > means something to it.
+#[must_use]
+pub fn first_user(resp: Option<u16>, tls: Option<u16>) -> String {
+    let door = match (resp, tls) {
+        (Some(port), _) => format!("-p {port} "),
+        (None, Some(port)) => format!("--tls -p {port} "),
+        (None, None) => String::new(),
+    };
+    format!("redis-cli {door}ACL SETUSER admin on '>PASSWORD' +@all")
+}
 
 /// All users.
 #[derive(Debug)]
@@ -253,7 +269,7 @@ impl Directory {
     }
 
     /// Whether a client that comes from here has nothing it could log in with, and may not come in without: it gets
-    /// [`DENIED`].
+    /// [`denied`].
     #[must_use]
     pub fn denies(&self, from: IpAddr) -> bool {
         self.is_protected() && !is_loopback(from) && self.has_nobody()

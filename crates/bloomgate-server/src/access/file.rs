@@ -224,7 +224,7 @@ fn namespace(name: &Name<'_>, value: &Spanned<DeValue<'_>>) -> Result<Namespace,
     for (key, value) in fields("namespace", name, value)? {
         match key.get_ref().as_ref() {
             "prefix" => (namespace.prefix, has_prefix) = (text(value)?.to_owned(), true),
-            "max-memory" => namespace.max_memory = Some(number(value)?),
+            "max-memory" => namespace.max_memory = Some(bytes(value)?),
             "max-filters" => namespace.max_filters = Some(number(value)?),
             "items-per-second" => namespace.items_per_second = Some(number(value)?),
             other => return Err(wrong(key, unknown(other, &NAMESPACE_KEYS))),
@@ -252,12 +252,20 @@ fn texts<'t>(value: &'t Spanned<DeValue<'_>>) -> Result<Vec<(usize, &'t str)>, W
     }
 }
 
-/// A whole number, or bytes with a unit.
+/// A whole number.
 fn number(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
     match value.get_ref() {
         DeValue::Integer(integer) => u64::from_str_radix(integer.as_str(), integer.radix())
             .map_err(|_| wrong(value, "this is a whole number that is not negative")),
+        _ => Err(wrong(value, "this is a whole number like 1000, without quotes")),
+    }
+}
+
+/// Bytes: a whole number, or a text with a unit.
+fn bytes(value: &Spanned<DeValue<'_>>) -> Result<u64, Wrong> {
+    match value.get_ref() {
         DeValue::String(text) => size(text).map_err(|why| wrong(value, why)),
+        DeValue::Integer(_) => number(value),
         _ => Err(wrong(value, "this is a whole number, or a size like \"512MB\"")),
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use bloomgate_command::{Role, Roles};
 
+use crate::logging;
+
 use super::{Book, DEFAULT, Directory, MAX_PASSWORDS, Namespace, Password, User, check_name};
 
 const POSSIBLE: &str = "possible are on, off, >password, <password, #sha256, !sha256, nopass, resetpass, +@role and -@role \
@@ -15,17 +17,36 @@ pub fn set_user(directory: &Directory, book: &mut Book, name: &[u8], rules: &[&[
     let name = check_name("user", name)?;
     let mut user = book.user(&name).map_or_else(|| User::new(name), |user| (**user).clone());
     for rule in rules {
-        apply(directory, &mut user, rule, &book.namespaces).map_err(|why| {
-            // A password is never repeated, right or wrong.
-            let shown = match rule.first() {
-                Some(mark @ (b'>' | b'<' | b'#' | b'!')) => format!("{}...", char::from(*mark)),
-                _ => rule[..rule.len().min(128)].escape_ascii().to_string(),
-            };
-            format!("Error in ACL SETUSER modifier '{shown}': {why}")
-        })?;
+        apply(directory, &mut user, rule, &book.namespaces)
+            .map_err(|why| format!("Error in ACL SETUSER modifier '{}': {why}", shown(rule)))?;
+    }
+    let is_new = book.user(&user.name).is_none();
+    let is_open = |rule: &&[u8]| rule.eq_ignore_ascii_case(b"resetpass");
+    // In Redis such a user is made. Here nearly always somebody forgot that a shell takes > for itself.
+    if is_new
+        && user.enabled
+        && !user.roles.is_empty()
+        && !user.no_password
+        && user.passwords.is_empty()
+        && !rules.iter().any(is_open)
+    {
+        return Err(format!(
+            "user '{}' would be on and have no password, so nobody could log in: say '>PASSWORD', in quotes (a shell takes > \
+             without them for a redirection and writes a file), nopass if none is needed, or resetpass if one will come later",
+            user.name
+        ));
     }
     book.put(user);
     Ok(())
+}
+
+/// A word as it may be shown: a password is never repeated, right or wrong.
+#[must_use]
+pub fn shown(rule: &[u8]) -> String {
+    match rule.first() {
+        Some(mark @ (b'>' | b'<' | b'#' | b'!')) => format!("{}...", char::from(*mark)),
+        _ => logging::shown(rule),
+    }
 }
 
 fn apply(

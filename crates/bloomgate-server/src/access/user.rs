@@ -51,6 +51,20 @@ impl User {
         allowed || self.asks_about_itself(request)
     }
 
+    /// What is missing for a command they may not give, in words.
+    #[must_use]
+    pub fn lacks(&self, spec: &Spec, request: &Request<'_>) -> String {
+        let missing: Vec<&str> =
+            spec.needs(request).iter().filter(|&role| !self.roles.contains(role)).map(Role::name).collect();
+        match (&missing[..], &self.namespace) {
+            ([role], _) => format!("it needs the role {role}"),
+            ([], Some(namespace)) => {
+                format!("it is about the whole server, and the user is bound to the namespace '{namespace}'")
+            }
+            (roles, _) => format!("it needs the roles {}", roles.join(" and ")),
+        }
+    }
+
     /// What a user's own namespace may have and has is no secret.
     fn asks_about_itself(&self, request: &Request<'_>) -> bool {
         let own = self.namespace.as_ref().map(|name| name.as_bytes());

@@ -42,6 +42,18 @@ impl Contracts {
         self.master.as_ref().map(|secret| secret.id().to_string())
     }
 
+    /// Whether filters that were made under the master secret of an id can answer here; why not.
+    pub fn check_master(&self, made_under: &str) -> Result<(), String> {
+        match self.master_id() {
+            Some(given) if given != made_under => Err(format!(
+                "the master secret that was given has the id {given}, and the filters of this folder were made under the one \
+                 with the id {made_under}: none of them could answer. Nothing was changed; name the file of the right one \
+                 with --master-key, or put it back as master.key"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// The secret of a contract's epoch.
     #[must_use]
     pub fn secret(&self, name: &str, epoch: u32) -> Option<Secret> {
@@ -149,5 +161,9 @@ mod tests {
         read.get(&mut Fields(&bytes)).unwrap();
         assert_eq!(read.all(), [(DEFAULT.to_owned(), vec![10, 20])]);
         assert!(read.contract(&one).is_err());
+        let id = contracts.master_id().unwrap();
+        assert_eq!((contracts.check_master(&id), read.check_master(&id)), (Ok(()), Ok(())));
+        let why = Contracts::new(Secret::from_hex(&"5b".repeat(32)).ok()).check_master(&id).unwrap_err();
+        assert!(why.contains(&id) && why.contains("--master-key"), "{why}");
     }
 }

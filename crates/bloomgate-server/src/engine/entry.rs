@@ -288,6 +288,12 @@ impl Entry {
         Ok(entry)
     }
 
+    /// Whether it can answer.
+    #[must_use]
+    pub fn is_available(&self) -> bool {
+        !matches!(self.body(), Body::Unavailable { .. })
+    }
+
     fn rare(&self) -> &Rare {
         self.rare.get_or_add(Rare::default)
     }

@@ -44,6 +44,8 @@ pub struct Names {
     shadows: AtomicUsize,
     /// How many of the others there are of each kind, by its number.
     kinds: [AtomicUsize; KINDS],
+    /// How many cannot answer.
+    unavailable: AtomicUsize,
     /// Moves whenever a name stops meaning the filter that it meant.
     generation: AtomicU64,
 }
@@ -62,6 +64,7 @@ impl Default for Names {
             count: AtomicUsize::new(0),
             shadows: AtomicUsize::new(0),
             kinds: std::array::from_fn(|_| AtomicUsize::new(0)),
+            unavailable: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
         }
     }
@@ -156,6 +159,9 @@ impl Names {
 
     /// A filter gets a name.
     fn appears(&self, entry: &Entry, name: &[u8]) {
+        if !entry.is_available() {
+            self.unavailable.fetch_add(1, Ordering::Relaxed);
+        }
         match is_reserved(name) {
             true => self.shadows.fetch_add(1, Ordering::Relaxed),
             false => self.kinds[usize::from(entry.kind().number()) % KINDS].fetch_add(1, Ordering::Relaxed),
@@ -164,6 +170,9 @@ impl Names {
 
     /// A filter loses a name.
     fn disappears(&self, entry: &Entry, name: &[u8]) {
+        if !entry.is_available() {
+            self.unavailable.fetch_sub(1, Ordering::Relaxed);
+        }
         match is_reserved(name) {
             true => self.shadows.fetch_sub(1, Ordering::Relaxed),
             false => self.kinds[usize::from(entry.kind().number()) % KINDS].fetch_sub(1, Ordering::Relaxed),
@@ -176,6 +185,12 @@ impl Names {
         let counted = self.kinds.iter().enumerate().map(|(number, count)| (number, count.load(Ordering::Relaxed)));
         let some = counted.filter(|&(_, count)| count > 0);
         some.filter_map(|(number, count)| Some((Kind::from_number(number as u16)?, count))).collect()
+    }
+
+    /// How many cannot answer.
+    #[must_use]
+    pub fn unavailable(&self) -> usize {
+        self.unavailable.load(Ordering::Relaxed)
     }
 
     /// How many there are, without shadows.

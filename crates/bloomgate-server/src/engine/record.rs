@@ -12,6 +12,8 @@
 //!   9 flush    nothing: all filters are deleted
 //!  10 advance  id u64, ns u64: a window moves
 //!  12 contract name, epoch u32, created ms u64: a new secret from here on
+//!  13 removed  id u64, count u64: so many keys were removed from it before it was installed
+//!  14 master   id: the master secret that everything in this folder is under
 //! ```
 //!
 //! Numbers are little-endian; names and images have their length before them, as u32. A payload of the log holds one
@@ -88,6 +90,9 @@ pub enum Record<'a> {
         name: &'a str,
         epoch: u32,
         created_ms: u64,
+    },
+    Master {
+        id: &'a str,
     },
 }
 
@@ -269,6 +274,10 @@ impl<'a> Record<'a> {
                 out.put_u32(*epoch);
                 out.put_u64(*created_ms);
             }
+            Self::Master { id } => {
+                out.put_u8(14);
+                out.put_bytes(id.as_bytes());
+            }
         }
     }
 
@@ -318,6 +327,7 @@ impl<'a> Record<'a> {
                 created_ms: fields.u64("a time")?,
             },
             13 => Self::Removed { id: fields.u64("an id")?, count: fields.u64("a number of removed keys")? },
+            14 => Self::Master { id: fields.text("the id of the master secret")? },
             _ => return Err(Malformed { what: "a known record", left: fields.0.len() }),
         })
     }

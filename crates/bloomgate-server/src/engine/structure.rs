@@ -126,14 +126,14 @@ impl Engine {
     }
 
     /// Takes the filters that were there before a restart; `unavailable` is told of those that cannot answer.
-    pub fn restore(&self, entries: Vec<Entry>, next_id: u64, mut unavailable: impl FnMut(&str)) {
+    pub fn restore(&self, entries: Vec<Entry>, next_id: u64, mut unavailable: impl FnMut(&[u8], &str)) {
         // Whoever declares namespaces meanwhile waits: they count what is there.
         let _alone = self.stop();
         for entry in entries {
             entry.settle_charge();
             self.charge_restored(&entry);
             if let Body::Unavailable { why, .. } = entry.body() {
-                unavailable(why);
+                unavailable(&entry.name(), why);
             }
             self.names.insert(entry);
         }

@@ -293,6 +293,7 @@ pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
         let wrong = |malformed| format!("the manifest {} cannot be read: {malformed}", folder.at("MANIFEST").display());
         clock_ms = fields.u64("the time").map_err(wrong)?;
         replay = Replay::new(loader, contracts, fields.u64("the next id").map_err(wrong)?);
+        contracts.check_master(fields.text("the id of the master secret").map_err(wrong)?)?;
         contracts.get(&mut fields).map_err(wrong)?;
         let mut list = List::begin(&mut fields).map_err(wrong)?;
         let makings: Vec<Known> = list.makings.iter().map(|made| loader.known(made.clone())).collect();
@@ -319,8 +320,8 @@ pub fn load(
 ) -> Result<Loaded, String> {
     let loader = Loader { folder, contracts, threads };
     let Imaged { mut replay, replay_after, images, clock_ms } = load_images(&loader)?;
-    let (log, recovery) = open_log(folder, replay_after, options, |sequence, payload| replay.batch(sequence, payload))
-        .map_err(|error| error.to_string())?;
+    let opened = open_log(folder, replay_after, options, |sequence, payload| replay.batch(sequence, payload));
+    let (log, recovery) = opened.map_err(|error| replay.other_secret.take().unwrap_or_else(|| error.to_string()))?;
     let (entries, next_id) = replay.finish()?;
     Ok(Loaded { entries, next_id, log, recovery, images, clock_ms })
 }

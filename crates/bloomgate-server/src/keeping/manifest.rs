@@ -1,7 +1,7 @@
 //! What a manifest says: everything about the filters but their bits.
 //!
 //! ```text
-//!  clock ms u64, next id u64, contracts,
+//!  clock ms u64, next id u64, id of the master secret, contracts,
 //!  number of makings u32, then each: maker, recipe, example (a filter of it, empty, as a file has it; no bytes: none)
 //!  number of files u32, then each: name
 //!  number of filters u64, then each:

@@ -20,6 +20,7 @@ mod words;
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use bloomgate::AnyFilter;
 
@@ -45,8 +46,10 @@ pub struct Keeping {
     /// Images that were written for filters to be installed and are in no manifest yet. Whoever installs one has its name
     /// too, until that is done or given up.
     fresh: Mutex<HashSet<Arc<str>>>,
-    /// Bytes of all images of the last snapshot.
+    /// Bytes that the last snapshot wrote: images that are new, the pack of small ones, the manifest.
     snapshot_bytes: AtomicU64,
+    /// Microseconds that it took.
+    snapshot_micros: AtomicU64,
     /// Snapshots made since the start.
     snapshots: AtomicU64,
     /// The log up to here is in the images.
@@ -71,6 +74,7 @@ impl Keeping {
             images: Mutex::new(images),
             fresh: Mutex::default(),
             snapshot_bytes: AtomicU64::new(0),
+            snapshot_micros: AtomicU64::new(0),
             snapshots: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
         }
@@ -94,6 +98,13 @@ impl Keeping {
     #[must_use]
     pub fn snapshots(&self) -> u64 {
         self.snapshots.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the last snapshot wrote, and how long it took.
+    #[must_use]
+    pub fn last_snapshot(&self) -> (u64, Duration) {
+        let took = Duration::from_micros(self.snapshot_micros.load(Ordering::Relaxed));
+        (self.snapshot_bytes.load(Ordering::Relaxed), took)
     }
 
     /// What went wrong with the last snapshot.
@@ -182,9 +193,11 @@ impl Keeper for SharedKeeping {
     fn facts(&self) -> Vec<(&'static str, String)> {
         let keeping = &*self.0;
         // The log tells of itself in INFO; here is what only the keeper knows.
+        let (bytes, took) = keeping.last_snapshot();
         vec![
             ("snapshots", keeping.snapshots().to_string()),
-            ("snapshot_bytes", keeping.snapshot_bytes.load(Ordering::Relaxed).to_string()),
+            ("snapshot_bytes", bytes.to_string()),
+            ("snapshot_usec", took.as_micros().to_string()),
         ]
     }
 }

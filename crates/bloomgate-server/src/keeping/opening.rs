@@ -2,7 +2,8 @@
 //!
 //! In two steps, so that clients are answered while much is read: an engine that says it is loading, and the reading.
 
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bloomgate::Secret;
@@ -15,16 +16,25 @@ use crate::engine::contracts::{Contracts, DEFAULT};
 use crate::engine::journal::Journal;
 use crate::engine::record::Record;
 use crate::engine::watch::Watch;
+use crate::logging;
 use crate::settings::Settings;
 use crate::store::{Disk, Folder, LogOptions, RealDisk};
+
+/// Bytes of the file of a secret: 64 digits and the end of the line, and some to tell a longer one.
+const MOST_SECRET: u64 = 80;
+
+/// So many of the filters that cannot answer are told by name: a folder may have millions.
+pub const NAMED: usize = 10;
 
 /// What a folder held.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
     /// Filters.
     pub filters: usize,
-    /// Of those, the ones that cannot answer, with the reasons.
-    pub unavailable: Vec<String>,
+    /// Of those, the ones that cannot answer.
+    pub unavailable: usize,
+    /// The first of these, at most [`NAMED`], each with its reason.
+    pub named: Vec<(String, String)>,
     /// Batches of the log that were read.
     pub batches: u64,
     /// Bytes of a torn write that were left out.
@@ -90,16 +100,25 @@ impl Opening {
         engine.contracts.begin(DEFAULT, 1, engine.clock.now_ms());
         let mut found = Found {
             filters: loaded.entries.len(),
-            unavailable: Vec::new(),
+            unavailable: 0,
+            named: Vec::new(),
             batches: loaded.recovery.batches,
             torn_bytes: loaded.recovery.torn_bytes,
         };
         engine.journal.open(loaded.log);
-        engine.restore(loaded.entries, loaded.next_id, |why| found.unavailable.push(why.to_owned()));
+        engine.restore(loaded.entries, loaded.next_id, |name, why| {
+            found.unavailable += 1;
+            if found.named.len() < NAMED {
+                found.named.push((logging::shown(name), why.to_owned()));
+            }
+        });
         engine.link_shadows();
         if first_start {
             // The age of its secret counts from here, through every restart.
             let mut record = Vec::new();
+            if let Some(id) = engine.contracts.master_id() {
+                Record::Master { id: &id }.put(&mut record);
+            }
             Record::Contract { name: DEFAULT, epoch: 1, created_ms: engine.clock.now_ms() }.put(&mut record);
             engine.journal.append(&record).map_err(|refusal| refusal.as_str().to_owned())?;
         }
@@ -117,12 +136,43 @@ pub fn open(settings: &Settings, threads: usize) -> Result<Opened, String> {
 
 /// The master secret: from its file, or made and written there at the first start.
 fn master_secret(settings: &Settings) -> Result<Secret, String> {
-    let in_data = settings.data.as_ref().map(|data| data.join("master.key"));
-    let Some(path) = settings.master_key.clone().or(in_data) else {
-        return Secret::generate().map_err(|error| error.to_string());
-    };
+    if let Some(secret) = given_secret(settings)? {
+        return Ok(secret);
+    }
+    let secret = Secret::generate().map_err(|error| error.to_string())?;
+    if let Some(path) = secret_file(settings) {
+        secret.write_file(&path).map_err(|error| error.to_string())?;
+    }
+    Ok(secret)
+}
+
+/// Whether a start would find the master secret where it has to be; nothing is made.
+pub fn check_master(settings: &Settings) -> Result<(), String> {
+    given_secret(settings).map(drop)
+}
+
+/// A secret from its file. One that systemd hands over (`LoadCredential=`) is for the service alone, whatever its mode looks like:
+/// where an access list lets the service's user in, the group seems to be let in too.
+fn read_secret(path: &Path) -> bloomgate::Result<Secret> {
+    let handed = std::env::var_os("CREDENTIALS_DIRECTORY").is_some_and(|folder| path.starts_with(folder));
+    if !handed {
+        return Secret::read_file(path);
+    }
+    let failed = |error| bloomgate::Error::io(format!("reading the secret file {}", path.display()), error);
+    let mut text = String::new();
+    std::fs::File::open(path).and_then(|file| file.take(MOST_SECRET).read_to_string(&mut text)).map_err(failed)?;
+    Secret::from_hex(text.trim_end())
+}
+
+fn secret_file(settings: &Settings) -> Option<PathBuf> {
+    settings.master_key.clone().or_else(|| settings.data.as_ref().map(|data| data.join("master.key")))
+}
+
+/// The master secret that is there; nothing if this is a first start.
+fn given_secret(settings: &Settings) -> Result<Option<Secret>, String> {
+    let Some(path) = secret_file(settings) else { return Ok(None) };
     if path.exists() {
-        return Secret::read_file(&path).map_err(|error| error.to_string());
+        return read_secret(&path).map(Some).map_err(|error| error.to_string());
     }
     // A key file that was named and is not there is a mistake; and data without its key must not get another one.
     if settings.master_key.is_some() || settings.data.as_deref().is_some_and(has_data) {
@@ -131,9 +181,7 @@ fn master_secret(settings: &Settings) -> Result<Secret, String> {
             path.display()
         ));
     }
-    let secret = Secret::generate().map_err(|error| error.to_string())?;
-    secret.write_file(&path).map_err(|error| error.to_string())?;
-    Ok(secret)
+    Ok(None)
 }
 
 fn has_data(folder: &Path) -> bool {

@@ -37,13 +37,16 @@ pub struct Replay<'a> {
     strangers: HashSet<u64>,
     next_id: u64,
     digests: Vec<Digest>,
+    /// Why nothing of this folder can be read, if its log says so.
+    pub other_secret: Option<String>,
 }
 
 impl<'a> Replay<'a> {
     /// Nothing yet.
     #[must_use]
     pub fn new(loader: &'a Loader<'a>, contracts: &'a Contracts, next_id: u64) -> Self {
-        Self { loader, contracts, filters: BTreeMap::new(), strangers: HashSet::new(), next_id, digests: Vec::new() }
+        let (filters, strangers, digests) = (BTreeMap::new(), HashSet::new(), Vec::new());
+        Self { loader, contracts, filters, strangers, next_id, digests, other_secret: None }
     }
 
     /// A filter of the manifest, with its image as of a sequence.
@@ -175,6 +178,9 @@ impl<'a> Replay<'a> {
                 }
             }
             Record::Contract { name, epoch, created_ms } => self.contracts.begin(name, epoch, created_ms),
+            Record::Master { id } => {
+                self.contracts.check_master(id).inspect_err(|why| self.other_secret = Some(why.clone()))?;
+            }
         }
         Ok(())
     }

@@ -11,6 +11,7 @@
 use std::collections::HashSet;
 use std::io::Write;
 use std::sync::{Arc, PoisonError};
+use std::time::Instant;
 
 use super::manifest::{Form, Images, Listed, Listing, Place, VERSION};
 use super::{Keeping, lock, words};
@@ -34,6 +35,7 @@ impl Keeping {
 
     /// Makes a snapshot; the manifest as it was written.
     pub(super) fn snapshot_now(&self) -> Result<Manifest, String> {
+        let began = Instant::now();
         let (replay_after, gone) = {
             let _alone = self.engine.stop();
             (self.engine.journal.rotate()?, self.gone())
@@ -41,31 +43,32 @@ impl Keeping {
         let mut images = Images::default();
         let mut pack = Pack::new(self, replay_after)?;
         let mut listing = Listing::default();
-        let (mut bytes, mut next) = (0, 0);
+        let mut next = 0;
         loop {
             let entries = self.engine.names.from_id(next, STRIDE);
             let Some(last) = entries.last() else { break };
             next = last.id + 1;
             for entry in &entries {
                 let Some(one) = self.image(entry, &mut listing, &mut pack)? else { continue };
-                bytes += entry.size_in_bytes();
                 images.note(&one);
                 listing.put(&one);
             }
         }
-        pack.finish()?;
+        let images_bytes = pack.finish()?;
         // After a power cut the log must reach at least as far as the images: it would give their sequences out again,
         // and the next start would take new writes for ones that the images hold.
         self.engine.journal.sync_through(self.engine.journal.appended())?;
         let mut sections = Vec::new();
         sections.put_u64(self.engine.clock.now_ms());
         sections.put_u64(self.engine.next_id());
+        sections.put_bytes(self.engine.contracts.master_id().unwrap_or_default().as_bytes());
         self.engine.contracts.put(&mut sections);
         let known = listing.finish(&mut sections);
         let manifest = Manifest { version: VERSION, replay_after, sections };
         write_manifest(&self.folder, &manifest).map_err(|error| error.to_string())?;
-        self.snapshot_bytes.store(bytes, Ordering::Relaxed);
+        self.snapshot_bytes.store(images_bytes + manifest.size_in_file(), Ordering::Relaxed);
         self.tidy(images, &known, &gone, replay_after)?;
+        self.snapshot_micros.store(began.elapsed().as_micros() as u64, Ordering::Relaxed);
         Ok(manifest)
     }
 
@@ -135,7 +138,7 @@ impl Keeping {
                 } else {
                     let mut file = self.begin_image(entry.id, sequence)?;
                     image.write_seeking(&mut file).map_err(failed)?;
-                    whole(file)?
+                    pack.beside(file)?
                 }
             }
             Body::Shared(filter) => {
@@ -176,7 +179,7 @@ impl Keeping {
         }
         let mut file = self.begin_image(id, sequence)?;
         filter.write_to(&mut file).map_err(|error| error.to_string())?;
-        whole(file)
+        pack.beside(file)
     }
 
     /// The manifest is durable: what it does not need goes. `known` are the filters in it, in the order of their ids.
@@ -212,7 +215,7 @@ fn id_of(file: &str) -> Option<u64> {
     file.strip_prefix("image-")?.split('-').next()?.parse().ok()
 }
 
-/// Many small images in one file.
+/// Many small images in one file, and what was written into it and beside it.
 struct Pack<'a> {
     keeping: &'a Keeping,
     sequence: u64,
@@ -221,12 +224,14 @@ struct Pack<'a> {
     at: u64,
     /// Those of the filter that is being added.
     words: Vec<u8>,
+    /// Bytes of all files that are complete.
+    written: u64,
 }
 
 impl<'a> Pack<'a> {
     fn new(keeping: &'a Keeping, sequence: u64) -> Result<Self, String> {
         let name = image_name(0, sequence).into();
-        Ok(Self { keeping, sequence, name, file: None, at: 0, words: Vec::new() })
+        Ok(Self { keeping, sequence, name, file: None, at: 0, words: Vec::new(), written: 0 })
     }
 
     fn add(&mut self, image: &[u8]) -> Result<Place, String> {
@@ -251,10 +256,17 @@ impl<'a> Pack<'a> {
         Ok(place)
     }
 
-    fn finish(self) -> Result<(), String> {
-        match self.file {
-            Some(file) => whole(file).map(drop),
-            None => Ok(()),
+    /// Completes an image that has a file to itself.
+    fn beside(&mut self, file: ImageFile) -> Result<Place, String> {
+        self.written += file.bytes();
+        whole(file)
+    }
+
+    /// Completes the pack; bytes of all files that were written.
+    fn finish(mut self) -> Result<u64, String> {
+        if let Some(file) = self.file.take() {
+            self.beside(file)?;
         }
+        Ok(self.written)
     }
 }

@@ -22,7 +22,7 @@ use tokio::time::timeout;
 
 use super::identity::Identity;
 use super::stream::{Arrival, Sealed};
-use crate::logging::{Level, Often};
+use crate::logging::{Level, Often, now};
 use crate::session::desk::Desk;
 
 /// How long a handshake may take.
@@ -103,7 +103,11 @@ async fn greet(
             Some(_) = underway.join_next(), if !underway.is_empty() => {}
             _ = look.tick() => {
                 if let Some(renewed) = identity.renew_if_changed() {
-                    tell_renewed(&desk, &identity, renewed);
+                    tell_renewed(&desk, &identity, &renewed);
+                }
+                if let Some(ending) = identity.ending(now().as_secs()) {
+                    let fields = [("file", identity.certificate().into()), ("not-after", ending.not_after.into())];
+                    desk.log.say(ending.level, ending.name, format_args!("{}", ending.message), &fields);
                 }
             }
         }
@@ -131,21 +135,24 @@ fn failed(desk: &Desk, from: SocketAddr, why: &io::Error) {
     );
 }
 
-/// Says what became of reading the certificate again.
-pub fn tell_renewed(desk: &Desk, identity: &Identity, renewed: Result<(), String>) {
-    let file = identity.certificate();
+/// Says what became of reading the certificate again; nothing if nothing has changed.
+pub fn tell_renewed(desk: &Desk, identity: &Identity, renewed: &Result<Vec<String>, String>) {
     match renewed {
-        Ok(()) => desk.log.say(
-            Level::Info,
-            "certificate-renewed",
-            format_args!("the certificate {file} was read again; connections from now on see it"),
-            &[("file", file.as_str().into())],
-        ),
+        Ok(files) if files.is_empty() => {}
+        Ok(files) => {
+            let files = files.join(", ");
+            desk.log.say(
+                Level::Info,
+                "certificate-renewed",
+                format_args!("what TLS is served with has changed ({files}); connections from now on see it"),
+                &[("files", files.as_str().into())],
+            );
+        }
         Err(why) => desk.log.say(
             Level::Error,
             "certificate-refused",
-            format_args!("the certificate was changed and the new one cannot be used, the old one stays: {why}"),
-            &[("file", file.as_str().into()), ("why", why.as_str().into())],
+            format_args!("the files of TLS were changed and cannot be used, what was there before stays: {why}"),
+            &[("file", identity.certificate().into()), ("why", why.as_str().into())],
         ),
     }
 }

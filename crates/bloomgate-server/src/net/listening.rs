@@ -34,6 +34,7 @@ impl Listening {
             None if any => None,
             None => settings.resp.map(|address| bind(address, "resp")).transpose()?,
         };
+        let tls_handed = handed.tls.is_some();
         let tls = match handed.tls {
             Some(listener) => Some(listener),
             None => settings.tls.map(|address| bind(address, "tls")).transpose()?,
@@ -57,7 +58,16 @@ impl Listening {
         }
         let tls = match tls {
             None => None,
-            Some(listener) => Some((listener, Identity::read(settings.tls_files()?)?)),
+            Some(listener) => {
+                let files = settings.tls_files().map_err(|why| match tls_handed {
+                    true => format!(
+                        "the service manager hands over a socket for TLS (FileDescriptorName=tls), and {why}: set it, or disable \
+                         that socket (systemctl disable --now bloomgate-tls.socket)"
+                    ),
+                    false => format!("{why}: set both, or leave out tls"),
+                })?;
+                Some((listener, Identity::read(files)?))
+            }
         };
         Ok(Self { resp, tls })
     }

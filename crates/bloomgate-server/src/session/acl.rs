@@ -6,6 +6,7 @@ use super::call::{Call, Outcome};
 use super::desk::Desk;
 use crate::access::notes::Note;
 use crate::access::{DEFAULT, User, generate_password, rules};
+use crate::logging::shown;
 
 /// Runs a command of this group.
 pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
@@ -30,18 +31,42 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         }
         Request::AclSetuser { user, rules } => {
             let set = access.change(|book| rules::set_user(access, book, user, rules));
+            if set.is_ok() {
+                let words: Vec<String> = rules.iter().take(SHOWN).map(|rule| rules::shown(rule)).collect();
+                tell(call, format_args!("ACL SETUSER {} {}", shown(user), words.join(" ")));
+            }
             call.desk.end_strangers();
             answer(set.map(|()| Reply::Ok))
         }
         Request::AclDeluser { users } => {
             let deleted = delete(call.desk, users);
+            if deleted.as_ref().is_ok_and(|&count| count > 0) {
+                let names: Vec<String> = users.iter().take(SHOWN).map(|user| shown(user)).collect();
+                tell(call, format_args!("ACL DELUSER {}", names.join(" ")));
+            }
             call.desk.end_strangers();
             answer(deleted.map(|count| Reply::Int(count as i64)))
         }
         Request::AclSave => answer(access.save().map(|()| Reply::Ok)),
-        Request::AclLoad => answer(super::tenants::reload(&call.core.engine, call.desk).map(|()| Reply::Ok)),
+        Request::AclLoad => {
+            let read = super::tenants::reload(&call.core.engine, call.desk);
+            if read.is_ok() {
+                tell(call, format_args!("ACL LOAD"));
+            }
+            answer(read.map(|()| Reply::Ok))
+        }
         _ => return None,
     })
+}
+
+/// So many words of a command that changes users are told.
+const SHOWN: usize = 32;
+
+/// Tells who changed who may do what; never with a password in it.
+pub(super) fn tell(call: &Call<'_, '_, '_>, command: std::fmt::Arguments<'_>) {
+    let command = command.to_string();
+    let fields = [("command", command.as_str().into())];
+    call.tell("access-changed", format_args!("users or namespaces were changed: {command}"), &fields);
 }
 
 fn answer(outcome: Result<Reply, String>) -> Outcome {
@@ -86,7 +111,10 @@ fn dry_run(desk: &Desk, name: &[u8], words: &[&[u8]]) -> Outcome {
     let (spec, request) = parse(words)?;
     Ok(match user.may(spec, &request) {
         true => Reply::Ok,
-        false => Reply::text(format!("User {} has no permissions to run the '{}' command", user.name, spec.name)),
+        false => {
+            let refusal = Refusal::no_permission(&user.name, spec.name, &user.lacks(spec, &request));
+            Reply::text(refusal.as_str().trim_start_matches("NOPERM ").to_owned())
+        }
     })
 }
 

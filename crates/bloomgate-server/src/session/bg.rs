@@ -29,8 +29,8 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::BgEstimate { name } => telling::estimate(call, name),
         Request::BgAudit { name, reset } => telling::audit(call, name, reset),
         Request::BgSecrets => Ok(telling::secrets(call)),
-        Request::BgStats { name: Some(name) } => watching::filter(call, name),
-        Request::BgStats { name: None } => watching::server(call),
+        Request::BgStats { name: Some(name), .. } => watching::filter(call, name),
+        Request::BgStats { name: None, count } => watching::server(call, count),
         Request::BgFeedback { name, items } => watching::feedback(call, name, items),
         Request::BgDigest { name } => files::digest(call, name),
         Request::BgDump { name } => files::dump(call, name),
@@ -66,7 +66,11 @@ fn backup(call: &mut Call<'_, '_, '_>, folder: &str) -> Outcome {
         Refusal::err("this server keeps nothing on disk, so there is nothing to back up: start it with --data")
     })?;
     match keeper.backup(folder) {
-        Ok(place) => Ok(Reply::text(place)),
+        Ok(place) => {
+            let fields = [("folder", place.as_str().into())];
+            call.tell("backup-made", format_args!("a backup was made in {place}"), &fields);
+            Ok(Reply::text(place))
+        }
         Err(why) => Err(Refusal::err(why).into()),
     }
 }

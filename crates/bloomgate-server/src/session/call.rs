@@ -1,15 +1,17 @@
 //! What a command works with: the engine through its thread's view, and the right to write that it has or takes.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bloomgate_command::{Refusal, Reply, Request, Spec};
 
-use super::desk::Desk;
+use super::desk::{Client, Desk};
 use super::space::Space;
 use super::{Dues, dispatch};
 use crate::engine::adding::NotDone;
 use crate::engine::entry::{Entry, Family};
 use crate::engine::{Core, Engine, Permit, check_available};
+use crate::logging::Value;
 
 /// What a command comes to.
 pub type Outcome = Result<Reply, NotDone>;
@@ -22,6 +24,8 @@ pub struct Call<'c, 'p, 'e> {
     /// What all connections share.
     pub desk: &'c Desk,
     dues: &'c mut Dues,
+    /// Who gave it.
+    client: &'c Client,
     /// The namespace that the user is bound to; names of requests are full ones.
     space: Option<&'c Space>,
     /// The right to write that a transaction holds for all its commands.
@@ -30,8 +34,14 @@ pub struct Call<'c, 'p, 'e> {
 
 impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// A command on its own.
-    pub fn new(core: &'c mut Core, desk: &'c Desk, dues: &'c mut Dues, space: Option<&'c Space>) -> Self {
-        Self { core, desk, dues, space, held: None }
+    pub fn new(
+        core: &'c mut Core,
+        desk: &'c Desk,
+        dues: &'c mut Dues,
+        client: &'c Client,
+        space: Option<&'c Space>,
+    ) -> Self {
+        Self { core, desk, dues, client, space, held: None }
     }
 
     /// A command of a transaction.
@@ -46,6 +56,11 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
             (Some(space), Err(NotDone::Refused(refusal))) => Err(space.retold(refusal, spec.names_in(full)).into()),
             (_, outcome) => outcome,
         }
+    }
+
+    /// Tells what the client did, for whoever looks into it later.
+    pub fn tell(&self, event: &str, what: fmt::Arguments<'_>, fields: &[(&str, Value<'_>)]) {
+        self.desk.tell_of(self.client, event, what, fields);
     }
 
     /// The namespace that the user is bound to.

@@ -9,19 +9,35 @@ use std::sync::atomic::Ordering;
 
 use bloomgate_command::{Refusal, Reply, glob, integer};
 
+use super::call::Call;
 use super::desk::{Desk, SLOW_KEPT};
 use crate::engine::Engine;
-use crate::logging::{Level, shown};
+use crate::logging::{Level, counted, shown};
 use crate::resp::Limits;
 use crate::settings::table::{self, TABLE};
-use crate::settings::{Settings, rewriting};
+use crate::settings::{Settings, memory, rewriting};
 
 /// Redis's names of settings that may change, and ours.
-const ALIASES: [(&str, &str); 4] = [
+const ALIASES: [(&str, &str); 5] = [
     ("maxmemory", "max-memory"),
     ("maxclients", "max-clients"),
     ("timeout", "idle-timeout"),
+    ("loglevel", "log-level"),
     (SLOWER_THAN, "slower-than"),
+];
+/// Redis's names of settings that are other ones here, and may not change.
+const THEIRS: [(&str, &str); 11] = [
+    ("requirepass", "password"),
+    ("aclfile", "access"),
+    ("port", "resp"),
+    ("bind", "resp"),
+    ("tls-port", "tls"),
+    ("tls-cert-file", "tls-cert"),
+    ("tls-key-file", "tls-key"),
+    ("tls-ca-cert-file", "tls-client-ca"),
+    ("dir", "data"),
+    ("appendfsync", "fsync"),
+    ("io-threads", "threads"),
 ];
 const SLOWER_THAN: &str = "slowlog-log-slower-than";
 
@@ -99,7 +115,8 @@ pub fn get(engine: &Engine, desk: &Desk, patterns: &[&[u8]]) -> Reply {
 }
 
 /// CONFIG SET: all of the pairs or none.
-pub fn set(engine: &Engine, desk: &Desk, pairs: &[&[u8]]) -> Result<Reply, Refusal> {
+pub fn set(call: &Call<'_, '_, '_>, pairs: &[&[u8]]) -> Result<Reply, Refusal> {
+    let (engine, desk) = (&call.core.engine, call.desk);
     // One after the other: each begins with what the one before left.
     let mut changed = desk.changed.lock().unwrap_or_else(PoisonError::into_inner);
     let mut next = now(engine, desk);
@@ -114,13 +131,16 @@ pub fn set(engine: &Engine, desk: &Desk, pairs: &[&[u8]]) -> Result<Reply, Refus
         }
         let name = ALIASES.iter().find(|(theirs, _)| *theirs == given).map_or(&*given, |(_, ours)| ours);
         let Some(setting) = TABLE.iter().find(|setting| setting.name == name) else {
+            if let Some((_, ours)) = THEIRS.iter().find(|(theirs, _)| *theirs == name) {
+                return Err(failed(&format!("can't set immutable config: here it is {ours}, which {NEEDS_A_RESTART}")));
+            }
             return Err(match all(engine, desk).iter().any(|(known, _)| *known == name) {
-                true => failed("can't set immutable config"),
-                false => Refusal::err(format_args!("Unknown option or number of arguments for CONFIG SET - '{given}'")),
+                true => failed("can't set immutable config: it tells what this server is like"),
+                false => unknown(&given),
             });
         };
         if !setting.live {
-            return Err(failed("can't set immutable config"));
+            return Err(failed(&format!("can't set immutable config: it {NEEDS_A_RESTART}")));
         }
         if names.contains(&setting.name) {
             return Err(failed("duplicate parameter"));
@@ -140,14 +160,26 @@ pub fn set(engine: &Engine, desk: &Desk, pairs: &[&[u8]]) -> Result<Reply, Refus
     for name in names {
         changed.insert(name);
         let value = table::find(name).ok().and_then(|setting| setting.text(&next)).unwrap_or_default();
-        desk.log.say(
-            Level::Info,
-            "setting-changed",
-            format_args!("{name} is {value} now"),
-            &[("setting", name.into()), ("value", value.as_str().into())],
-        );
+        let fields = [("setting", name.into()), ("value", value.as_str().into())];
+        call.tell("setting-changed", format_args!("{name} is {value} now"), &fields);
+        if name == "max-memory" {
+            for worry in memory::worries(engine.budget.most(), engine.budget.used(), memory::limit()) {
+                desk.log.say(Level::Warn, "warning", format_args!("{worry}"), &[]);
+            }
+        }
     }
     Ok(Reply::Ok)
+}
+
+const NEEDS_A_RESTART: &str = "needs a restart (change its flag, its variable or its line in the file of --config)";
+
+/// A name that nobody knows, with the nearest that may change: Redis's words first.
+fn unknown(given: &str) -> Refusal {
+    let words = format_args!("Unknown option or number of arguments for CONFIG SET - '{given}'");
+    match table::near(given, TABLE.iter().filter(|setting| setting.live).map(|setting| setting.name)) {
+        Some(near) => Refusal::err(format_args!("{words}; did you mean '{near}'?")),
+        None => Refusal::err(words),
+    }
 }
 
 /// Redis's own words about this one.
@@ -160,7 +192,8 @@ fn check_slower_than(value: &[u8]) -> Result<(), &'static str> {
 }
 
 /// CONFIG REWRITE: what was changed goes into the file that the settings came from.
-pub fn rewrite(engine: &Engine, desk: &Desk) -> Result<Reply, Refusal> {
+pub fn rewrite(call: &Call<'_, '_, '_>) -> Result<Reply, Refusal> {
+    let (engine, desk) = (&call.core.engine, call.desk);
     let Some(path) = &desk.told.config else {
         return Err(Refusal::err(
             "The server is running without a config file: start it with --config FILE, or change the flags or variables it \
@@ -175,11 +208,9 @@ pub fn rewrite(engine: &Engine, desk: &Desk) -> Result<Reply, Refusal> {
         .filter_map(|setting| setting.text(&now).map(|text| (setting.name, text)))
         .collect();
     rewriting::rewrite(path, &values).map_err(|why| Refusal::err(format_args!("Rewriting config file: {why}")))?;
-    desk.log.say(
-        Level::Info,
-        "settings-written",
-        format_args!("{} changed settings are in {} now", values.len(), path.display()),
-        &[("file", path.display().to_string().into()), ("count", (values.len() as u64).into())],
-    );
+    let file = path.display().to_string();
+    let fields = [("file", file.as_str().into()), ("count", (values.len() as u64).into())];
+    let count = counted(values.len() as u64, "changed setting");
+    call.tell("settings-written", format_args!("{count} written into {file}"), &fields);
     Ok(Reply::Ok)
 }

@@ -162,6 +162,13 @@ pub(super) fn whoami(user: Option<&User>) -> Reply {
 /// A line of CLIENT LIST.
 #[must_use]
 pub fn describe(client: &Client) -> String {
+    let last = client.card().last;
+    describe_giving(client, last)
+}
+
+/// The same while it gives a command.
+#[must_use]
+pub(super) fn describe_giving(client: &Client, command: &str) -> String {
     let card = client.card();
     let text = |bytes: &[u8]| bytes.escape_ascii().to_string();
     let address = client.address.map(|address| address.to_string()).unwrap_or_default();
@@ -173,7 +180,7 @@ pub fn describe(client: &Client) -> String {
         card.protocol,
         text(&card.library),
         text(&card.version),
-        if card.last.is_empty() { "NULL" } else { card.last },
+        if command.is_empty() { "NULL" } else { command },
         card.user.as_ref().map_or("(none)", |user| &user.name),
     )
 }

@@ -1,6 +1,7 @@
 //! What all conversations share besides the filters: who is there, what was counted, what was slow, and how to stop.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,13 +9,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::config::setting;
 use super::rules::{Cuts, Rules};
 use super::tallies::Tallies;
-use crate::access::directory::DENIED;
+use crate::access::directory::{denied, first_user};
 use crate::access::{Directory, User};
 use crate::engine::Engine;
 use crate::engine::namespaces::Owed;
-use crate::logging::{Level, Log, Often};
+use crate::logging::{Level, Log, Often, Value};
+use crate::net::identity::Identity;
 use crate::settings::Settings;
 
 /// One counter set per thread, on cache lines of its own.
@@ -102,6 +105,12 @@ impl ClientState {
     #[must_use]
     pub fn comes_from(&self, access: &Directory) -> Option<SocketAddr> {
         self.address.filter(|_| !(self.has_certificate && access.has_nobody()))
+    }
+
+    /// Where it comes from, in words.
+    #[must_use]
+    pub fn from(&self) -> String {
+        self.address.map_or_else(|| "nowhere".to_owned(), |address| address.to_string())
     }
 
     /// Ends its connection, after the turn it is in.
@@ -207,6 +216,8 @@ pub struct Desk {
     pub changed: Mutex<BTreeSet<&'static str>>,
     /// Where events are told.
     pub log: Log,
+    /// The certificate of TLS, if there is one.
+    pub certificate: OnceLock<Arc<Identity>>,
     /// Snapshots and other work on the data folder; nobody while it is read, and where nothing is kept.
     pub keeper: OnceLock<Arc<dyn Keeper>>,
 }
@@ -279,6 +290,7 @@ impl Desk {
             cuts: Cuts::default(),
             changed: Mutex::default(),
             log: Log::silent(),
+            certificate: OnceLock::new(),
             keeper: OnceLock::new(),
         }
     }
@@ -293,12 +305,25 @@ impl Desk {
         self
     }
 
-    /// SIGHUP: users and namespaces are read again, all of them or none, and what came of it is told.
-    pub fn reload(&self, engine: &Engine) {
-        if self.access.path().is_none() {
+    /// Tells what a client did that others may want to know of: as which user, and from where.
+    pub fn tell_of(&self, client: &Client, event: &str, what: fmt::Arguments<'_>, fields: &[(&str, Value<'_>)]) {
+        if !self.log.tells(Level::Info) {
             return;
         }
-        match super::tenants::reload(engine, self) {
+        let (user, from) = (client.card().user.clone(), client.from());
+        let user = user.as_ref().map_or("(none)", |user| &user.name);
+        let mut all = vec![("user", user.into()), ("client", from.as_str().into())];
+        all.extend(fields.iter().cloned());
+        self.log.say(Level::Info, event, format_args!("{what} (by {user} at {from})"), &all);
+    }
+
+    /// SIGHUP: users and namespaces are read again, all of them or none, and what came of it is told.
+    pub fn reload(&self, engine: &Engine) -> Result<(), String> {
+        if self.access.path().is_none() {
+            return Ok(());
+        }
+        let read = super::tenants::reload(engine, self);
+        match &read {
             Ok(()) => {
                 self.log.say(Level::Info, "reloaded", format_args!("users and namespaces were read again"), &[]);
             }
@@ -309,12 +334,14 @@ impl Desk {
                 &[("why", why.as_str().into())],
             ),
         }
+        read
     }
 
     /// A client comes, if there is room for it; if not, what it is told.
     pub fn admit(&self, address: SocketAddr, has_certificate: bool) -> Result<Client, String> {
         let refused = if !has_certificate && self.access.denies(address.ip()) {
-            Some(DENIED.to_owned())
+            let port = |name| setting(self, name).and_then(|port| port.parse().ok()).filter(|&port: &u16| port > 0);
+            Some(denied(&first_user(port("port"), port("tls-port"))))
         } else {
             let present = self.present();
             let from_there = neighbourhood(Some(address)).and_then(|from| present.by_address.get(&from).copied());

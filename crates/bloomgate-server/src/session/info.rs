@@ -123,6 +123,9 @@ fn server(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     lines.put("uptime_in_seconds", uptime);
     lines.put("uptime_in_days", uptime / 86_400);
     lines.put("io_threads_active", u8::from(threads(desk) > 1));
+    if let Some(end) = desk.certificate.get().and_then(|certificate| certificate.not_after()) {
+        lines.put("tls_certificate_not_after", end);
+    }
 }
 
 /// The port clients come to: a setting of its own, or the end of the address.
@@ -300,6 +303,7 @@ fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     lines.put("fsync", fsync);
     lines.put("filters", engine.names.visible());
     lines.put("max_filters", engine.max_filters());
+    lines.put("unavailable_filters", engine.names.unavailable());
     for (kind, count) in engine.names.kinds() {
         lines.put(&format!("filters_{}", kind.to_string().replace('-', "_")), count);
     }

@@ -9,13 +9,14 @@ use std::time::Instant;
 
 use bloomgate_command::{Protocol, Refusal, Reply, Spec, find, write};
 
-use super::connection::describe;
+use super::connection::describe_giving;
 use super::desk::{Client, Desk};
 use super::space::Space;
 use super::{Job, Own, Session};
 use crate::access::notes::Reason;
 use crate::access::{DEFAULT, User};
 use crate::engine::Engine;
+use crate::logging::{Level, Often, shown};
 
 /// A login that succeeded elsewhere.
 #[derive(Debug)]
@@ -178,7 +179,16 @@ pub fn run(engine: &Engine, desk: &Desk, job: &Job, login: &Login, thread: usize
         None => {
             let name = spec.map_or("auth", |spec| spec.name);
             let now_ms = engine.clock.now_ms();
-            desk.access.notes.note(Reason::Login, name, &login.user, describe(&job.client), now_ms);
+            let client = describe_giving(&job.client, name);
+            desk.access.notes.note(Reason::Login, name, &login.user, client, now_ms);
+            let (user, from) = (shown(&login.user), job.client.from());
+            desk.log.often(
+                Often::Login,
+                Level::Warn,
+                "login-failed",
+                format_args!("{from} failed to log in as '{user}'"),
+                &[("user", user.as_str().into()), ("client", from.as_str().into())],
+            );
             write::error(out, Refusal::WRONG_PASS.as_str());
         }
     }

@@ -413,15 +413,20 @@ impl Session {
         desk: &Desk,
         words: &'a [&'a [u8]],
     ) -> Result<(&'static Spec, Request<'a>), Refusal> {
-        if self.user.is_none() && !words.first().and_then(|name| find(name)).is_some_and(|spec| spec.has(Flag::NoAuth))
-        {
-            return Err(Refusal::NO_AUTH);
+        let is_loading = core.engine.is_loading();
+        if self.user.is_none() {
+            match words.first().and_then(|name| find(name)) {
+                Some(spec) if spec.has(Flag::NoAuth) => {}
+                // It gives nothing away, and who checks whether the server is ready need not have a password.
+                Some(spec) if spec.name == "ping" && is_loading => return Err(Refusal::LOADING),
+                _ => return Err(Refusal::NO_AUTH),
+            }
         }
         let (spec, request) = parse(words)?;
         if let Some(user) = &self.user {
             allow(core, desk, user, &self.client, spec, &request)?;
         }
-        if core.engine.is_loading() && !spec.has(Flag::Loading) {
+        if is_loading && !spec.has(Flag::Loading) {
             return Err(Refusal::LOADING);
         }
         if self.space.is_none() {
@@ -468,7 +473,7 @@ impl Session {
             let words = words.given.iter().map(|word| word.to_vec()).collect();
             return Step::End(Next::Job(self.job(words, None)));
         }
-        let outcome = Call::new(core, desk, dues, self.space.as_deref()).run(spec, request, words.full);
+        let outcome = Call::new(core, desk, dues, &self.client, self.space.as_deref()).run(spec, request, words.full);
         if matches!(outcome, Err(NotDone::Busy)) {
             return Step::Busy;
         }
@@ -554,9 +559,9 @@ pub(crate) fn allow(
     if user.may(spec, request) {
         return Ok(());
     }
-    let now_ms = core.engine.clock.now_ms();
-    desk.access.notes.note(Reason::Command, spec.name, user.name.as_bytes(), connection::describe(client), now_ms);
-    Err(Refusal::no_permission(&user.name, spec.name))
+    let (now_ms, client) = (core.engine.clock.now_ms(), connection::describe_giving(client, spec.name));
+    desk.access.notes.note(Reason::Command, spec.name, user.name.as_bytes(), client, now_ms);
+    Err(Refusal::no_permission(&user.name, spec.name, &user.lacks(spec, request)))
 }
 
 /// Runs a long command on a worker; its reply, and the sequence that must be durable before it leaves.
@@ -581,7 +586,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         let space = Space::of(&user, &desk.access.book())?;
         in_full(space.as_deref(), (spec, request), &words, |request, full| {
             let outcome = loop {
-                match Call::new(core, desk, &mut dues, space.as_deref()).run(spec, request, full) {
+                match Call::new(core, desk, &mut dues, &job.client, space.as_deref()).run(spec, request, full) {
                     // A worker may wait where a reactor may not.
                     Err(NotDone::Busy) => crate::sync::rest(),
                     outcome => break outcome,

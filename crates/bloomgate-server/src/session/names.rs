@@ -53,10 +53,21 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
             let all = || engine.names.visible() as u64;
             Ok(Reply::Int(call.bound().map_or_else(all, |(space, _)| engine.namespaces.filters(space)) as i64))
         }
-        Request::Flushall | Request::Flushdb => match call.bound() {
-            None => call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence))),
-            Some((number, space)) => flush_space(call, number, space),
-        },
+        Request::Flushall | Request::Flushdb => {
+            let flushed = match call.bound() {
+                None => call.alone(|permit| permit.flush_all().map(|sequence| (Reply::Ok, sequence))),
+                Some((number, space)) => flush_space(call, number, space),
+            };
+            if flushed.is_ok() {
+                let whose = call.space().map_or("all", Space::name);
+                let fields = [("namespace", whose.into())];
+                match call.space() {
+                    None => call.tell("flushed", format_args!("all filters were deleted"), &fields),
+                    Some(_) => call.tell("flushed", format_args!("all filters of '{whose}' were deleted"), &fields),
+                }
+            }
+            flushed
+        }
         Request::MemoryUsage { key } => {
             Ok(call.find(key).map_or(Reply::Nil, |entry| Reply::Int(entry.memory() as i64)))
         }

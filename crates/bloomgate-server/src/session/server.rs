@@ -29,12 +29,12 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
             Some(space) => info::text_of_space(&call.core.engine, call.desk, space, sections),
         })),
         Request::ConfigGet { patterns } => Ok(config::get(&call.core.engine, call.desk, patterns)),
-        Request::ConfigSet { pairs } => config::set(&call.core.engine, call.desk, pairs).map_err(Into::into),
+        Request::ConfigSet { pairs } => config::set(call, pairs).map_err(Into::into),
         Request::ConfigResetstat => {
             call.desk.reset_counters();
             Ok(Reply::Ok)
         }
-        Request::ConfigRewrite => config::rewrite(&call.core.engine, call.desk).map_err(Into::into),
+        Request::ConfigRewrite => config::rewrite(call).map_err(Into::into),
         Request::MemoryDoctor => Ok(Reply::Verbatim(memory_doctor(call))),
         Request::MemoryStats => Ok(memory_stats(call)),
         Request::ModuleList => Ok(Reply::Array(vec![module("bf", BF_VERSION), module("bloomgate", own_version())])),
@@ -86,10 +86,11 @@ fn memory_doctor(call: &Call<'_, '_, '_>) -> String {
     let (used, most) = (budget.used(), budget.most());
     let percent = if most == 0 { 100.0 } else { used as f64 * 100.0 / most as f64 };
     let advice = match percent {
+        100.0.. => "New filters and growth are refused already: delete filters, compact them, or raise max-memory.",
         90.0.. => "New filters and growth will soon be refused: delete filters, compact them, or raise max-memory.",
         _ => "There is room.",
     };
-    format!("Filters take {used} of {most} bytes, {percent:.1} %. {advice}")
+    format!("Filters take {used} of {most} bytes, {percent:.1} %. {advice}\n")
 }
 
 fn memory_stats(call: &Call<'_, '_, '_>) -> Reply {

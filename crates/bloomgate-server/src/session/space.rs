@@ -88,7 +88,7 @@ impl Space {
         Ok(full)
     }
 
-    /// An error as it is shown: these names in it without the prefix.
+    /// An error as it is shown: these names in it without the prefix, and limits that others set are theirs to raise.
     #[must_use]
     pub fn retold<'n>(&self, refusal: Refusal, names: impl Iterator<Item = &'n [u8]>) -> Refusal {
         let mut text = refusal.as_str().to_owned();
@@ -97,6 +97,13 @@ impl Space {
             // Names stand in quotes, or as a word of a command that is proposed.
             text = text.replace(&format!("'{full}'"), &format!("'{shown}'"));
             text = text.replace(&format!(" {full} "), &format!(" {shown} "));
+        }
+        // What is proposed to raise stands at the end.
+        let raise = [", or raise ", ": raise "].into_iter().filter_map(|words| Some((text.rfind(words)?, words))).max();
+        if let Some((at, words)) = raise {
+            text.truncate(at);
+            text.push_str(words.trim_end_matches("raise "));
+            text.push_str("ask whoever runs the server to raise it");
         }
         if text == refusal.as_str() { refusal } else { Refusal::new(text) }
     }
@@ -177,6 +184,13 @@ mod tests {
             space.retold(Refusal::new(text), names.into_iter()).as_str().to_owned()
         };
         assert_eq!(told("ERR 'af' is not: BG.REKEY af START"), "ERR 'f' is not: BG.REKEY f START");
+        for (said, heard) in [
+            ("ERR no: ask for less, or raise it (BG.NAMESPACE SET a MAXMEMORY bytes)", "ERR no: ask for less, or "),
+            ("ERR no: delete some, or raise max-filters", "ERR no: delete some, or "),
+            ("ERR full: raise max-memory, or MAXMEMORY of its namespace", "ERR full: "),
+        ] {
+            assert_eq!(told(said), format!("{heard}ask whoever runs the server to raise it"));
+        }
         assert_eq!(told("ERR 'a\\xff' after a while, 'aff'"), "ERR '\\xff' after a while, 'aff'");
     }
 }

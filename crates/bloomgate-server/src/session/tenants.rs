@@ -6,11 +6,13 @@
 
 use bloomgate_command::{NamespaceChange, Refusal, Reply, Request};
 
+use super::acl;
 use super::call::{Call, Outcome};
 use super::desk::Desk;
 use crate::access::{Book, Namespace, check_name};
 use crate::engine::namespaces::Told;
 use crate::engine::{Engine, Permit};
+use crate::logging::shown;
 
 /// Runs a command of this group.
 pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
@@ -94,7 +96,21 @@ fn set(call: &mut Call<'_, '_, '_>, name: &[u8], change: NamespaceChange<'_>) ->
             return Err(Refusal::err(why).into());
         }
     }
+    acl::tell(call, format_args!("BG.NAMESPACE SET {name}{}", said(&change)));
     Ok(Reply::Ok)
+}
+
+/// A change in the words of the command.
+fn said(change: &NamespaceChange<'_>) -> String {
+    let number = |name: &'static str, value: Option<u64>| value.map(|value| format!(" {name} {value}"));
+    let prefix = change.prefix.map(|prefix| format!(" PREFIX {}", shown(prefix.as_bytes())));
+    let words = [
+        prefix,
+        number("MAXMEMORY", change.max_memory),
+        number("MAXFILTERS", change.max_filters),
+        number("ITEMSPERSECOND", change.items_per_second),
+    ];
+    words.into_iter().flatten().collect()
 }
 
 fn delete(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
@@ -103,16 +119,20 @@ fn delete(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
         let bound: Vec<&str> =
             book.users.values().filter(|user| user.namespace.as_ref() == Some(&name)).map(|user| &*user.name).collect();
         if let Some(first) = bound.first() {
+            let who = match bound.len() {
+                1 => format!("user {first} is"),
+                count => format!("{count} users are"),
+            };
             return Err(format!(
-                "{} users are bound to the namespace '{name}', {first} among them: delete them (ACL DELUSER), or bind them to \
-                 another (ACL SETUSER {first} namespace=OTHER)",
-                bound.len()
+                "{who} bound to the namespace '{name}': delete (ACL DELUSER {first}), or bind to another namespace (ACL SETUSER \
+                 {first} namespace=OTHER)"
             ));
         }
         book.namespaces.remove(&name).map(drop).ok_or_else(|| missing(&name))
     });
     apply(call)?;
     deleted.map_err(Refusal::err)?;
+    acl::tell(call, format_args!("BG.NAMESPACE DEL {name}"));
     Ok(Reply::Ok)
 }
 

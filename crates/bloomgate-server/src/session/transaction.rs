@@ -230,10 +230,10 @@ impl Transaction {
                             .into());
                         }
                         match &mut permit {
-                            Some(permit) => Call::new(core, desk, dues, space).within(permit).run(spec, request, full),
+                            Some(permit) => Call::new(core, desk, dues, client, space).within(permit).run(spec, request, full),
                             // A worker may wait where a reactor may not.
                             None => loop {
-                                match Call::new(core, desk, dues, space).run(spec, request, full) {
+                                match Call::new(core, desk, dues, client, space).run(spec, request, full) {
                                     Err(NotDone::Busy) => crate::sync::rest(),
                                     outcome => break outcome,
                                 }

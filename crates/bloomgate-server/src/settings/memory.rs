@@ -28,6 +28,28 @@ pub fn limit() -> &'static MemoryLimit {
     FOUND.get_or_init(|| within(machine_bytes(), Path::new("/")))
 }
 
+/// What is wrong with a limit for the filters, for whoever set it.
+#[must_use]
+pub fn worries(max_memory: u64, used: u64, limit: &MemoryLimit) -> Vec<String> {
+    let mut worries = Vec::new();
+    if max_memory > limit.bytes {
+        worries.push(format!(
+            "max-memory is {max_memory}, and the process may have {} (by {}): it may be killed before the limit is reached. Set it \
+             to three quarters of that, {}",
+            limit.bytes,
+            limit.source,
+            limit.bytes / 4 * 3
+        ));
+    }
+    if used > max_memory {
+        worries.push(format!(
+            "max-memory is {max_memory}, and filters take {used} already: new filters and growth are refused until they take \
+             less. Delete some, or raise it"
+        ));
+    }
+    worries
+}
+
 /// The memory of this machine; 4 GB where the system does not tell.
 fn machine_bytes() -> u64 {
     let pages = rustix::system::sysinfo();
@@ -111,6 +133,19 @@ mod tests {
 
     fn machine() -> (u64, String) {
         (1_000_000, "machine".to_owned())
+    }
+
+    #[test]
+    fn a_limit_above_what_there_is_or_below_what_is_used_is_told() {
+        let limit = MemoryLimit { bytes: 1_000, source: "a file".to_owned() };
+        assert_eq!(worries(1_000, 1_000, &limit), Vec::<String>::new());
+        let above = worries(1_001, 0, &limit);
+        assert!(
+            above.len() == 1 && above[0].contains("may have 1000 (by a file)") && above[0].contains("750"),
+            "{above:?}"
+        );
+        let below = worries(10, 11, &limit);
+        assert!(below.len() == 1 && below[0].contains("filters take 11 already"), "{below:?}");
     }
 
     #[test]

@@ -114,11 +114,7 @@ impl Default for Settings {
 impl Settings {
     /// Where certificate and key lie, or what is missing.
     pub fn tls_files(&self) -> Result<Files, String> {
-        let missing = |name: &str| {
-            format!(
-                "TLS needs a certificate and its key: {name} names no file; set tls-cert and tls-key, or leave out tls"
-            )
-        };
+        let missing = |name: &str| format!("TLS needs a certificate and its key, and {name} names no file");
         Ok(Files {
             certificate: self.tls_cert.clone().ok_or_else(|| missing("tls-cert"))?,
             key: self.tls_key.clone().ok_or_else(|| missing("tls-key"))?,

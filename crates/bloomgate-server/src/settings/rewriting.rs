@@ -4,7 +4,7 @@
 //! reader sees the old one or the new one.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -36,8 +36,24 @@ pub fn rewrite(path: &Path, values: &[(&str, String)]) -> Result<(), String> {
     written.map_err(|error| {
         // What is left of it is in nobody's way but the next try's.
         let _ = std::fs::remove_file(&fresh);
-        format!("{}: {error}", fresh.display())
+        not_replaced(path, &error)
     })
+}
+
+/// Why a file of settings cannot be replaced, and what to do about it.
+fn not_replaced(path: &Path, error: &std::io::Error) -> String {
+    let (file, folder) = (path.display(), path.parent().unwrap_or(Path::new("/")).display());
+    let why = match error.kind() {
+        ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied => format!(
+            "a new one is written beside it first, and this server may not write to {folder} ({error}). Keep the file in a folder \
+             that it may write to, such as the one of its data (under systemd a StateDirectory)"
+        ),
+        ErrorKind::ResourceBusy | ErrorKind::CrossesDevices => format!(
+            "it is mounted by itself, as a single file of a container ({error}): mount the folder that it lies in instead"
+        ),
+        _ => format!("{error}"),
+    };
+    format!("{file} cannot be replaced: {why}; or change it by hand. The settings hold until the server ends")
 }
 
 /// The text of a file with these values in place of its own, or behind them.
@@ -123,5 +139,15 @@ mod tests {
         std::fs::write(&path, "data = \"\"\"\nmax-clients = 1\n\"\"\"\n").unwrap();
         assert!(rewrite(&path, &values).unwrap_err().contains("by hand"));
         assert!(rewrite(&folder.path().join("absent"), &values).is_err());
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_replaced_is_named_with_what_to_do() {
+        // EROFS, EACCES and EBUSY.
+        for (number, says) in [(30, "may not write to /etc"), (13, "may not write to /etc"), (16, "mount the folder")] {
+            let told = not_replaced(Path::new("/etc/bloomgate.toml"), &std::io::Error::from_raw_os_error(number));
+            assert!(told.starts_with("/etc/bloomgate.toml cannot be replaced: ") && told.contains(says), "{told}");
+            assert!(told.contains("by hand") && !told.contains("rewriting"), "{told}");
+        }
     }
 }

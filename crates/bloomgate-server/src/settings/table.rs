@@ -587,24 +587,7 @@ fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
 
 /// Bytes with a unit: 512MB, 8GiB, 1000000.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is no size; give one like 512MB, 8GiB or 1000000");
-    let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    let amount: f64 = digits.parse().map_err(|_| wrong())?;
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1.0,
-        "k" | "kb" => 1e3,
-        "m" | "mb" => 1e6,
-        "g" | "gb" => 1e9,
-        "t" | "tb" => 1e12,
-        "kib" => 1024.0,
-        "mib" => 1024.0 * 1024.0,
-        "gib" => 1024.0 * 1024.0 * 1024.0,
-        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
-        _ => return Err(wrong()),
-    };
-    let bytes = amount * factor;
-    if bytes < 1.0 || bytes > (1u64 << 60) as f64 { Err(wrong()) } else { Ok(bytes as u64) }
+    bloomgate_command::size(text).ok_or_else(|| format!("'{text}' is no size; give one like 512MB, 8GiB or 1000000"))
 }
 
 #[cfg(test)]

@@ -32,6 +32,8 @@ pub struct ImageFile {
     file: Option<Box<dyn DiskFile>>,
     buffer: Vec<u8>,
     offset: u64,
+    /// The furthest place that was written to.
+    end: u64,
 }
 
 impl ImageFile {
@@ -40,18 +42,27 @@ impl ImageFile {
         let name = image_name(id, sequence);
         let temporary = folder.temporary(&name);
         let file = Some(folder.disk().create(&temporary)?);
-        Ok(ImageFile { folder: folder.clone(), name, temporary, file, buffer: Vec::with_capacity(PIECE), offset: 0 })
+        Ok(ImageFile {
+            folder: folder.clone(),
+            name,
+            temporary,
+            file,
+            buffer: Vec::with_capacity(PIECE),
+            offset: 0,
+            end: 0,
+        })
     }
 
-    /// Bytes written so far.
+    /// How long it is so far.
     pub fn bytes(&self) -> u64 {
-        self.offset + self.buffer.len() as u64
+        self.end.max(self.offset + self.buffer.len() as u64)
     }
 
     fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(file) = &self.file else { return Err(io::Error::other("the image is finished")) };
         write_all(&**file, bytes, self.offset)?;
         self.offset += bytes.len() as u64;
+        self.end = self.end.max(self.offset);
         Ok(())
     }
 

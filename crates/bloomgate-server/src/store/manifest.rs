@@ -45,6 +45,14 @@ pub struct Manifest {
     pub sections: Vec<u8>,
 }
 
+impl Manifest {
+    /// Bytes that its file has.
+    #[must_use]
+    pub fn size_in_file(&self) -> u64 {
+        (HEADER + self.sections.len() + self.sections.len().div_ceil(BLOCK) * 4) as u64
+    }
+}
+
 /// Why a manifest cannot be written or read.
 #[derive(Debug)]
 #[non_exhaustive]

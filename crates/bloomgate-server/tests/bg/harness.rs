@@ -146,7 +146,7 @@ impl Server {
             Secret::from_hex(&"5a".repeat(32)).unwrap().write_file(&key).unwrap();
         }
         let opened = open(&settings, 4).unwrap();
-        assert!(opened.found.unavailable.is_empty(), "{:?}", opened.found);
+        assert!(opened.found.unavailable == 0, "{:?}", opened.found);
         let keeping = opened.keeping.unwrap();
         let desk = Desk::new(4, None, "run".into(), Vec::new());
         desk.keeper.set(Arc::new(SharedKeeping(keeping.clone()))).unwrap();

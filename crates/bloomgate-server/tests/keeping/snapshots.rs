@@ -6,6 +6,7 @@ use bloomgate_server::keeping::SharedKeeping;
 use bloomgate_server::session::desk::Keeper;
 
 use super::house::{House, files};
+use super::talk::Talk;
 
 /// Repeats `work` while snapshots are made one after another, until there were so many.
 fn amid_snapshots(house: &House, most: usize, mut work: impl FnMut()) {
@@ -88,7 +89,7 @@ fn a_filter_that_cannot_be_read_and_has_no_image_keeps_its_log() {
     bytes[middle] ^= 4;
     std::fs::write(&image, bytes).unwrap();
     let house = House::open(folder.path());
-    assert_eq!(house.found.unavailable.len(), 1);
+    assert_eq!((house.found.unavailable, &*house.found.named[0].0), (1, "copy"));
     assert!(house.keeping.snapshot().is_err_and(|why| why.contains("'copy' is unavailable")));
     house.end();
     std::fs::write(&image, right).unwrap();
@@ -97,7 +98,7 @@ fn a_filter_that_cannot_be_read_and_has_no_image_keeps_its_log() {
 }
 
 #[test]
-fn filters_of_another_secret_that_are_in_the_log_alone_answer_an_error() {
+fn a_folder_under_another_secret_is_not_opened_by_its_log_alone_or_by_a_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let house = House::open(folder.path());
     let mut talk = house.talk(0);
@@ -109,22 +110,26 @@ fn filters_of_another_secret_that_are_in_the_log_alone_answer_an_error() {
     house.end();
     let key = folder.path().join("master.key");
     let right = std::fs::read(&key).unwrap();
-    std::fs::write(&key, "ab".repeat(32)).unwrap();
-    let house = House::open(folder.path());
-    let mut talk = house.talk(0);
-    for question in ["BF.EXISTS seen x", "CF.EXISTS there x", "BF.ADD seen y"] {
-        let answer = talk.say(question);
-        assert!(answer.contains("is unavailable") && answer.contains("--master-key"), "{question}: {answer}");
+    let id =
+        |hex: &[u8]| bloomgate::Secret::from_hex(std::str::from_utf8(hex).unwrap().trim()).unwrap().id().to_string();
+    let other = "ab".repeat(32).into_bytes();
+    for _ in 0..2 {
+        // From the log first, then from a snapshot.
+        std::fs::write(&key, &other).unwrap();
+        let why = House::try_open(folder.path()).err().unwrap();
+        assert!(why.starts_with("the master secret that was given") && why.contains("--master-key"), "{why}");
+        assert!(why.contains(&id(&right)) && why.contains(&id(&other)), "{why}");
+        // Nothing of it is dropped, so the right secret brings everything back.
+        std::fs::write(&key, &right).unwrap();
+        let house = House::open(folder.path());
+        let mut talk = house.talk(0);
+        for question in ["BF.EXISTS seen x", "CF.EXISTS there x", "BF.EXISTS open x"] {
+            assert_eq!(talk.say(question), ":1", "{question}");
+        }
+        house.keeping.snapshot().unwrap();
+        drop(talk);
+        house.end();
     }
-    assert_eq!(talk.say("BF.EXISTS open x"), ":1", "it has no secret");
-    // Nothing of it is dropped, so the right secret brings everything back.
-    assert!(house.keeping.snapshot().is_err());
-    drop(talk);
-    house.end();
-    std::fs::write(&key, right).unwrap();
-    let house = House::open(folder.path());
-    let mut talk = house.talk(0);
-    assert_eq!((talk.say("BF.EXISTS seen x"), talk.say("CF.EXISTS there x")), (":1".into(), ":1".into()));
 }
 
 #[test]
@@ -149,7 +154,7 @@ fn a_backup_has_the_files_of_filters_that_were_installed_meanwhile() {
         let place = std::path::Path::new(&place);
         std::fs::copy(folder.path().join("master.key"), place.join("master.key")).unwrap();
         let restored = House::open(place);
-        assert_eq!(restored.found.unavailable, Vec::<String>::new());
+        assert_eq!(restored.found.named, []);
         assert_eq!(restored.talk(0).say("BF.EXISTS large x"), ":1");
     }
 }
@@ -200,7 +205,7 @@ fn copies_are_counted_alike_after_a_start() {
         house.end();
     }
     let house = House::open(folder.path());
-    assert!(house.found.unavailable.is_empty());
+    assert_eq!(house.found.unavailable, 0);
     let mut talk = house.talk(0);
     assert!(!talk.say("CF.DEBUG f").contains("filters:1 "));
     assert!(filters[0].1.iter().sum::<u64>() > 200, "{filters:?}");
@@ -250,4 +255,32 @@ fn the_image_of_a_filter_that_was_installed_and_deleted_goes_with_the_next_snaps
     drop(held);
     house.keeping.snapshot().unwrap();
     assert_eq!(images(), 3);
+}
+
+#[test]
+fn a_snapshot_tells_the_bytes_that_it_wrote() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(talk.say("BF.RESERVE large 0.01 200000"), "+OK");
+    (0..300).for_each(|number| _ = talk.say(&format!("BF.ADD small-{number} x")));
+    assert_eq!(talk.say("CF.ADD cuckoo x"), ":1");
+    let on_disk = |begin: &str| -> u64 {
+        files(folder.path(), begin).iter().map(|file| std::fs::metadata(file).unwrap().len()).sum()
+    };
+    let told = |talk: &mut Talk| {
+        let info = talk.say("INFO persistence");
+        let value = |name: &str| info.split_once(name).unwrap().1.split(' ').next().unwrap().parse::<u64>().unwrap();
+        assert!(value("snapshot_usec:") > 0);
+        value("snapshot_bytes:")
+    };
+    assert_eq!(talk.say("SAVE"), "+OK");
+    let manifest = std::fs::metadata(folder.path().join("MANIFEST")).unwrap().len();
+    assert_eq!(told(&mut talk), on_disk("image-") + manifest);
+    // Nothing has changed: the large image stays, and the small ones are written again.
+    let large = on_disk("image-1-");
+    assert_eq!(talk.say("SAVE"), "+OK");
+    assert!(large > 200_000 && on_disk("image-1-") == large);
+    let manifest = std::fs::metadata(folder.path().join("MANIFEST")).unwrap().len();
+    assert_eq!(told(&mut talk), on_disk("image-") - large + manifest);
 }

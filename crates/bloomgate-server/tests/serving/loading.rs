@@ -71,6 +71,26 @@ fn a_server_that_is_loading_answers_and_never_answers_no() {
 }
 
 #[test]
+fn a_ping_without_the_password_tells_loading_from_ready() {
+    let folder = tempfile::tempdir().unwrap();
+    make(folder.path());
+    let disk = FaultyDisk::new(RealDisk);
+    disk.hold_syncs(true);
+    let mut settings = super::settings(folder.path());
+    bloomgate_server::settings::table::set(&mut settings, "password", "secret").unwrap();
+    let server = Running::start_both(Arc::new(disk.clone()), settings);
+    let mut client = server.client();
+    assert!(client.say("PING").starts_with("-LOADING "));
+    assert!(client.say("BF.EXISTS small x").starts_with("-NOAUTH "), "of anything else nothing is told");
+    disk.hold_syncs(false);
+    server.ready.recv_timeout(PATIENCE).unwrap();
+    assert!(client.say("PING").starts_with("-NOAUTH "));
+    assert_eq!(client.say("AUTH secret"), "+OK");
+    assert_eq!(client.say("SHUTDOWN"), "");
+    server.end().unwrap();
+}
+
+#[test]
 fn a_server_that_is_loading_can_be_stopped() {
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());

@@ -33,8 +33,14 @@ impl Authority {
 
     /// A certificate of it, and its key.
     fn sign(&self, name: &str) -> (Certificate, KeyPair) {
+        self.sign_until(name, 3_000)
+    }
+
+    /// The same that ends with a year.
+    fn sign_until(&self, name: &str, year: i32) -> (Certificate, KeyPair) {
         let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.not_after = rcgen::date_time_ymd(year, 12, 31);
         (params.signed_by(&key, &self.issuer).unwrap(), key)
     }
 
@@ -191,6 +197,8 @@ fn a_certificate_that_changes_is_seen_by_those_who_come_then() {
     }
     assert!(say(&mut connect(house.tls, &old.believed(None)), "PING", "+PONG\r\n").is_err());
     say(&mut before, "BF.ADD f a", ":1\r\n").unwrap();
+    let told = house.server.client().text("INFO server");
+    assert!(told.contains("tls_certificate_not_after:32535129600\r\n"), "{told}");
     house.end();
 }
 
@@ -222,8 +230,49 @@ fn a_wrong_certificate_leaves_the_old_one_and_is_told_once() {
     std::fs::remove_file(folder.path().join("cert.pem")).unwrap();
     assert!(identity.renew().unwrap_err().contains("cannot be read"));
     authority.write(folder.path());
-    identity.renew_if_changed().unwrap().unwrap();
+    let written = ["cert.pem", "key.pem"].map(|name| folder.path().join(name).display().to_string());
+    assert_eq!(identity.renew_if_changed().unwrap().unwrap(), written);
     assert!(!Arc::ptr_eq(&first, &identity.config()));
+}
+
+#[test]
+fn a_certificate_that_has_ended_replaces_none_and_one_that_stays_is_no_news() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let authority = Authority::new();
+    authority.write(folder.path());
+    std::fs::write(path("ca.pem"), authority.certificate.pem()).unwrap();
+    let files = Files { client_authorities: Some(path("ca.pem")), ..files(folder.path()) };
+    let identity = Identity::read(files.clone()).unwrap();
+    let (first, end) = (identity.config(), identity.not_after());
+    // 3000-12-31.
+    assert_eq!(end, Some(32_535_129_600));
+    // Read again by SIGHUP, or written anew with the same bytes: nothing has changed.
+    assert_eq!(identity.renew(), Ok(Vec::new()));
+    std::fs::write(path("cert.pem"), std::fs::read(path("cert.pem")).unwrap()).unwrap();
+    assert_eq!(identity.renew(), Ok(Vec::new()));
+    assert!(Arc::ptr_eq(&first, &identity.config()));
+    // One that has ended.
+    let (certificate, key) = authority.sign_until("localhost", 2_020);
+    std::fs::write(path("key.pem"), key.serialize_pem()).unwrap();
+    std::fs::write(path("cert.pem"), certificate.pem()).unwrap();
+    let why = identity.renew().unwrap_err();
+    assert!(why.ends_with("cert.pem ended on 2020-12-31T00:00:00.000Z"), "{why}");
+    assert!(Arc::ptr_eq(&first, &identity.config()) && identity.not_after() == end);
+    // At a start it is better than none, and told once a day.
+    let ended = Identity::read(files).unwrap();
+    let now = 1_767_225_600;
+    assert!(ended.ending(now).is_some_and(|ending| ending.name == "certificate-ended"));
+    assert_eq!(ended.ending(now + 3_600), None);
+    assert!(ended.ending(now + 86_400).is_some());
+    assert_eq!(identity.ending(now), None);
+    // The authorities of clients are files of it too.
+    let (certificate, key) = authority.sign_until("localhost", 3_000);
+    std::fs::write(path("key.pem"), key.serialize_pem()).unwrap();
+    std::fs::write(path("cert.pem"), certificate.pem()).unwrap();
+    identity.renew().unwrap();
+    std::fs::write(path("ca.pem"), Authority::new().certificate.pem()).unwrap();
+    assert_eq!(identity.renew(), Ok(vec![path("ca.pem").display().to_string()]));
 }
 
 #[test]

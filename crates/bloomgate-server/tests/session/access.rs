@@ -138,33 +138,34 @@ fn each_role_may_give_its_own_commands_and_no_others() {
     }
     let mut reader = boss.logged_in("readr");
     reader.check(
-        "BF.ADD f a => -NOPERM User readr has no permissions to run the 'bf.add' command
-         CONFIG GET * => -NOPERM User readr has no permissions to run the 'config|get' command
+        "BF.ADD f a => -NOPERM User readr has no permissions to run the 'bf.add' command: it needs the role write
+         CONFIG GET * => -NOPERM User readr has no permissions to run the 'config|get' command: it needs the role admin
          ACL WHOAMI => $5 readr",
     );
     let mut writer = boss.logged_in("writer");
     writer.check(
         "BF.ADD g a => :1
          COPY g h => :1
-         COPY g h REPLACE => -NOPERM User writer has no permissions to run the 'copy' command
-         BF.EXISTS g a => -NOPERM User writer has no permissions to run the 'bf.exists' command
-         DEL g => -NOPERM User writer has no permissions to run the 'del' command",
+         COPY g h REPLACE => -NOPERM User writer has no permissions to run the 'copy' command: it needs the role delete
+         BF.EXISTS g a => -NOPERM User writer has no permissions to run the 'bf.exists' command: it needs the role read
+         DEL g => -NOPERM User writer has no permissions to run the 'del' command: it needs the role delete",
     );
 }
 
 #[test]
 fn pipelines_are_checked_item_command_by_item_command() {
     let boss = staffed();
-    let no =
-        |user: &str, command: &str| format!("-NOPERM User {user} has no permissions to run the '{command}' command");
+    let no = |user: &str, command: &str, role: &str| {
+        format!("-NOPERM User {user} has no permissions to run the '{command}' command: it needs the role {role}")
+    };
     let items: Vec<String> = (0..1_500).map(|item| format!("item{item}")).collect();
     let mut writer = boss.logged_in("writer");
     writer.check("BF.RESERVE f 0.0000001 10000 => +OK");
     assert!(writer.each("BF.ADD", "f", &items).iter().all(|reply| reply == ":1"));
-    assert!(writer.each("BF.EXISTS", "f", &items).iter().all(|reply| *reply == no("writer", "bf.exists")));
+    assert!(writer.each("BF.EXISTS", "f", &items).iter().all(|reply| *reply == no("writer", "bf.exists", "read")));
     let mut reader = boss.logged_in("readr");
     assert!(reader.each("BF.EXISTS", "f", &items).iter().all(|reply| reply == ":1"));
-    assert!(reader.each("BF.ADD", "f", &items).iter().all(|reply| *reply == no("readr", "bf.add")));
+    assert!(reader.each("BF.ADD", "f", &items).iter().all(|reply| *reply == no("readr", "bf.add", "write")));
     assert_eq!(reader.say("BF.CARD f"), ":1500");
 }
 
@@ -175,7 +176,7 @@ fn transactions_are_checked_when_they_are_queued_and_when_they_run() {
     writer.check(
         "MULTI => +OK
          BF.ADD f a => +QUEUED
-         DEL f => -NOPERM User writer has no permissions to run the 'del' command
+         DEL f => -NOPERM User writer has no permissions to run the 'del' command: it needs the role delete
          EXEC => -EXECABORT Transaction discarded because of previous errors.
          MULTI => +OK
          BF.ADD f a => +QUEUED
@@ -183,7 +184,9 @@ fn transactions_are_checked_when_they_are_queued_and_when_they_run() {
          BF.RESERVE g 0.01 100 => +QUEUED",
     );
     boss.check("ACL SETUSER writer -@write +@read => +OK");
-    let no = |command: &str| format!("-NOPERM User writer has no permissions to run the '{command}' command");
+    let no = |command: &str| {
+        format!("-NOPERM User writer has no permissions to run the '{command}' command: it needs the role write")
+    };
     assert_eq!(writer.say("EXEC"), format!("*3 {} $6 writer {}", no("bf.add"), no("bf.reserve")));
     boss.check("DBSIZE => :0");
     // What changes users is no part of one: it would hold everybody up while it hashes.
@@ -207,11 +210,14 @@ fn long_commands_are_checked_when_they_come_and_when_they_run() {
     let (next, reply) = hand(&mut reader, "BF.RESERVE f 0.01 10000000");
     assert_eq!(
         (next, reply.as_str()),
-        (Next::Read, "-NOPERM User readr has no permissions to run the 'bf.reserve' command")
+        (Next::Read, "-NOPERM User readr has no permissions to run the 'bf.reserve' command: it needs the role write")
     );
     let mut writer = boss.logged_in("writer");
     for (change, answer) in [
-        ("ACL SETUSER writer -@all", "-NOPERM User writer has no permissions to run the 'bf.reserve' command"),
+        (
+            "ACL SETUSER writer -@all",
+            "-NOPERM User writer has no permissions to run the 'bf.reserve' command: it needs the role write",
+        ),
         ("ACL DELUSER writer", "-NOAUTH Authentication required."),
     ] {
         boss.check("ACL SETUSER writer +@write => +OK");
@@ -232,7 +238,7 @@ fn a_change_counts_from_the_next_turn_and_who_is_gone_loses_the_connection() {
     let mut idle = boss.logged_in("writer");
     boss.check("ACL SETUSER writer -@write +@read => +OK");
     writer
-        .check("BF.ADD f a => -NOPERM User writer has no permissions to run the 'bf.add' command\nBF.EXISTS f a => :0");
+        .check("BF.ADD f a => -NOPERM User writer has no permissions to run the 'bf.add' command: it needs the role write\nBF.EXISTS f a => :0");
     assert!(boss.say("CLIENT LIST").contains("user=writer\n") || boss.say("CLIENT LIST").contains("user=writer"));
     // A new password keeps those that are there.
     boss.check("ACL SETUSER writer resetpass >q => +OK");
@@ -345,6 +351,20 @@ fn rules_are_redis_words_and_wrong_ones_say_what_is_possible() {
     assert!(talk.say(&long).ends_with("a password has 1 to 512 bytes, not 513"));
     let many: Vec<String> = (0..9).map(|number| format!(">p{number}")).collect();
     assert!(talk.say(&format!("ACL SETUSER ann {}", many.join(" "))).contains("at most 8 passwords"));
+    // What is left when a shell has taken >password for itself.
+    let eaten = talk.say("ACL SETUSER eve on +@all");
+    assert!(eaten.contains("'eve' would be on and have no password") && eaten.contains("a shell takes >"), "{eaten}");
+    talk.check(
+        "ACL GETUSER eve => $-1
+         ACL SETUSER eve on resetpass +@all => +OK
+         ACL DELUSER eve => :1
+         ACL SETUSER eve on nopass +@all => +OK
+         ACL SETUSER eve resetpass => +OK
+         ACL DELUSER eve => :1
+         ACL SETUSER eve on => +OK
+         ACL SETUSER eve +@all => +OK
+         ACL DELUSER eve => :1",
+    );
     // Redis's hash logs in.
     talk.check(&format!("ACL SETUSER ann on #{hash} +@read => +OK\nAUTH ann secret => +OK\nACL WHOAMI => $3 ann"));
 }
@@ -357,7 +377,7 @@ fn the_last_admin_stays() {
         "ACL SETUSER default off => {refused}
          ACL SETUSER default -@admin => {refused}
          ACL SETUSER default resetpass => {refused}
-         ACL SETUSER boss on +@all => +OK
+         ACL SETUSER boss on resetpass +@all => +OK
          ACL SETUSER default off => {refused}
          ACL SETUSER boss >p => +OK"
     ));
@@ -378,9 +398,9 @@ fn a_user_of_a_namespace_is_bound_to_a_declared_one_and_never_steers_the_server(
     let mut ann = talk.another();
     ann.check(
         "AUTH ann x => +OK
-         CONFIG GET * => -NOPERM User ann has no permissions to run the 'config|get' command
-         SHUTDOWN => -NOPERM User ann has no permissions to run the 'shutdown' command
-         ACL SETUSER ann namespace=* => -NOPERM User ann has no permissions to run the 'acl|setuser' command
+         CONFIG GET * => -NOPERM User ann has no permissions to run the 'config|get' command: it is about the whole server, and the user is bound to the namespace 'shop'
+         SHUTDOWN => -NOPERM User ann has no permissions to run the 'shutdown' command: it is about the whole server, and the user is bound to the namespace 'shop'
+         ACL SETUSER ann namespace=* => -NOPERM User ann has no permissions to run the 'acl|setuser' command: it is about the whole server, and the user is bound to the namespace 'shop'
          BG.REKEY f STATUS => -ERR not found",
     );
     assert_eq!(ann.session.user().and_then(|user| user.namespace.as_deref()), Some("shop"));
@@ -404,6 +424,10 @@ fn what_was_refused_is_noted_and_counted() {
     assert!(entries[2].contains("$6 object $4 auth $8 username $5 readr"), "{log}");
     assert!(entries[3].starts_with("$5 count :2 $6 reason $7 command"), "{log}");
     assert!(entries[3].contains("$6 object $3 del $8 username $5 readr") && entries[3].contains("user=readr"), "{log}");
+    // The command that was refused, not the one before it.
+    for (entry, command) in [(1, "cmd=hello "), (2, "cmd=auth "), (3, "cmd=del ")] {
+        assert!(entries[entry].contains(command), "{log}");
+    }
     assert_eq!(boss.say("ACL LOG 1").matches("$5 count").count(), 1);
     let info = boss.say("INFO stats");
     assert!(info.contains("acl_access_denied_auth:2 acl_access_denied_cmd:2"), "{info}");
@@ -416,7 +440,7 @@ fn small_answers() {
     let mut boss = staffed();
     boss.check(
         "ACL DRYRUN readr BF.EXISTS f a => +OK
-         ACL DRYRUN readr DEL f => $54 User readr has no permissions to run the 'del' command
+         ACL DRYRUN readr DEL f => $80 User readr has no permissions to run the 'del' command: it needs the role delete
          ACL DRYRUN nobody DEL f => -ERR User 'nobody' not found
          ACL DRYRUN readr DEL => -ERR wrong number of arguments for 'del' command
          ACL GENPASS 0 => -ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096
@@ -448,6 +472,8 @@ fn clients_of_other_machines_are_nobody_as_long_as_default_is_open() {
         assert_eq!((access.denies(near.ip()), user(near)), (false, Some("default".to_owned())), "{near}");
     }
     for &far in &far {
+        let told = talk.desk.admit(far, false).unwrap_err();
+        assert!(told.contains("(redis-cli -p 6479 ACL SETUSER admin on '>PASSWORD' +@all)"), "{told}");
         assert_eq!((access.denies(far.ip()), user(far)), (true, None), "{far}");
         assert!(access.enter(b"default", b"", Some(far)).is_none(), "nor by AUTH");
     }

@@ -103,6 +103,12 @@ fn what_is_wrong_is_told_with_its_line_and_without_hashes() {
         ),
         ("[namespaces.shop]\nmax-memory = 1\n".to_owned(), 1, "namespace shop needs a prefix"),
         ("[namespaces.shop]\nprefix = \"s\"\nmax-filters = -1\n".to_owned(), 3, "not negative"),
+        (
+            "[namespaces.shop]\nprefix = \"s\"\nmax-filters = \"ten\"\n".to_owned(),
+            3,
+            "a whole number like 1000, without",
+        ),
+        ("[namespaces.shop]\nprefix = \"s\"\nmax-memory = \"ten\"\n".to_owned(), 3, "'ten' is no size"),
         ("[namespaces.shop]\nprefix = \"s\"\nmax-memroy = 1\n".to_owned(), 3, "did you mean 'max-memory'?"),
         ("users = 7\n".to_owned(), 1, "users is a table of names"),
         ("[users]\nann = 7\n".to_owned(), 2, "user ann is a table"),
@@ -157,7 +163,7 @@ fn a_change_is_in_it_at_once_and_is_there_after_a_restart() {
     let beside = folder.path().join("access.expected");
     assert!(beside.exists() && std::fs::read_dir(folder.path()).unwrap().count() == 2, "nothing half-written is left");
     let mut second = talk(folder.path());
-    second.check("AUTH ann secret-of-ann => +OK\nBF.EXISTS f a => :0\nBF.ADD f a => -NOPERM User ann has no permissions to run the 'bf.add' command");
+    second.check("AUTH ann secret-of-ann => +OK\nBF.EXISTS f a => :0\nBF.ADD f a => -NOPERM User ann has no permissions to run the 'bf.add' command: it needs the role write");
     first.check("ACL DELUSER ann => :1");
     assert!(
         !read_to_string(&path).unwrap().contains("ann") && !beside.exists(),
@@ -295,7 +301,7 @@ fn the_setting_and_the_file_do_not_both_say_what_the_password_is() {
     private(&path, "[users.default]\nroles = [\"read\"]\n[users.boss]\nroles = [\"admin\"]\nno-password = true\n");
     let access = Directory::open(&told).unwrap();
     let mut talk = Talk::with(engine(1 << 20), Desk::new(2, Some(access), "run".into(), Vec::new()));
-    talk.check("PING => -NOAUTH Authentication required.\nAUTH pw => +OK\nBF.EXISTS f a => :0\nDEL f => -NOPERM User default has no permissions to run the 'del' command");
+    talk.check("PING => -NOAUTH Authentication required.\nAUTH pw => +OK\nBF.EXISTS f a => :0\nDEL f => -NOPERM User default has no permissions to run the 'del' command: it needs the role delete");
     talk.check("AUTH boss x => +OK\nACL SETUSER default +@write => +OK");
     let text = read_to_string(&path).unwrap();
     assert!(text.contains("[users.\"default\"]\nroles = [\"read\", \"write\"]") && !text.contains("hash"), "{text}");

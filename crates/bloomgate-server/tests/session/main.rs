@@ -6,6 +6,7 @@ mod attacks;
 mod cf;
 mod chores;
 mod copying;
+mod events;
 mod limits;
 mod server;
 mod small;

@@ -249,10 +249,13 @@ fn settings_are_found_by_pattern_and_few_can_be_changed() {
          CONFIG GET slowlog-log-slower-than => *2 $23 slowlog-log-slower-than $2 -1
          CONFIG SET slowlog-log-slower-than x => -ERR CONFIG SET failed (possibly related to argument 'slowlog-log-slower-than') - argument couldn't be parsed into an integer
          CONFIG SET slowlog-log-slower-than -2 => -ERR CONFIG SET failed (possibly related to argument 'slowlog-log-slower-than') - argument must be between -1 and 9223372036854775807 inclusive
-         CONFIG SET fsync never => -ERR CONFIG SET failed (possibly related to argument 'fsync') - can't set immutable config
-         CONFIG SET password open-sesame => -ERR CONFIG SET failed (possibly related to argument 'password') - can't set immutable config
+         CONFIG SET fsync never => -ERR CONFIG SET failed (possibly related to argument 'fsync') - can't set immutable config: it needs a restart (change its flag, its variable or its line in the file of --config)
+         CONFIG SET password open-sesame => -ERR CONFIG SET failed (possibly related to argument 'password') - can't set immutable config: it needs a restart (change its flag, its variable or its line in the file of --config)
+         CONFIG SET requirepass open-sesame => -ERR CONFIG SET failed (possibly related to argument 'requirepass') - can't set immutable config: here it is password, which needs a restart (change its flag, its variable or its line in the file of --config)
+         CONFIG SET databases 2 => -ERR CONFIG SET failed (possibly related to argument 'databases') - can't set immutable config: it tells what this server is like
+         CONFIG SET max-client 1 => -ERR Unknown option or number of arguments for CONFIG SET - 'max-client'; did you mean 'max-clients'?
          CONFIG SET nobody 1 => -ERR Unknown option or number of arguments for CONFIG SET - 'nobody'
-         CONFIG SET slowlog-log-slower-than 5 port 1 => -ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config
+         CONFIG SET slowlog-log-slower-than 5 port 1 => -ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config: here it is resp, which needs a restart (change its flag, its variable or its line in the file of --config)
          CONFIG GET slowlog-log-slower-than => *2 $23 slowlog-log-slower-than $2 -1
          CONFIG REWRITE => -ERR The server is running without a config file: start it with --config FILE, or change the flags or variables it is started with",
     );

@@ -54,7 +54,10 @@ fn namespaces_are_declared_changed_and_deleted() {
          BG.NAMESPACE SET other PREFIX shop: => -ERR the namespaces 'other' and 'shop' have the same prefix 'shop:': choose another
          BG.NAMESPACE SET other PREFIX bloomgate:rekey:x => -ERR names that begin with 'bloomgate:rekey:x' are the server's own: choose another prefix
          BG.NAMESPACE SET x/y PREFIX x => -ERR the name of a namespace has 1 to 128 of the characters A-Z a-z 0-9 . _ - and not 'x/y'
-         BG.NAMESPACE SET shop MAXMEMORY -1 => -ERR MAXMEMORY must be an integer from 0 to 1125899906842624, not '-1'
+         BG.NAMESPACE SET shop MAXMEMORY -1 => -ERR MAXMEMORY must be a size up to 1125899906842624 bytes, like 512MB, 8GiB or 1000000, or 0 for no limit, not '-1'
+         BG.NAMESPACE SET shop MAXMEMORY 2000000GB => -ERR MAXMEMORY must be a size up to 1125899906842624 bytes, like 512MB, 8GiB or 1000000, or 0 for no limit, not '2000000GB'
+         BG.NAMESPACE SET shop MAXMEMORY 5.5MB => +OK
+         BG.NAMESPACE SET shop MAXMEMORY 5000000 => +OK
          BG.NAMESPACE SET shop SPEED 1 => -ERR unknown option 'SPEED' for 'bg.namespace|set': allowed are PREFIX, MAXMEMORY, MAXFILTERS, ITEMSPERSECOND
          MULTI => +OK
          BG.NAMESPACE DEL shop => -ERR BG.NAMESPACE DEL name is not allowed in transactions
@@ -78,7 +81,10 @@ fn namespaces_are_declared_changed_and_deleted() {
         assert!(info.contains(row), "{row}: {info}");
     }
     let refused = talk.say("BG.NAMESPACE DEL shop");
-    assert!(refused.starts_with("-ERR 1 users are bound to the namespace 'shop', ann among them"), "{refused}");
+    assert!(
+        refused.starts_with("-ERR user ann is bound to the namespace 'shop': delete (ACL DELUSER ann)"),
+        "{refused}"
+    );
     talk.check(
         "BF.ADD shop:f x => :1
          ACL DELUSER ann => :1
@@ -269,6 +275,18 @@ fn a_bound_user_sees_the_namespace_and_nothing_else() {
     ] {
         assert!(ann.say(other).starts_with("-NOPERM"), "{other}");
     }
+    // What is not theirs to raise they are not told to raise; whoever runs the server is.
+    root.check("BG.NAMESPACE SET a MAXMEMORY 1KB MAXFILTERS 1 => +OK");
+    for (command, limit) in [("BF.RESERVE large 0.01 100000", "and may have 1"), ("BF.ADD k9 x", "and may have 1")] {
+        let refused = ann.say(command);
+        assert!(refused.contains(limit), "{refused}");
+        assert!(refused.ends_with("delete some, or ask whoever runs the server to raise it"), "{refused}");
+    }
+    root.check("BG.NAMESPACE SET a MAXFILTERS 0 => +OK");
+    let refused = ann.say("BF.RESERVE large 0.01 100000");
+    assert!(refused.contains("MAXMEMORY of the namespace 'a'"), "{refused}");
+    assert!(refused.ends_with(", or ask whoever runs the server to raise it"), "{refused}");
+    root.check("BG.NAMESPACE SET a MAXMEMORY 0 => +OK");
     ann.check(
         "FLUSHDB => +OK
          DBSIZE => :0",

@@ -59,8 +59,9 @@ impl Engine {
         let registry = self.namespaces.registry();
         let name = registry.names.iter().find(|(_, (number, _))| *number == space).map_or("", |(name, _)| name);
         Err(Refusal::err(format_args!(
-            "the namespace '{name}' has {there} filters and may have {most}: delete some, or raise it (BG.NAMESPACE SET {name} \
-             MAXFILTERS n)"
+            "the namespace '{name}' has {there} filter{} and may have {most}: delete some, or raise it (BG.NAMESPACE SET {name} \
+             MAXFILTERS n)",
+            if there == 1 { "" } else { "s" }
         )))
     }
 

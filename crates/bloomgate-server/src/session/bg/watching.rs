@@ -10,8 +10,8 @@ use super::telling::{int, or_nil, secret_age};
 use crate::engine::Engine;
 use crate::engine::watch::findings::{Finding, Verdict};
 
-/// How many of the worst filters are told.
-const WORST: usize = 10;
+/// How many of the worst filters are told unless it is said.
+const WORST: u64 = 10;
 
 type Rows = Vec<(Reply, Reply)>;
 
@@ -78,7 +78,7 @@ pub fn filter(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
 }
 
 /// The worst filters by a number, the largest first.
-fn worst(engine: &Engine, found: &[Finding], by: impl Fn(&Finding) -> Option<f64>) -> Reply {
+fn worst(engine: &Engine, found: &[Finding], count: u64, by: impl Fn(&Finding) -> Option<f64>) -> Reply {
     let mut ranked: Vec<(f64, &Finding)> = found.iter().filter_map(|one| by(one).map(|by| (by, one))).collect();
     ranked.sort_by(|one, other| other.0.total_cmp(&one.0));
     let told = ranked.iter().filter_map(|(_, finding)| {
@@ -93,17 +93,18 @@ fn worst(engine: &Engine, found: &[Finding], by: impl Fn(&Finding) -> Option<f64
         rows.push(row("verdict", Reply::text(finding.verdict().name())));
         Some(Reply::Map(rows))
     });
-    Reply::Array(told.take(WORST).collect())
+    Reply::Array(told.take(count as usize).collect())
 }
 
 /// BG.STATS of all: what was probed and reported, and the worst filters.
-pub fn server(call: &mut Call<'_, '_, '_>) -> Outcome {
+pub fn server(call: &mut Call<'_, '_, '_>, count: Option<u64>) -> Outcome {
     if call.space().is_some() {
         return Err(Refusal::err("without a name it tells of all namespaces: name one of your filters").into());
     }
     let engine = call.engine();
     let watch = &engine.watch;
     let (found, feedback) = (watch.findings.all(), watch.feedback.totals());
+    let most = count.unwrap_or(WORST);
     let count = |verdict: Verdict| int(found.iter().filter(|one| one.verdict() == verdict).count() as u64);
     Ok(Reply::Map(vec![
         row("filters", int(engine.names.visible() as u64)),
@@ -117,8 +118,9 @@ pub fn server(call: &mut Call<'_, '_, '_>) -> Outcome {
         row("feedback_entries", int(feedback.entries)),
         row("feedback_reports", int(feedback.reports)),
         row("feedback_spared", int(feedback.spared)),
-        row("worst_rates", worst(&engine, &found, Finding::ratio)),
-        row("worst_scores", worst(&engine, &found, Finding::score)),
+        // Half of all full filters are above their promise by chance: those are told that are so beyond it.
+        row("worst_rates", worst(&engine, &found, most, |one| one.ratio().filter(|_| one.interval().0 > one.promised))),
+        row("worst_scores", worst(&engine, &found, most, Finding::score)),
     ]))
 }
 
