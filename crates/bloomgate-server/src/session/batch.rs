@@ -278,7 +278,7 @@ impl<'a> Batch<'a> {
         match found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(core.engine.clock.now_ms())) {
             // A name that never was: no key is in it.
             None => {
-                core.scratch.note_absent(&core.engine, name, self.items.len());
+                core.scratch.pay_absent(&core.engine, name, self.items.len())?;
                 self.answers.clear();
                 self.answers.resize(self.items.len(), false);
             }

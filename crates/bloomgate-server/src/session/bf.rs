@@ -135,7 +135,7 @@ fn reply(added: Added) -> Reply {
 fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Vec<Reply>, NotDone> {
     let engine = call.engine();
     let Some(entry) = call.find_of(key, Family::Bloom)? else {
-        call.core.scratch.note_absent(&engine, key, items.len());
+        call.core.scratch.pay_absent(&engine, key, items.len())?;
         return Ok(items.iter().map(|_| Reply::Bool(false)).collect());
     };
     let mut answers = Vec::new();

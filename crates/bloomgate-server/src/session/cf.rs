@@ -192,7 +192,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     let engine = call.engine();
     let mut answers = vec![false; items.len()];
     match call.find_of(key, Family::Cuckoo)? {
-        None => call.core.scratch.note_absent(&engine, key, items.len()),
+        None => call.core.scratch.pay_absent(&engine, key, items.len())?,
         Some(entry) => {
             call.core.scratch.ask(&engine, &entry, items, &mut answers)?;
             // The look may show a write that came after the first question about it.
@@ -203,9 +203,12 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
 }
 
 fn copies(call: &mut Call<'_, '_, '_>, key: &[u8], item: &[u8]) -> Outcome {
-    let Some(entry) = call.find_of(key, Family::Cuckoo)? else { return Ok(Reply::Int(0)) };
-    let mut counts = Vec::new();
     let engine = call.engine();
+    let Some(entry) = call.find_of(key, Family::Cuckoo)? else {
+        call.core.scratch.pay_absent(&engine, key, 1)?;
+        return Ok(Reply::Int(0));
+    };
+    let mut counts = Vec::new();
     call.core.scratch.count(&engine, &entry, &[item], &mut counts)?;
     call.shows(&entry, counts.iter().any(|&count| count > 0))?;
     Ok(Reply::Int(counts.first().map_or(0, |&copies| copies as i64)))

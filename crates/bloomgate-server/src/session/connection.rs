@@ -66,7 +66,10 @@ impl Session {
             }
             Request::Exec => {
                 let who = (self.user.as_deref(), self.space.as_deref());
-                self.transaction.execute(core, desk, dues, &self.client, who)
+                core.scratch.in_one_go = true;
+                let executed = self.transaction.execute(core, desk, dues, &self.client, who);
+                core.scratch.in_one_go = false;
+                executed
             }
             Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
             Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),

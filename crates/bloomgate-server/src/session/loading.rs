@@ -46,7 +46,7 @@ fn load(call: &mut Call<'_, '_, '_>, key: &[u8], iterator: i64, data: &[u8], fam
         return Err(Refusal::BAD_DATA.into());
     }
     if iterator & dump_form::PLACE == 1 {
-        return header(&call.engine(), key, iterator, data, family).map_err(NotDone::from);
+        return header(call, key, iterator, data, family).map_err(NotDone::from);
     }
     let engine = call.engine();
     let load = engine.loads.find(key).ok_or_else(|| {
@@ -87,7 +87,14 @@ fn bad_chunk(family: Family, why: impl std::fmt::Display) -> Refusal {
 }
 
 /// Begins a load.
-fn header(engine: &Engine, key: &[u8], iterator: i64, data: &[u8], family: Family) -> Result<Reply, Refusal> {
+fn header(
+    call: &mut Call<'_, '_, '_>,
+    key: &[u8],
+    iterator: i64,
+    data: &[u8],
+    family: Family,
+) -> Result<Reply, Refusal> {
+    let engine = call.engine();
     let announced = announced(iterator, data, family)?;
     if announced.family() != family {
         let right = if family == Family::Bloom { "CF.LOADCHUNK" } else { "BF.LOADCHUNK" };

@@ -125,6 +125,8 @@ pub struct Job {
     pub user: Option<Arc<User>>,
     /// A login, and no command of the table.
     pub login: Option<Login>,
+    /// Items of it that are paid for.
+    pub paid: Owed,
 }
 
 /// A client's conversation.
@@ -233,6 +235,7 @@ impl Session {
             client: self.client.clone(),
             user: self.user.clone(),
             login,
+            paid: Owed::default(),
         }
     }
 
@@ -254,30 +257,38 @@ impl Session {
             return Turn::nothing(Next::Drop);
         }
         self.owed.add(self.client.take_owed());
-        let pause = self.pause(core);
-        if !pause.is_zero() {
-            return Turn { pause, ..Turn::nothing(Next::Again) };
+        if self.owed.until_ns != 0 {
+            let pause = self.pause(core);
+            if !pause.is_zero() {
+                return Turn { pause, ..Turn::nothing(Next::Again) };
+            }
+            // What is paid for is for the command that waits.
+            core.scratch.owed = Owed { until_ns: 0, ..std::mem::take(&mut self.owed) };
         }
         let mut batch = Batch::new(core);
         let mut turn = self.commands(core, desk, input, &mut batch, out);
         batch.put_back(core);
-        self.owed.add(std::mem::take(&mut core.scratch.owed));
-        turn.pause = self.pause(core);
+        if core.scratch.owed != Owed::default() {
+            self.owed.add(std::mem::take(&mut core.scratch.owed));
+            turn.pause = self.pause(core);
+        }
         turn
     }
 
     /// How long to wait now for what is owed.
-    #[inline]
-    fn pause(&mut self, core: &Core) -> Duration {
-        if self.owed.until_ns == 0 {
-            return Duration::ZERO;
-        }
+    fn pause(&self, core: &Core) -> Duration {
         let wait = core.engine.namespaces.wait_for(self.owed, core.engine.clock.now_ns()).min(LONGEST_WAIT);
-        match wait.is_zero() {
-            true => self.owed = Owed::default(),
-            false => core.engine.namespaces.note_wait(self.owed.space, wait),
+        if !wait.is_zero() {
+            core.engine.namespaces.note_wait(self.owed.space, wait);
         }
         wait
+    }
+
+    /// Pays for items of a bound user's command that cannot wait once it runs: a transaction, or one for a worker.
+    fn pay_ahead(&self, core: &mut Core, items: u64) -> Result<(), NotDone> {
+        let Some(space) = self.space.as_ref().filter(|_| items > 0) else { return Ok(()) };
+        let number = core.engine.namespaces.number(space.name()).unwrap_or(0);
+        core.scratch.pay_ahead(&core.engine, number, items)
     }
 
     fn commands<'a>(
@@ -437,12 +448,27 @@ impl Session {
         dues: &mut Dues,
     ) -> Step {
         if self.transaction.is_open() && !transaction::runs_at_once(&request) {
-            let reply = self.transaction.queue(spec, words.given);
+            let reply = self.transaction.queue(spec, words.given, request.items());
             reply.write(self.protocol, out);
             return Step::Done;
         }
         if connection::is_short(&request) {
             return self.run_short(core, desk, spec, &request, out);
+        }
+        let is_for_a_worker = spec.heavy && !request.is_small();
+        let cannot_wait = match request {
+            Request::Exec => self.transaction.items(),
+            _ if is_for_a_worker => request.items() as u64,
+            _ => 0,
+        };
+        match self.pay_ahead(core, cannot_wait) {
+            Ok(()) => {}
+            Err(NotDone::Busy) => return Step::Busy,
+            Err(NotDone::Refused(refusal)) => {
+                self.transaction = Transaction::default();
+                write::error(out, refusal.as_str());
+                return Step::Done;
+            }
         }
         let began = Instant::now();
         if let Some(outcome) = self.own(core, desk, &request, dues) {
@@ -461,9 +487,10 @@ impl Session {
                 }
             };
         }
-        if spec.heavy && !request.is_small() {
+        if is_for_a_worker {
             let words = words.given.iter().map(|word| word.to_vec()).collect();
-            return Step::End(Next::Job(self.job(words, None)));
+            let paid = core.scratch.take_ahead();
+            return Step::End(Next::Job(Job { paid, ..self.job(words, None) }));
         }
         let outcome = Call::new(core, desk, dues, self.space.as_deref()).run(spec, request, words.full);
         if matches!(outcome, Err(NotDone::Busy)) {
@@ -566,6 +593,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
     let mut dues = Dues::default();
     let began = Instant::now();
+    (core.scratch.owed, core.scratch.in_one_go) = (job.paid, true);
     let parsed = parse(&words);
     let spec = parsed.as_ref().ok().map(|(spec, _)| *spec);
     let outcome = parsed.map_err(NotDone::from).and_then(|(spec, request)| {
@@ -587,6 +615,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
     });
     job.client.owe(std::mem::take(&mut core.scratch.owed));
     let took = began.elapsed();
+    core.scratch.in_one_go = false;
     if let Some(spec) = spec {
         desk.tallies.ran(core.thread, spec, took, matches!(outcome, Err(_) | Ok(Reply::Error(_))));
     }

@@ -34,6 +34,8 @@ pub struct Transaction {
     spoiled: bool,
     queued: Vec<Vec<Vec<u8>>>,
     bytes: usize,
+    /// Items that the queued commands ask for or change.
+    items: u64,
     watched: BTreeMap<Vec<u8>, Seen>,
     watched_bytes: usize,
 }
@@ -56,6 +58,12 @@ impl Transaction {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Items that its commands ask for or change.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.items
     }
 
     /// A command between MULTI and EXEC was refused: EXEC will do nothing.
@@ -107,7 +115,7 @@ impl Transaction {
     }
 
     /// Takes a command for EXEC.
-    pub fn queue(&mut self, spec: &'static Spec, words: &[&[u8]]) -> Reply {
+    pub fn queue(&mut self, spec: &'static Spec, words: &[&[u8]], items: usize) -> Reply {
         if spec.has(Flag::NoMulti) {
             self.spoiled = true;
             return Reply::Error(Refusal::err(format_args!("{} is not allowed in transactions", spec.usage())));
@@ -120,6 +128,7 @@ impl Transaction {
             )));
         }
         self.bytes += bytes;
+        self.items += items as u64;
         self.queued.push(words.iter().map(|word| word.to_vec()).collect());
         Reply::simple("QUEUED")
     }

@@ -7,6 +7,7 @@ mod cf;
 mod chores;
 mod copying;
 mod limits;
+mod quotas;
 mod server;
 mod small;
 mod spaces;

@@ -5,7 +5,6 @@ use bloomgate_command::{Create, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
-use crate::engine::Engine;
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::Maker;
 use crate::engine::recipe::{Hashing, Recipe};

@@ -127,6 +127,7 @@ pub fn feedback(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Ou
     let engine = call.engine();
     let feedback = &engine.watch.feedback;
     let mut entry = existing(call, name)?;
+    call.core.scratch.pay_for(&engine, &entry, items.len())?;
     let reported = match feedback.of(&entry) {
         Some(reported) => reported,
         None => {
