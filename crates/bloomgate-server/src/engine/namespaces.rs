@@ -13,7 +13,8 @@
 mod charging;
 mod paying;
 
-pub use charging::{Claim, Moving};
+pub use charging::{Beside, Claim, Moving};
+pub use paying::{LONGEST_WAIT, Owed};
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -7,8 +7,10 @@ use bloomgate_command::{Refusal, Reply, Request, Spec};
 use super::desk::Desk;
 use super::space::Space;
 use super::{Dues, dispatch};
+use crate::access::User;
 use crate::engine::adding::NotDone;
 use crate::engine::entry::{Entry, Family};
+use crate::engine::holders::Holder;
 use crate::engine::{Core, Engine, Permit, check_available};
 
 /// What a command comes to.
@@ -24,6 +26,8 @@ pub struct Call<'c, 'p, 'e> {
     dues: &'c mut Dues,
     /// The namespace that the user is bound to; names of requests are full ones.
     space: Option<&'c Space>,
+    /// The user.
+    user: Option<&'c User>,
     /// The right to write that a transaction holds for all its commands.
     held: Option<&'p mut Permit<'e>>,
 }

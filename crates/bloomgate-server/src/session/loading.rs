@@ -58,7 +58,7 @@ fn load(call: &mut Call<'_, '_, '_>, key: &[u8], iterator: i64, data: &[u8], fam
     let (offset, bytes) = chunk(&load.announced, iterator, data, family)?;
     match load.put(offset, bytes, engine.clock.now_ms()) {
         Came::More => Ok(Reply::Ok),
-        Came::Whole(bytes) => {
+        Came::Whole(bytes, charge) => {
             engine.loads.take_out(&load);
             // Given back whatever comes of it.
             let _charged = engine.budget.holding(load.charged());
