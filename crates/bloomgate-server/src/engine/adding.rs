@@ -456,9 +456,10 @@ impl Scratch {
         // What is not there, or was answered before, takes as long to find out.
         self.pay_for(permit.engine(), entry, items.len())?;
         self.hash(entry, items)?;
-        let mut writer = match permit.is_alone() {
-            true => entry.write(),
-            false => entry.try_write().ok_or(NotDone::Busy)?,
+        let writer = if permit.is_alone() { Some(entry.write()) } else { entry.try_write() };
+        let Some(mut writer) = writer else {
+            self.come_again(entry.space());
+            return Err(NotDone::Busy);
         };
         if let Some(answered) = Some(request).filter(|id| !id.is_empty()).and_then(|id| writer.retries.answered(id)) {
             removed.extend_from_slice(answered);

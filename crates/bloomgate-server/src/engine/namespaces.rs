@@ -26,11 +26,6 @@ use super::shadows::RESERVED;
 use super::{Engine, Permit};
 use crate::access::{MAX_NAMESPACES, Namespace as Declared};
 
-/// Items that may come at once however low the limit is: a turn of one connection.
-const LEAST_BURST: u64 = 512;
-/// A connection waits so long at a time, then looks whether the limit has changed or it is to end.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(1);
-
 /// One namespace: its limits (0 is none), what its filters take, and what was counted.
 #[derive(Debug, Default)]
 pub struct Namespace {
@@ -219,6 +214,12 @@ impl Namespaces {
     #[must_use]
     pub fn filters(&self, space: u16) -> u64 {
         self.at(space).map_or(0, |place| read(&place.filters))
+    }
+
+    /// What its filters may take in all; none without a limit.
+    #[must_use]
+    pub fn max_memory(&self, space: u16) -> Option<u64> {
+        self.at(space).map(|place| read(&place.max_memory)).filter(|&most| most > 0)
     }
 
     fn told(&self, name: &str, number: u16, prefix: &[u8]) -> Option<Told> {

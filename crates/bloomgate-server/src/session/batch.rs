@@ -288,6 +288,7 @@ impl<'a> Batch<'a> {
                 // Found, and perhaps not in the log yet: then there is nothing to wait for.
                 let waits = core.engine.journal.lookups_wait();
                 if waits && self.answers.contains(&true) && entry.is_ahead_of_the_log() {
+                    core.scratch.come_again(entry.space());
                     return Err(NotDone::Busy);
                 }
                 // A "maybe" may come from a write that is not durable yet.
@@ -315,7 +316,7 @@ impl<'a> Batch<'a> {
                     return Ok(());
                 }
             }
-            super::bf::create_default(engine, self.name())?;
+            super::bf::create_default(engine, self.space.as_deref(), self.name())?;
         }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bloomgate_command::{Refusal, Reply, Request, Spec};
 
 use super::desk::Desk;
-use super::space::Space;
+use super::space::{Space, contract_in};
 use super::{Dues, dispatch};
 use crate::access::User;
 use crate::engine::adding::NotDone;
@@ -35,7 +35,12 @@ pub struct Call<'c, 'p, 'e> {
 impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// A command on its own.
     pub fn new(core: &'c mut Core, desk: &'c Desk, dues: &'c mut Dues, space: Option<&'c Space>) -> Self {
-        Self { core, desk, dues, space, held: None }
+        Self { core, desk, dues, space, user: None, held: None }
+    }
+
+    /// A command of this user.
+    pub fn by(self, user: Option<&'c User>) -> Self {
+        Self { user, ..self }
     }
 
     /// A command of a transaction.
@@ -62,6 +67,21 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     #[must_use]
     pub fn bound(&self) -> Option<(u16, &'c Space)> {
         self.space.map(|space| (self.core.engine.namespaces.number(space.name()).unwrap_or(0), space))
+    }
+
+    /// Whom loads and dumps are for.
+    #[must_use]
+    pub fn holder(&self) -> Holder {
+        match self.bound() {
+            Some((number, _)) => Holder::Namespace(number),
+            None => Holder::User(self.user.map_or("", |user| &user.name).into()),
+        }
+    }
+
+    /// The name in the engine of a contract that the user names.
+    #[must_use]
+    pub fn contract(&self, name: &str) -> String {
+        contract_in(self.space, name)
     }
 
     /// The name of a filter as the user sees it.
@@ -103,6 +123,7 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// again in a moment.
     pub fn shows(&mut self, entry: &Entry, found: bool) -> Result<(), NotDone> {
         if found && self.core.engine.journal.lookups_wait() && entry.is_ahead_of_the_log() {
+            self.core.scratch.come_again(entry.space());
             return Err(NotDone::Busy);
         }
         self.sees(entry);

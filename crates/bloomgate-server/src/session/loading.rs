@@ -60,8 +60,8 @@ fn load(call: &mut Call<'_, '_, '_>, key: &[u8], iterator: i64, data: &[u8], fam
         Came::More => Ok(Reply::Ok),
         Came::Whole(bytes, charge) => {
             engine.loads.take_out(&load);
-            // Given back whatever comes of it.
-            let _charged = engine.budget.holding(load.charged());
+            // Given back whatever comes of it; its namespace is charged for the filter from here on.
+            let _charged = engine.budget.holding(engine.leave_to_budget(charge));
             install(call, &engine, key, &load, bytes)
         }
         Came::Differ => Err(bad_chunk(family, "another chunk with these bytes came before, and they differ").into()),
@@ -109,10 +109,22 @@ fn header(
     };
     engine.check_room(key, at_least)?;
     if let Announced::Ours(header) = &announced {
+        let hashing = &header.recipe.hashing;
+        if let Some(space) = call.space().filter(|_| hashing.algorithm.is_keyed())
+            && !space.has_contract(&hashing.contract)
+        {
+            return Err(Refusal::err(format_args!(
+                "the dump was made under the contract '{}', which is not of this namespace: its own dumps are loaded here, and \
+                 others by users that are bound to no namespace",
+                space.shown_contract(&hashing.contract)
+            )));
+        }
         // Without a master secret, or with a contract that cannot be, nothing needs to be sent.
         engine.contracts.contract(&header.recipe.hashing)?;
     }
-    engine.loads.begin(&engine.budget, engine.clock.now_ms(), key, announced)?;
+    // Nearly all of it will be the filter's: the namespace is charged for that from here on.
+    let of_space = (length - length / 32).saturating_sub(16 << 10);
+    engine.loads.begin(&engine, call.holder(), key, announced, of_space)?;
     Ok(Reply::Ok)
 }
 

@@ -492,7 +492,8 @@ impl Session {
             let paid = core.scratch.take_ahead();
             return Step::End(Next::Job(Job { paid, ..self.job(words, None) }));
         }
-        let outcome = Call::new(core, desk, dues, self.space.as_deref()).run(spec, request, words.full);
+        let call = Call::new(core, desk, dues, self.space.as_deref()).by(self.user.as_deref());
+        let outcome = call.run(spec, request, words.full);
         if matches!(outcome, Err(NotDone::Busy)) {
             return Step::Busy;
         }
@@ -603,7 +604,8 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         let space = Space::of(&user, &desk.access.book())?;
         in_full(space.as_deref(), (spec, request), &words, |request, full| {
             let outcome = loop {
-                match Call::new(core, desk, &mut dues, space.as_deref()).run(spec, request, full) {
+                let call = Call::new(core, desk, &mut dues, space.as_deref()).by(Some(&user));
+                match call.run(spec, request, full) {
                     // A worker may wait where a reactor may not.
                     Err(NotDone::Busy) => crate::sync::rest(),
                     outcome => break outcome,

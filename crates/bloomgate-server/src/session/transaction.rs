@@ -176,7 +176,7 @@ impl Transaction {
                     None if request == Request::Unwatch => Ok(Reply::Ok),
                     None if request == Request::AclWhoami => Ok(super::connection::whoami(user)),
                     None => in_full(space, (spec, request), &words, |request, full| {
-                        Call::new(core, desk, dues, space).within(&mut permit).run(spec, request, full)
+                        Call::new(core, desk, dues, space).by(user).within(&mut permit).run(spec, request, full)
                     })
                     .unwrap_or_else(|refusal| Err(refusal.into())),
                 };

@@ -1,7 +1,9 @@
 //! BG.REKEY and BG.FEED: a filter moves to a new secret without a moment in which it does not answer.
 //!
-//! START begins a new epoch of the filter's contract and makes a shadow under it; from then on adds go to both. BG.FEED
-//! brings the items from before, which only their owner has. FINISH puts the shadow in place, ABORT lets it go.
+//! START makes a shadow under the next epoch of the filter's contract; from then on adds go to both. BG.FEED
+//! brings the items from before, which only their owner has. FINISH puts the shadow in place, and that epoch is the current
+//! one from then on; ABORT lets the shadow go, and nothing has changed. Who is bound to a namespace moves a filter that hashes under a
+//! contract from outside to the namespace's own.
 
 use bloomgate_command::{Refusal, RekeyStep, Reply};
 
@@ -9,6 +11,7 @@ use super::super::call::{Call, Outcome};
 use super::existing;
 use crate::engine::adding::{Added, Copies};
 use crate::engine::check_available;
+use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::Entry;
 use crate::engine::recipe::{Hashing, Recipe};
 
@@ -28,7 +31,7 @@ fn not_begun(name: &[u8]) -> Refusal {
 fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let engine = call.engine();
     let entry = existing(call, name)?;
-    let Hashing { algorithm, contract, .. } = entry.recipe().hashing.clone();
+    let algorithm = entry.recipe().hashing.algorithm;
     if !algorithm.is_keyed() {
         return Err(Refusal::err(format_args!(
             "the filter hashes by {algorithm}, which has no secret to change: make a keyed one, fill it and BG.SWAP them"
@@ -66,19 +69,20 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
             engine.abandon(prepared);
             return Err(if now.is_some() { begun() } else { Refusal::NOT_FOUND });
         }
-        if let Err(refusal) = permit.begin_epoch(&contract, epoch) {
-            engine.abandon(prepared);
-            return Err(refusal);
-        }
         let shadow = permit.begin_shadow(&entry, prepared)?;
         Ok((Reply::Ok, shadow.touched()))
     })
 }
 
-/// The epoch after the contract's last, and after the filter's own.
-fn next_epoch(call: &Call<'_, '_, '_>, entry: &Entry) -> u32 {
-    let hashing = &entry.recipe().hashing;
-    call.core.engine.contracts.keyed(&hashing.contract).epoch.max(hashing.epoch).saturating_add(1)
+/// The secret after the contract's last, and after the filter's own; for a filter under somebody else's contract, the own one.
+fn next_secret(call: &Call<'_, '_, '_>, entry: &Entry) -> Hashing {
+    let (contracts, hashing) = (&call.core.engine.contracts, &entry.recipe().hashing);
+    if call.space().is_some_and(|space| !space.has_contract(&hashing.contract)) {
+        let own = contracts.keyed(&call.contract(DEFAULT));
+        return Hashing { algorithm: hashing.algorithm, ..own };
+    }
+    let epoch = contracts.keyed(&hashing.contract).epoch.max(hashing.epoch).saturating_add(1);
+    Hashing { epoch, ..hashing.clone() }
 }
 
 fn status(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
@@ -133,6 +137,8 @@ fn finish(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
                  to ABORT"
             )));
         }
+        let Hashing { contract, epoch, .. } = &shadow.recipe().hashing;
+        permit.begin_epoch(contract, *epoch)?;
         let sequence = permit.finish_shadow(&entry, &shadow)?;
         Ok((Reply::Ok, sequence))
     })
