@@ -24,6 +24,9 @@ pub fn create(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Create<'_>) -> Ou
     };
     let new_contract = recipe.hashing.algorithm.is_keyed() && !engine.contracts.knows(&recipe.hashing.contract);
     let Hashing { contract, epoch, .. } = recipe.hashing.clone();
+    if new_contract {
+        engine.check_new_contract(&contract)?;
+    }
     let prepared = engine.prepare(name, recipe, Maker::Bg)?;
     call.alone(|permit| {
         // Somebody was faster: no contract begins for a filter that is not made.

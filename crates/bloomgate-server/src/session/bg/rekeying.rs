@@ -50,8 +50,8 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     if engine.shadow_of(&entry).is_some() {
         return Err(begun().into());
     }
-    let epoch = next_epoch(call, &entry);
-    let hashing = Hashing { epoch, ..entry.recipe().hashing.clone() };
+    let hashing = next_secret(call, &entry);
+    engine.contracts.check_next_epoch(&hashing.contract)?;
     // As large as the filter has become: a chain that grew through ten stages would do so again.
     let capacity = entry.with(|filter| filter.len()).unwrap_or(0).max(entry.recipe().capacity);
     let capacity = if entry.recipe().capacity == 0 { 0 } else { capacity };
