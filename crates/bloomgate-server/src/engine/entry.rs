@@ -18,6 +18,7 @@ use super::recipe::{Recipe, refused};
 use super::retries::Retries;
 use super::small::Small;
 use super::structure::is_shareable;
+use super::watch::findings::Verdict;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Fault, Mutex, MutexGuard, RwLock, broken, point};
 
