@@ -462,7 +462,7 @@ impl Scratch {
             return Err(NotDone::Busy);
         };
         if let Some(answered) = Some(request).filter(|id| !id.is_empty()).and_then(|id| writer.retries.answered(id)) {
-            removed.extend_from_slice(answered);
+            *removed = answered;
             if removed.len() != items.len() {
                 let got = items.len();
                 return Err(Refusal::new(format!(
@@ -500,7 +500,9 @@ impl Scratch {
         };
         entry.touch(sequence);
         if !request.is_empty() {
-            writer.retries.keep(request, removed);
+            let was = entry.overhead();
+            entry.keep_answer(&mut writer, request, removed);
+            permit.engine().recharge(entry, was);
         }
         let count = self.unknown.len() as u64;
         entry.add_deleted(count);
