@@ -6,6 +6,7 @@
 //! strace tells which file the failing call was for. A fault outside the data folder (a library at the start, the
 //! eventfd of a reactor) is no fault of the disk: there the server may end, but nothing acknowledged may be lost.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -144,7 +145,7 @@ impl Tally {
 fn keep(options: &Options, call: &str, nth: u64, what: &str) -> Result<String, String> {
     let work = &options.work;
     let trace = std::fs::read_to_string(work.join("trace")).unwrap_or_default();
-    let failed: Vec<&str> = trace.lines().filter(|line| line.contains("(INJECTED)")).collect();
+    let failed = failed_calls(&trace);
     let kept = work.join(format!("found-{call}-{nth}"));
     copy_folder(&work.join("data"), &kept.join("data"))?;
     for name in ["trace", "server.log"] {
@@ -245,7 +246,7 @@ fn cut_newest(data: &Path) -> Result<(), String> {
 fn read_trace(trace: &Path, data: &Path, round: &mut Round) {
     let text = std::fs::read_to_string(trace).unwrap_or_default();
     let folder = data.display().to_string();
-    round.failed = text.lines().filter(|line| line.contains("(INJECTED)")).map(String::from).collect();
+    round.failed = failed_calls(&text);
     let inside = |line: &String| match path_of(line) {
         Some(path) if path.starts_with('/') => path.starts_with(&folder),
         // Redis works in its folder and names its files from there; strace tells the folder of an openat.
@@ -254,6 +255,23 @@ fn read_trace(trace: &Path, data: &Path, round: &mut Round) {
     };
     round.in_data = round.failed.iter().any(inside);
     round.failed.sort_by_key(|line| !inside(line));
+}
+
+/// The calls that failed. One that was interrupted in the trace by those of other threads stands in two lines: they are
+/// joined, for the first alone says which file it was.
+fn failed_calls(trace: &str) -> Vec<String> {
+    let mut begun: HashMap<&str, &str> = HashMap::new();
+    let mut failed = Vec::new();
+    for line in trace.lines() {
+        let thread = line.split(' ').next().unwrap_or_default();
+        if let Some(first) = line.strip_suffix("<unfinished ...>") {
+            begun.insert(thread, first);
+        } else if line.contains("(INJECTED)") {
+            let first = begun.get(thread).filter(|_| line.contains("resumed>"));
+            failed.push(first.map_or_else(|| line.to_owned(), |first| format!("{first}{line}")));
+        }
+    }
+    failed
 }
 
 /// The path that a call names a file by; calls on an open file have none.
@@ -416,5 +434,23 @@ impl Client<'_> {
             Answer::Refused(_) if self.subject.kind == Kind::Redis => Ok(()),
             Answer::Refused(text) => Err(Trouble::Broken(format!("a lookup was refused: {text}"))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::failed_calls;
+
+    #[test]
+    fn a_call_in_two_lines_is_one() {
+        let trace = "7 write(3</data/log>, \"x\", 1 <unfinished ...>\n\
+                     8 write(4<anon_inode:[eventfd]>, \"\", 8) = 8\n\
+                     7 <... write resumed>) = -1 EIO (Input/output error) (INJECTED)\n\
+                     8 write(5<pipe>, \"y\", 1) = -1 EIO (Input/output error) (INJECTED)\n\
+                     8 +++ exited with 1 +++\n";
+        let failed = failed_calls(trace);
+        assert_eq!(failed.len(), 2);
+        assert!(failed[0].contains("/data/log") && failed[0].contains("(INJECTED)"));
+        assert!(failed[1].contains("<pipe>"));
     }
 }

@@ -90,7 +90,7 @@ pub(crate) const SPECS: [Spec; 11] = [
         .flags(WRITE)
         .says("key iterator data", "Takes a chunk as BF.SCANDUMP gave it.")
         .costs("O(n) for n bytes of the chunk")
-        .differs("The filter appears when all chunks are there and right, not with its header; a load that nobody goes on with is dropped after 60 seconds. Chunks come in any order. A name that has a filter is refused: RedisBloom writes the chunk into it. Dumps of RedisBloom load too, answer alike and grow alike.")
+        .differs("The filter appears when all chunks are there and right, not with its header; a load that nobody goes on with is dropped after 60 seconds. Chunks come in any order. A name that has a filter is refused: RedisBloom writes the chunk into it. Dumps of RedisBloom load too, answer alike and grow alike, unless a lookup would read more than 4,096 bits of their links.")
         .example("BF.LOADCHUNK seen.copy <iterator> <chunk>", "OK")
         .heavy(),
     bf("bf.debug", 2, 2, |args| Ok(Request::BfDebug { key: args.name(1)? }))

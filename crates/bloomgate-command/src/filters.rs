@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use bloomgate::bloom::rotating::{MAX_GENERATIONS, MAX_WINDOW, MIN_WINDOW};
+use bloomgate::bloom::rotating::{MAX_GENERATIONS, MAX_WINDOW};
 use bloomgate::promise::MAX_ITEMS;
 use bloomgate::{Address, Algorithm, Kind, WhenFull};
 
@@ -34,6 +34,8 @@ const ADMIN: &[Flag] = &[Flag::Admin, Flag::Noscript];
 /// A snapshot waits for everybody who writes: within a transaction it would wait for itself.
 const BACKUP: &[Flag] = &[Flag::Admin, Flag::Noscript, Flag::NoMulti];
 const WRITE_ADMIN: &[Flag] = &[Flag::Write, Flag::Denyoom, Flag::Admin];
+/// It reads a file of any length, for which no transaction may hold everybody up.
+const BUILDING: &[Flag] = &[Flag::Write, Flag::Denyoom, Flag::Admin, Flag::NoMulti];
 
 const CREATE: &[Word] = &[
     value("KIND"),
@@ -206,7 +208,7 @@ pub(crate) const SPECS: [Spec; 25] = [
         .says("left right", "Exchanges the names of two filters at one instant: the end of a rebuild beside the live filter.")
         .example("BG.SWAP week archive", "OK"),
     bg("bg.build", 4, 11, build)
-        .flags(WRITE_ADMIN)
+        .flags(BUILDING)
         .options(2, BUILD)
         .says(
             "name FROM file [KIND kind] [CAPACITY n] [RATE rate] [REPLACE]",
@@ -219,12 +221,12 @@ pub(crate) const SPECS: [Spec; 25] = [
         .heavy(),
     bg("bg.rekey", 3, 3, rekey)
         .flags(WRITE_ADMIN)
-        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow, which nobody sees, that takes all adds too, BG.FEED brings the items from before, FINISH puts it in place, once it has as many items. For classic, blocked, partitioned and scalable filters; lookups are answered all the while.")
+        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow, which nobody sees, that takes all adds too, BG.FEED brings the items from before, FINISH puts it in place, once it has as many items as the filter. For classic, blocked, partitioned and scalable filters; lookups are answered all the while.")
         .example("BG.REKEY users START", "OK")
         .heavy(),
     bg("bg.feed", 3, ANY, |args| Ok(Request::BgFeed { name: args.name(1)?, items: args.items(2)? }))
         .flags(WRITE)
-        .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed; how many were new to it.")
+        .says("name item [item ...]", "Adds items to the shadow of a filter that is being rekeyed, those that the filter has; how many were new to it.")
         .costs("O(n) for n items")
         .example("BG.FEED users dave erin", "2\n> BG.REKEY users FINISH\nOK"),
     namespaces::SPEC,
@@ -320,6 +322,9 @@ fn growth(text: &[u8]) -> Result<f64, Refusal> {
         Refusal::err(format_args!("GROWTH must be a factor from {least} to {most}, not '{}'", shown(text)))
     })
 }
+
+/// Windows are told the time ten times a second, and each that ends a generation then is written to the log.
+const MIN_WINDOW: Duration = Duration::from_secs(1);
 
 fn window(text: &[u8]) -> Result<Duration, Refusal> {
     let window = number::decimal(text).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

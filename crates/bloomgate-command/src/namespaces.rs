@@ -27,6 +27,7 @@ const NAMESPACE: [Spec; 4] = [
             "Declares a namespace, or changes one: what is not said stays, and 0 is no limit. Its filters are those whose \
              names begin with the prefix, which a new one needs; where several prefixes fit, the longest counts. Filters \
              that are there already belong to it at once, also if they take more than it may have: then it gets no more. \
+             The prefix of one that has filters stays. \
              Items beyond ITEMSPERSECOND, asked for or added, make their connections wait.",
         )
         .costs("O(n) for n filters if the prefix is new, else O(1)")

@@ -518,6 +518,7 @@ impl Request<'_> {
             Request::Copy { replace: true, .. }
                 | Request::BgCopy { replace: true, .. }
                 | Request::BgBuild { replace: true, .. }
+                | Request::BgRekey { step: RekeyStep::Finish, .. }
         )
     }
 }

@@ -143,9 +143,10 @@ impl Spec {
     #[must_use]
     pub fn role_words(&self) -> String {
         let role = self.role().map_or("any", Role::name);
-        match self.options.iter().any(|option| option.name == "REPLACE") {
-            true => format!("{role}; REPLACE also {}", Role::Delete),
-            false => role.to_owned(),
-        }
+        let replaces = match self.name {
+            "bg.rekey" => Some("FINISH"),
+            _ => self.options.iter().map(|option| option.name).find(|&name| name == "REPLACE"),
+        };
+        replaces.map_or(role.to_owned(), |word| format!("{role}; {word} also {}", Role::Delete))
     }
 }

@@ -151,8 +151,7 @@ fn serve_there(
                         if let Some(identity) = &doors.identity {
                             tell_renewed(&desk, identity, identity.renew());
                         }
-                        desk.reload();
-                        engine.stop().declare(&desk.access.book().namespaces);
+                        desk.reload(&engine);
                         system.tell("READY=1");
                     }
                 },
@@ -340,7 +339,7 @@ fn load(opening: Opening) -> io::Result<oneshot::Receiver<Result<Opened, String>
 fn notes(desk: &Desk, settings: &Settings, resp: Option<SocketAddr>, tls: Option<SocketAddr>) -> Vec<String> {
     let access = &desk.access;
     if !access.is_open() {
-        return Vec::new();
+        return settings.readable_password().into_iter().collect();
     }
     // Certificates of clients are a lock too.
     let tls = tls.filter(|_| settings.tls_client_ca.is_none());

@@ -298,11 +298,15 @@ fn bg_refuses_with_what_is_allowed() {
         ),
         ("BG.CREATE a KIND scalable GROWTH 0.5", "ERR GROWTH must be a factor from 1 to 32768, not '0.5'"),
         ("BG.CREATE a KIND blocked ONFULL maybe", "ERR ONFULL must be one of refuse, grow, goon, not 'maybe'"),
-        ("BG.CREATE a KIND rotating WINDOW 0", "ERR WINDOW must be 0.001 to 3153600000 seconds (100 years), not '0'"),
-        ("BG.CREATE a KIND rotating WINDOW -1", "ERR WINDOW must be 0.001 to 3153600000 seconds (100 years), not '-1'"),
+        ("BG.CREATE a KIND rotating WINDOW 0", "ERR WINDOW must be 1 to 3153600000 seconds (100 years), not '0'"),
+        (
+            "BG.CREATE a KIND rotating WINDOW 0.999",
+            "ERR WINDOW must be 1 to 3153600000 seconds (100 years), not '0.999'",
+        ),
+        ("BG.CREATE a KIND rotating WINDOW -1", "ERR WINDOW must be 1 to 3153600000 seconds (100 years), not '-1'"),
         (
             "BG.CREATE a KIND rotating WINDOW 1e300",
-            "ERR WINDOW must be 0.001 to 3153600000 seconds (100 years), not '1e300'",
+            "ERR WINDOW must be 1 to 3153600000 seconds (100 years), not '1e300'",
         ),
         ("BG.CREATE a KIND rotating GENERATIONS 65", "ERR GENERATIONS must be an integer from 1 to 64, not '65'"),
         ("BG.CREATE a KIND counting COUNTERS 5", "ERR COUNTERS must be one of 4, 8, 16, not '5'"),

@@ -56,6 +56,12 @@ fn what_replaces_a_filter_needs_the_role_to_delete_too() {
         assert_eq!(needs(line), Roles::NONE.with(plain), "{line}");
         assert_eq!(needs(&format!("{line} REPLACE")), Roles::NONE.with(plain).with(Role::Delete), "{line} REPLACE");
     }
+    let rekey = |step: &str| {
+        parsed(&format!("BG.REKEY f {step}"), |result| result.map(|(spec, request)| spec.needs(&request)).unwrap())
+    };
+    assert_eq!(rekey("FINISH"), Roles::NONE.with(Role::Admin).with(Role::Delete));
+    assert_eq!(["START", "STATUS", "ABORT"].map(rekey), [Roles::NONE.with(Role::Admin); 3]);
+    assert_eq!(find(b"bg.rekey").unwrap().role_words(), "admin; FINISH also delete");
     // No other command has the word.
     let replacing: Vec<&str> = every_command()
         .filter(|spec| spec.options.iter().any(|option| option.name == "REPLACE"))

@@ -61,6 +61,18 @@ impl Book {
         self.users.values().any(|user| user.is_admin())
     }
 
+    /// The most hashes that it takes to know that a password is none of a user's; one at least.
+    #[must_use]
+    pub fn most_ways(&self) -> usize {
+        self.users.values().map(|user| Password::ways(&user.passwords)).fold(1, usize::max)
+    }
+
+    /// Whether somebody said who may come in.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        self.users.len() > 1 || self.default_is_declared
+    }
+
     /// Puts a user in, in place of one of that name.
     pub fn put(&mut self, user: User) {
         self.default_is_declared |= user.name == DEFAULT;

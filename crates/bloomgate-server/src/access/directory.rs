@@ -24,6 +24,8 @@ pub struct Directory {
     /// Held while the book is changed: the text of the file as it was last read or written, by its BLAKE3.
     changing: Mutex<Option<blake3::Hash>>,
     path: Option<PathBuf>,
+    /// There as long as the access file has users: a start that finds this and not them is refused.
+    expected: Option<PathBuf>,
     key: Key,
     /// The setting `password`.
     setting: Option<Arc<Password>>,
@@ -47,6 +49,7 @@ impl Directory {
             generation: AtomicU64::new(0),
             changing: Mutex::new(None),
             path: None,
+            expected: None,
             key: Key::generate(),
             setting: None,
             protected: AtomicBool::new(true),
@@ -59,6 +62,7 @@ impl Directory {
         let in_data = settings.data.as_ref().map(|data| data.join("access.toml"));
         let mut directory = Self::open_to_all();
         directory.path = settings.access.clone().or(in_data);
+        directory.expected = settings.data.as_ref().map(|data| data.join("access.expected"));
         if let Some(Sealed { key, password }) = &settings.password {
             (directory.key, directory.setting) = (key.clone(), Some(password.clone()));
         }
@@ -81,6 +85,17 @@ impl Directory {
     /// With what its file holds.
     fn begun(self) -> Result<Self, String> {
         let (book, sum) = self.read()?;
+        let (path, expected) = (self.path.as_deref(), self.expected.as_deref());
+        if let (Some(path), Some(expected)) = (path, expected.filter(|path| path.exists() && !book.has_users())) {
+            let missing = if sum.is_some() { "has no users" } else { "is not there" };
+            return Err(format!(
+                "the access file {} {missing}, and this server had users: without them it would be open to everybody. Bring \
+                 the file back; or, if that is what you want, remove {} and start again",
+                path.display(),
+                expected.display()
+            ));
+        }
+        file::expect(expected, book.has_users())?;
         Ok(Self { book: RwLock::new(Arc::new(book)), changing: Mutex::new(sum), ..self })
     }
 
@@ -161,18 +176,15 @@ impl Directory {
         if book.users.len() > MAX_USERS {
             return Err(format!("there may be {MAX_USERS} users: delete one first"));
         }
-        if before.has_admin() && !book.has_admin() {
-            return Err("nobody could change users any more: make another user first that can log in and has +@admin \
-                 and no namespace"
-                .to_owned());
-        }
-        self.write(&book, &mut sum)?;
+        check_admin(&before, &book)?;
+        let unsure = self.write(&book, &mut sum)?;
         self.install(book);
-        Ok(value)
+        unsure.map_or(Ok(value), Err)
     }
 
-    fn write(&self, book: &Book, sum: &mut Option<blake3::Hash>) -> Result<(), String> {
-        let Some(path) = &self.path else { return Ok(()) };
+    /// Writes the file; what is not sure then, if anything.
+    fn write(&self, book: &Book, sum: &mut Option<blake3::Hash>) -> Result<Option<String>, String> {
+        let Some(path) = &self.path else { return Ok(None) };
         let there = file::read(path)?.map(|text| blake3::hash(text.as_bytes()));
         if there != *sum {
             return Err(format!(
@@ -181,9 +193,11 @@ impl Directory {
             ));
         }
         let text = file::render(book);
-        file::write(path, &text)?;
+        let unsure = file::write(path, &text)?;
         *sum = Some(blake3::hash(text.as_bytes()));
-        Ok(())
+        // After the file, which counts without it; if it cannot be made now, the next start makes it.
+        let _ = file::expect(self.expected.as_deref(), book.has_users());
+        Ok(unsure)
     }
 
     /// Writes the access file as it should be: ACL SAVE.
@@ -192,19 +206,32 @@ impl Directory {
         if self.path.is_none() {
             return Err(NO_FILE.to_owned());
         }
-        self.write(&self.book(), &mut sum)
+        self.write(&self.book(), &mut sum)?.map_or(Ok(()), Err)
     }
 
-    /// Reads the access file again: all of it, or everything stays as it is.
-    pub fn reload(&self) -> Result<(), String> {
+    /// Reads the access file again: all of it, or everything stays as it is. `settle` sees what is and what would be, may
+    /// refuse it, and what it gives lasts until that is in use.
+    pub fn reload<T>(&self, settle: impl FnOnce(&Book, &Book) -> Result<T, String>) -> Result<T, String> {
         let mut sum = self.changing();
-        if self.path.is_none() {
-            return Err(NO_FILE.to_owned());
+        let Some(path) = &self.path else { return Err(NO_FILE.to_owned()) };
+        let (before, (book, read)) = (self.book(), self.read()?);
+        // A file that went away, or was emptied, is an accident far more often than a wish, and leaves the server open.
+        if sum.is_some() && read.is_none() {
+            return Err(format!("the access file {} is not there any more: bring it back", path.display()));
         }
-        let (book, read) = self.read()?;
+        if before.has_users() && !book.has_users() {
+            return Err(format!(
+                "the access file {} has no users any more, and without them the server would be open to everybody: bring \
+                 them back; or, if that is what you want, say it ([users.default] with no-password = true and its roles)",
+                path.display()
+            ));
+        }
+        check_admin(&before, &book).map_err(|why| format!("the access file {}: {why}", path.display()))?;
+        let settled = settle(&before, &book)?;
         *sum = read;
+        let _ = file::expect(self.expected.as_deref(), book.has_users());
         self.install(book);
-        Ok(())
+        Ok(settled)
     }
 
     /// Protected mode: whether clients of other machines get in without a password.
@@ -229,7 +256,13 @@ impl Directory {
     /// [`DENIED`].
     #[must_use]
     pub fn denies(&self, from: IpAddr) -> bool {
-        self.is_protected() && !is_loopback(from) && self.is_open() && self.book().users.len() == 1
+        self.is_protected() && !is_loopback(from) && self.has_nobody()
+    }
+
+    /// Whether there is nothing that anybody could log in with: no password, and no user but `default`.
+    #[must_use]
+    pub fn has_nobody(&self) -> bool {
+        self.is_open() && self.book().users.len() == 1
     }
 
     /// Who a client is that just came: `default`, if that needs no password; beyond this machine only without protected
@@ -265,18 +298,13 @@ impl Directory {
         }
         let generation = self.generation();
         let user = self.find(name).filter(|user| user.enabled && password.len() <= MAX_PASSWORD);
-        let seal = self.key.seal(password);
-        let mut verified = false;
-        for known in user.iter().flat_map(|user| &user.passwords) {
-            // One that was proven to be another password need not be hashed again.
-            if known.is_known(password, seal).is_none() {
-                verified = true;
-                if known.verify(password, seal) {
-                    return user.clone().map(|user| (user, generation));
-                }
-            }
+        let passwords = user.as_ref().map_or(&[][..], |user| &user.passwords);
+        let (right, hashed) = Password::verify_any(passwords, password, self.key.seal(password));
+        if right {
+            return user.map(|user| (user, generation));
         }
-        if !verified {
+        // As many for everybody, there or not.
+        for _ in hashed..self.book().most_ways() {
             verify_nothing(password);
         }
         None
@@ -284,13 +312,25 @@ impl Directory {
 
     /// Whether this is one of the passwords of a user, however long it takes.
     #[must_use]
-    pub(super) fn is_password(&self, password: &Password, given: &[u8]) -> bool {
-        password.verify(given, self.key.seal(given))
+    pub(super) fn is_password(&self, password: &Arc<Password>, given: &[u8]) -> bool {
+        let seal = self.key.seal(given);
+        let known = password.is_known(given, seal);
+        known.unwrap_or_else(|| Password::verify_any(std::slice::from_ref(password), given, seal).0)
     }
 
     fn find(&self, name: &[u8]) -> Option<Arc<User>> {
         self.user(std::str::from_utf8(name).ok()?)
     }
+}
+
+/// Refuses a change after which nobody could make another.
+fn check_admin(before: &Book, after: &Book) -> Result<(), String> {
+    if before.has_admin() && !after.has_admin() {
+        return Err("nobody could change users any more: make another user first that can log in and has +@admin \
+             and no namespace"
+            .to_owned());
+    }
+    Ok(())
 }
 
 const NO_FILE: &str =
@@ -300,4 +340,48 @@ const NO_FILE: &str =
 #[must_use]
 pub fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::password::tests::HASHED;
+    use crate::access::rules::set_user;
+
+    /// Who there is cannot be told by how long a refusal takes.
+    #[test]
+    fn every_failed_login_takes_as_many_hashes() {
+        let directory = Directory::open_to_all();
+        let hashes = |name: &str, password: &str| {
+            let before = HASHED.get();
+            let entered = directory.enter(name.as_bytes(), password.as_bytes(), None).is_some();
+            (entered, HASHED.get() - before)
+        };
+        let make = |name: &str, rules: &[&str]| {
+            let rules: Vec<&[u8]> = rules.iter().map(|rule| rule.as_bytes()).collect();
+            directory.change(|book| set_user(&directory, book, name.as_bytes(), &rules)).unwrap();
+        };
+        assert_eq!(hashes("nobody", "wrong"), (false, 1));
+        let digits = format!("#{}", "0".repeat(64));
+        make("one", &["on", ">first"]);
+        make("many", &["on", ">first", ">second", ">third", &digits]);
+        make("off", &["off", ">first"]);
+        make("moved", &["on", &digits]);
+        assert_eq!(hashes("one", "first"), (true, 1));
+        // One whose password was proven, one with several, one that is off, one without a slow hash, and nobody.
+        let all = ["one", "many", "off", "moved", "nobody", "\u{fffd}"];
+        assert_eq!(all.map(|name| hashes(name, "wrong")), [(false, 1); 6]);
+        assert_eq!(hashes("many", &"w".repeat(MAX_PASSWORD + 1)), (false, 1), "nor by a password that is none");
+        // Hashes of other salts, as the file may bring them.
+        let moved = Arc::new(Password::hash(b"fourth", &[]).unwrap());
+        directory
+            .change(|book| {
+                let mut user = (**book.user("many").ok_or("nobody")?).clone();
+                user.passwords.push(moved);
+                book.put(user);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(all.map(|name| hashes(name, "wrong")), [(false, 2); 6]);
+    }
 }

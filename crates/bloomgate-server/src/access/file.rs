@@ -63,23 +63,51 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
     Ok(Some(text))
 }
 
-/// Puts this text in place of the file, in one step.
-pub fn write(path: &Path, text: &str) -> Result<(), String> {
+/// Puts this text in place of the file, in one step; what is not sure then, if anything.
+pub fn write(path: &Path, text: &str) -> Result<Option<String>, String> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!("{name}.tmp-{:016x}", crate::store::random()));
     let written = (|| {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        std::fs::rename(&temporary, path)?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        File::open(folder)?.sync_all()
+        std::fs::rename(&temporary, path)
     })();
     written.map_err(|error: std::io::Error| {
         // What could not be written is of no use; if it cannot be removed either, the next start does.
         let _ = std::fs::remove_file(&temporary);
         format!("the access file {} cannot be written: {error}; nothing was changed", path.display())
-    })
+    })?;
+    // It is in place all the same.
+    Ok(sync_folder(path).err().map(|error| {
+        format!(
+            "the access file {} is written and in use, and its folder cannot be synced: {error}; a power cut may bring back \
+             the one before, ACL SAVE tries again",
+            path.display()
+        )
+    }))
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+/// Notes beside the data that the access file has users, or that it has none.
+pub fn expect(note: Option<&Path>, has_users: bool) -> Result<(), String> {
+    let Some(note) = note.filter(|note| note.exists() != has_users) else { return Ok(()) };
+    let noted = if has_users {
+        let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(note);
+        made.and_then(|mut file| {
+            file.write_all(b"The access file of this server has users: it does not start without them.\n")?;
+            file.sync_all()
+        })
+    } else {
+        std::fs::remove_file(note)
+    };
+    noted
+        .and_then(|()| sync_folder(note))
+        .map_err(|error| format!("{} notes that there are users, and cannot be changed: {error}", note.display()))
 }
 
 /// A mistake and where it stands.

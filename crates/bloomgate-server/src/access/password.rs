@@ -4,9 +4,12 @@
 //! a reactor, and one at a time in the whole process, in memory that is kept for the next: so however many log in, they take
 //! 19 MiB (given back and taken anew each time, it left 190 MB of holes with the allocator). Once a password
 //! was proven, its BLAKE3 under a random key of this process is remembered beside the hash: the next login of it takes
-//! microseconds, and what is remembered is worth nothing without the process. Redis's SHA-256 is taken from those who bring
+//! microseconds, and what is remembered is worth nothing without the process. All passwords of a user have one salt, so that one
+//! hash tells whether a password is any of them: every login takes as many hashes as the user with the most salts has, which is
+//! one unless hashes were brought from elsewhere, and its time tells nobody who there is. Redis's SHA-256 is taken from those who bring
 //! their users along; it is a fast hash, and whoever steals the file can try billions of passwords a second against it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -110,6 +113,8 @@ fn hasher() -> Argon2<'static> {
 
 /// Hashes in the one memory there is; whether it could.
 fn hash_into(hasher: &Argon2<'_>, given: &[u8], salt: &[u8], out: &mut [u8]) -> bool {
+    #[cfg(test)]
+    tests::HASHED.set(tests::HASHED.get() + 1);
     let mut memory = AT_WORK.lock().unwrap_or_else(PoisonError::into_inner);
     let (needed, usual) = (hasher.params().block_count(), COST.0 as usize);
     if memory.len() < needed {
@@ -147,15 +152,67 @@ impl Password {
         Self { stored, proven: OnceLock::new() }
     }
 
-    /// Hashes a password: about 25 ms.
-    pub fn hash(given: &[u8]) -> Result<Self, String> {
+    /// Hashes a password: about 25 ms. It gets the salt of those that the user has already.
+    pub fn hash(given: &[u8], others: &[Arc<Self>]) -> Result<Self, String> {
         check_length(given)?;
-        let salt: [u8; 16] = random().map_err(|error| format!("no random bytes from /dev/urandom: {error}"))?;
+        let salt = match others.iter().find_map(|other| other.salt()) {
+            Some(salt) => salt,
+            None => random::<16>().map_err(|error| format!("no random bytes from /dev/urandom: {error}"))?.to_vec(),
+        };
         let _one = AT_WORK.lock().unwrap_or_else(PoisonError::into_inner);
         let hash: PasswordHash = hasher()
             .hash_password_with_salt(given, &salt)
             .map_err(|error| format!("the password cannot be hashed: {error}"))?;
         Ok(Self::from(Stored::Argon2id(hash.to_string())))
+    }
+
+    /// The salt, if it is hashed as new ones are.
+    fn salt(&self) -> Option<Vec<u8>> {
+        let Stored::Argon2id(text) = &self.stored else { return None };
+        let hash = PasswordHash::new(text).ok()?;
+        let params = Params::try_from(&hash).ok()?;
+        let usual = (params.m_cost(), params.t_cost(), params.p_cost()) == COST;
+        hash.salt.as_ref().filter(|_| usual).map(|salt| salt.as_ref().to_vec())
+    }
+
+    /// How it is hashed: everything but the hash. Those that have it in common are verified by one hash.
+    fn way(&self) -> Option<&str> {
+        match &self.stored {
+            Stored::Argon2id(text) => text.rsplit_once('$').map(|(way, _)| way),
+            Stored::Sha256(_) | Stored::Setting(_) => None,
+        }
+    }
+
+    /// How many hashes it takes to know that a password is none of these.
+    #[must_use]
+    pub fn ways(passwords: &[Arc<Self>]) -> usize {
+        passwords.iter().filter_map(|password| password.way()).collect::<BTreeSet<&str>>().len()
+    }
+
+    /// Whether this is any of these, remembered if it is, and how many hashes it took.
+    #[must_use]
+    pub fn verify_any(passwords: &[Arc<Self>], given: &[u8], seal: Hash) -> (bool, usize) {
+        // One that was proven to be another password need not be hashed again.
+        let open: Vec<&Arc<Self>> =
+            passwords.iter().filter(|password| password.is_known(given, seal).is_none()).collect();
+        let ways: BTreeSet<&str> = open.iter().filter_map(|password| password.way()).collect();
+        for (hashed, way) in ways.iter().enumerate() {
+            let alike: Vec<&&Arc<Self>> = open.iter().filter(|password| password.way() == Some(way)).collect();
+            let Some(like) = alike.first().and_then(|password| password.phc()) else { continue };
+            let Some(made) = hashed_like(&like, given) else { continue };
+            // Outputs are compared in constant time.
+            let right = |password: &&&&Arc<Self>| password.phc().is_some_and(|hash| hash.hash.as_ref() == Some(&made));
+            if let Some(password) = alike.iter().find(right) {
+                let _ = password.proven.set(seal);
+                return (true, hashed + 1);
+            }
+        }
+        (false, ways.len())
+    }
+
+    fn phc(&self) -> Option<PasswordHash> {
+        let Stored::Argon2id(text) = &self.stored else { return None };
+        PasswordHash::new(text).ok()
     }
 
     /// Redis's form: the SHA-256 of a password in 64 hexadecimal digits.
@@ -224,22 +281,6 @@ impl Password {
             Stored::Setting(hash) => Some(*hash == seal),
         }
     }
-
-    /// Whether this is the password, however long it takes; remembered if it is.
-    #[must_use]
-    pub fn verify(&self, given: &[u8], seal: Hash) -> bool {
-        if let Some(known) = self.is_known(given, seal) {
-            return known;
-        }
-        let Stored::Argon2id(text) = &self.stored else { return false };
-        let Ok(hash) = PasswordHash::new(text) else { return false };
-        // Outputs are compared in constant time.
-        let right = hash.hash.is_some() && hashed_like(&hash, given) == hash.hash;
-        if right {
-            let _ = self.proven.set(seal);
-        }
-        right
-    }
 }
 
 /// Takes as long as a verification and comes to nothing: for users that are not there, so that the time tells nobody who is.
@@ -258,27 +299,64 @@ pub fn check_length(given: &[u8]) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    std::thread_local! {
+        /// How many hashes of Argon2 were verified by this thread.
+        pub(crate) static HASHED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    fn verify(password: &Arc<Password>, given: &[u8], seal: Hash) -> bool {
+        Password::verify_any(std::slice::from_ref(password), given, seal).0
+    }
+
+    #[test]
+    fn one_hash_tells_whether_it_is_any_password_of_a_user() {
+        let key = Key::generate();
+        let mut passwords = vec![Arc::new(Password::hash(b"first", &[]).unwrap())];
+        for more in [&b"second"[..], b"third"] {
+            passwords.push(Arc::new(Password::hash(more, &passwords).unwrap()));
+        }
+        assert_eq!(Password::ways(&passwords), 1);
+        assert_ne!(passwords[1], passwords[2]);
+        let tried = |passwords: &[Arc<Password>], given: &[u8]| {
+            let before = HASHED.get();
+            let (right, told) = Password::verify_any(passwords, given, key.seal(given));
+            assert_eq!(HASHED.get() - before, told);
+            (right, told)
+        };
+        assert_eq!(tried(&passwords, b"wrong"), (false, 1));
+        assert_eq!(tried(&passwords, b"third"), (true, 1));
+        assert_eq!(passwords[2].is_known(b"third", key.seal(b"third")), Some(true));
+        assert!(passwords[..2].iter().all(|other| other.is_known(b"third", key.seal(b"third")).is_none()));
+        assert_eq!(tried(&passwords, b"first"), (true, 1));
+        // One that was brought from elsewhere has its own salt, and takes one more.
+        passwords
+            .push(Arc::new(Password::from_text(&Password::hash(b"fourth", &[]).unwrap().text().unwrap()).unwrap()));
+        passwords.push(Arc::new(Password::from_sha256("0".repeat(64).as_bytes()).unwrap()));
+        assert_eq!((Password::ways(&passwords), tried(&passwords, b"wrong")), (2, (false, 2)));
+        assert!(tried(&passwords, b"fourth").0);
+    }
 
     #[test]
     fn hashes_verify_and_are_remembered() {
         let key = Key::generate();
-        let password = Password::hash(b"open sesame").unwrap();
+        let password = Arc::new(Password::hash(b"open sesame", &[]).unwrap());
         let (right, wrong) = (key.seal(b"open sesame"), key.seal(b"open barley"));
         assert_eq!(password.is_known(b"open sesame", right), None, "nothing is known before it is proven");
-        assert!(!password.verify(b"open barley", wrong));
+        assert!(!verify(&password, b"open barley", wrong));
         assert_eq!(password.is_known(b"open barley", wrong), None, "a wrong one proves nothing");
-        assert!(password.verify(b"open sesame", right));
+        assert!(verify(&password, b"open sesame", right));
         assert_eq!(password.is_known(b"open sesame", right), Some(true));
         assert_eq!(password.is_known(b"open barley", wrong), Some(false));
         // As the file keeps it, and never twice alike.
         let text = password.text().unwrap();
         assert!(text.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{text}");
-        let again = Password::from_text(&text).unwrap();
+        let again = Arc::new(Password::from_text(&text).unwrap());
         assert!(again == password && again.is_known(b"open sesame", right).is_none());
-        assert!(again.verify(b"open sesame", right));
-        assert_ne!(Password::hash(b"open sesame").unwrap().text(), Some(text.clone()));
+        assert!(verify(&again, b"open sesame", right));
+        assert_ne!(Password::hash(b"open sesame", &[]).unwrap().text(), Some(text.clone()));
         assert_eq!(format!("{password:?} {key:?}"), "Password(argon2id) Key(hidden)");
     }
 
@@ -300,7 +378,7 @@ mod tests {
 
     #[test]
     fn what_is_no_hash_is_refused_without_being_shown() {
-        let good = Password::hash(b"p").unwrap().text().unwrap();
+        let good = Password::hash(b"p", &[]).unwrap().text().unwrap();
         for wrong in [
             "",
             "secret",
@@ -316,7 +394,7 @@ mod tests {
             assert!(error.contains("hash") || error.contains("SHA-256"), "{wrong}: {error}");
             assert!(wrong.len() < 8 || !error.contains(&wrong[wrong.len() - 8..]), "{error}");
         }
-        assert!(Password::hash(b"").is_err() && Password::hash(&[b'x'; 513]).is_err());
+        assert!(Password::hash(b"", &[]).is_err() && Password::hash(&[b'x'; 513], &[]).is_err());
         assert!(check_length(&[b'x'; 512]).is_ok());
     }
 }

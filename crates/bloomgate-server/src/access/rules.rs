@@ -64,7 +64,7 @@ fn apply(
             super::password::check_length(password)?;
             user.no_password = false;
             if !user.passwords.iter().any(|known| directory.is_password(known, password)) {
-                add(user, Password::hash(password)?)?;
+                add(user, Password::hash(password, &user.passwords)?)?;
             }
         }
         (_, [b'<', password @ ..]) => {

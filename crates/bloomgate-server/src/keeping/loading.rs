@@ -295,8 +295,7 @@ pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
         replay = Replay::new(loader, contracts, fields.u64("the next id").map_err(wrong)?);
         contracts.get(&mut fields).map_err(wrong)?;
         let mut list = List::begin(&mut fields).map_err(wrong)?;
-        let makings: Vec<Known> =
-            std::mem::take(&mut list.makings).into_iter().map(|made| loader.known(made)).collect();
+        let makings: Vec<Known> = list.makings.iter().map(|made| loader.known(made.clone())).collect();
         loop {
             let listed = list.next(BATCH).map_err(wrong)?;
             if listed.is_empty() {

@@ -1,7 +1,7 @@
 //! Logins that wait to be checked: one at a time, by turns of the addresses they come from.
 //!
 //! A check takes 25 ms, so somebody who sends wrong passwords over many connections makes others wait. They wait for one
-//! check of each address, not for all of one. Those whose password was proven before never come here.
+//! check of each address, not for all of one. An IPv6 customer has 2^64 addresses, which are one here. Those whose password was proven before never come here.
 
 use std::net::IpAddr;
 

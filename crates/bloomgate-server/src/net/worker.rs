@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use super::logins::Logins;
 use super::turns::Turns;
 use crate::engine::{Core, Engine};
-use crate::session::desk::Desk;
+use crate::session::desk::{Desk, neighbourhood};
 use crate::session::{Dues, Job, login, run_job};
 
 /// What a worker is given: the job, and where its reply goes with what it depends on.
@@ -102,7 +102,7 @@ impl Workers {
             return None;
         }
         if job.login.is_some() {
-            let from = job.client.address.map(|address| address.ip());
+            let from = neighbourhood(job.client.address);
             if let Err((job, reply)) = bench.logins.push(from, (job, reply)) {
                 let refusal: &[u8] = if job.silent { b"" } else { TOO_MANY_LOGINS };
                 let _ = reply.send((refusal.to_vec(), Dues::default()));

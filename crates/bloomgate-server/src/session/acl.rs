@@ -39,12 +39,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
             answer(deleted.map(|count| Reply::Int(count as i64)))
         }
         Request::AclSave => answer(access.save().map(|()| Reply::Ok)),
-        Request::AclLoad => {
-            let read = access.reload();
-            call.desk.end_strangers();
-            let applied = if read.is_ok() { super::tenants::apply(call) } else { Ok(()) };
-            answer(read.map(|()| Reply::Ok)).and_then(|reply| applied.map(|()| reply).map_err(Into::into))
-        }
+        Request::AclLoad => answer(super::tenants::reload(&call.core.engine, call.desk).map(|()| Reply::Ok)),
         _ => return None,
     })
 }

@@ -64,10 +64,17 @@ impl Session {
                 self.transaction.unwatch();
                 Ok(Reply::Ok)
             }
+            Request::Exec if !self.transaction.is_open() => Err(Refusal::EXEC_WITHOUT_MULTI),
             Request::Exec => {
+                let transaction = std::mem::take(&mut self.transaction);
+                if transaction.is_long() {
+                    let job = self.job(vec![b"EXEC".to_vec()], None);
+                    let (transaction, paid) = (Some(transaction), core.scratch.take_ahead());
+                    return Some(Own::Later(super::Job { transaction, paid, ..job }));
+                }
                 let who = (self.user.as_deref(), self.space.as_deref());
                 core.scratch.in_one_go = true;
-                let executed = self.transaction.execute(core, desk, dues, &self.client, who);
+                let executed = transaction.execute(core, desk, dues, &self.client, who);
                 core.scratch.in_one_go = false;
                 executed
             }

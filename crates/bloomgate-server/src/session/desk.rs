@@ -12,6 +12,7 @@ use super::rules::{Cuts, Rules};
 use super::tallies::Tallies;
 use crate::access::directory::DENIED;
 use crate::access::{Directory, User};
+use crate::engine::Engine;
 use crate::engine::namespaces::Owed;
 use crate::logging::{Level, Log, Often};
 use crate::settings::Settings;
@@ -96,10 +97,11 @@ impl std::ops::Deref for Client {
 }
 
 impl ClientState {
-    /// Where it comes from, as far as protected mode is concerned: with a certificate of ours it is as near as this machine.
+    /// Where it comes from, as far as protected mode is concerned. With a certificate of ours it is as near as this machine
+    /// while that is all there is to show; where there are users or a password, it is welcome and logs in as everybody does.
     #[must_use]
-    pub fn comes_from(&self) -> Option<SocketAddr> {
-        self.address.filter(|_| !self.has_certificate)
+    pub fn comes_from(&self, access: &Directory) -> Option<SocketAddr> {
+        self.address.filter(|_| !(self.has_certificate && access.has_nobody()))
     }
 
     /// Ends its connection, after the turn it is in.
@@ -217,9 +219,9 @@ struct Present {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// Whom the limit for one address counts together: an IPv4 address, or the 64 bits of an IPv6 one that a provider gives to
+/// Whom the limit for one address counts together, and whose logins take one turn: an IPv4 address, or the 64 bits of an IPv6 one that a provider gives to
 /// one customer. This machine's own are not counted: behind a proxy on it everybody has them.
-fn neighbourhood(address: Option<SocketAddr>) -> Option<IpAddr> {
+pub(crate) fn neighbourhood(address: Option<SocketAddr>) -> Option<IpAddr> {
     let address = address?.ip().to_canonical();
     match address {
         _ if address.is_loopback() => None,
@@ -292,13 +294,12 @@ impl Desk {
     }
 
     /// SIGHUP: users and namespaces are read again, all of them or none, and what came of it is told.
-    pub fn reload(&self) {
+    pub fn reload(&self, engine: &Engine) {
         if self.access.path().is_none() {
             return;
         }
-        match self.access.reload() {
+        match super::tenants::reload(engine, self) {
             Ok(()) => {
-                self.end_strangers();
                 self.log.say(Level::Info, "reloaded", format_args!("users and namespaces were read again"), &[]);
             }
             Err(why) => self.log.say(

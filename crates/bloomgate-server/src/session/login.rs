@@ -69,7 +69,9 @@ impl Session {
             return Own::Reply(Reply::Error(Refusal::AUTH_NO_PASSWORD));
         }
         let user = user.unwrap_or(DEFAULT.as_bytes());
-        if let Some((user, generation)) = desk.access.enter_at_once(user, password, self.client.comes_from()) {
+        if let Some((user, generation)) =
+            desk.access.enter_at_once(user, password, self.client.comes_from(&desk.access))
+        {
             if let Err(refusal) = self.is_now(desk, user, generation) {
                 return Own::Reply(Reply::Error(refusal));
             }
@@ -158,7 +160,7 @@ fn greeting(client: &Client, protocol: Protocol) -> Reply {
 /// Decides a login and writes the reply. Takes 25 ms or more: never on a reactor.
 pub fn run(engine: &Engine, desk: &Desk, job: &Job, login: &Login, thread: usize, out: &mut Vec<u8>) {
     let (began, start) = (Instant::now(), out.len());
-    let entered = desk.access.enter(&login.user, &login.password, job.client.comes_from());
+    let entered = desk.access.enter(&login.user, &login.password, job.client.comes_from(&desk.access));
     let failed = entered.is_none();
     let spec: Option<&Spec> = find(if login.hello.is_some() { b"hello" } else { b"auth" });
     match entered {

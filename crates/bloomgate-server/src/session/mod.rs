@@ -127,6 +127,8 @@ pub struct Job {
     pub login: Option<Login>,
     /// Items of it that are paid for.
     pub paid: Owed,
+    /// The queued commands of an EXEC.
+    pub transaction: Option<Transaction>,
 }
 
 /// A client's conversation.
@@ -160,7 +162,7 @@ impl Session {
     #[must_use]
     pub fn new(client: Client, desk: &Desk) -> Self {
         let generation = desk.access.generation();
-        let user = desk.access.newcomer(client.comes_from());
+        let user = desk.access.newcomer(client.comes_from(&desk.access));
         let space = user.as_ref().map(|user| Space::of(user, &desk.access.book()));
         // Without its namespace the user is nobody.
         let (user, space) = (user.filter(|_| !matches!(space, Some(Err(_)))), space.and_then(Result::ok).flatten());
@@ -236,6 +238,7 @@ impl Session {
             user: self.user.clone(),
             login,
             paid: Owed::default(),
+            transaction: None,
         }
     }
 
@@ -448,7 +451,7 @@ impl Session {
         dues: &mut Dues,
     ) -> Step {
         if self.transaction.is_open() && !transaction::runs_at_once(&request) {
-            let reply = self.transaction.queue(spec, words.given, request.items());
+            let reply = self.transaction.queue(&core.engine, (spec, &request), words);
             reply.write(self.protocol, out);
             return Step::Done;
         }
@@ -589,6 +592,9 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
     if let Some(login) = &job.login {
         login::run(&core.engine, desk, job, login, core.thread, out);
         return Dues::default();
+    }
+    if let Some(transaction) = &job.transaction {
+        return transaction::run(core, desk, job, transaction, out);
     }
     let start = out.len();
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();

@@ -1,11 +1,16 @@
 //! BG.NAMESPACE: tenants by commands. What changes them runs on a worker: the access file is written, then the engine
 //! counts with nobody writing.
+//!
+//! The prefix of a namespace that has filters stays: its users would find other names behind the same words, and "no" where it
+//! was "maybe". That is looked at with nobody writing, until the new prefix is in use.
 
 use bloomgate_command::{NamespaceChange, Refusal, Reply, Request};
 
 use super::call::{Call, Outcome};
-use crate::access::{Namespace, check_name};
+use super::desk::Desk;
+use crate::access::{Book, Namespace, check_name};
 use crate::engine::namespaces::Told;
+use crate::engine::{Engine, Permit};
 
 /// Runs a command of this group.
 pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
@@ -24,9 +29,38 @@ fn missing(name: &str) -> String {
     format!("there is no namespace '{name}': BG.NAMESPACE LIST has all")
 }
 
+/// Refuses prefixes that change under filters; if one changes at all, nobody writes as long as what is given lasts.
+pub fn settle<'e>(engine: &'e Engine, before: &Book, after: &Book) -> Result<Option<Permit<'e>>, String> {
+    let moved: Vec<(&String, &Namespace)> = before
+        .namespaces
+        .iter()
+        .filter(|(name, was)| after.namespaces.get(*name).is_some_and(|is| is.prefix != was.prefix))
+        .collect();
+    if moved.is_empty() {
+        return Ok(None);
+    }
+    if engine.is_loading() {
+        return Err("a prefix changes, and the filters are still being read: try again when they are".to_owned());
+    }
+    let alone = engine.stop();
+    for (name, Namespace { prefix, .. }) in moved {
+        let filters = engine.namespaces.tell(name).map_or(0, |told| told.filters);
+        if filters > 0 {
+            return Err(format!(
+                "the namespace '{name}' has {filters} filters under its prefix '{}', which its users would find no more: \
+                 declare another namespace for the new prefix, or delete the filters (FLUSHALL by a user of the namespace)",
+                prefix.escape_debug()
+            ));
+        }
+    }
+    Ok(Some(alone))
+}
+
 fn set(call: &mut Call<'_, '_, '_>, name: &[u8], change: NamespaceChange<'_>) -> Outcome {
     let name = check_name("namespace", name).map_err(Refusal::err)?;
+    let engine = call.engine();
     let changed = call.desk.access.change(|book| {
+        let before = book.clone();
         let mut namespace = match (book.namespaces.get(&name), change.prefix) {
             (Some(known), _) => known.clone(),
             (None, Some(_)) => Namespace::default(),
@@ -47,10 +81,19 @@ fn set(call: &mut Call<'_, '_, '_>, name: &[u8], change: NamespaceChange<'_>) ->
         namespace.max_filters = limit(change.max_filters, namespace.max_filters);
         namespace.items_per_second = limit(change.items_per_second, namespace.items_per_second);
         book.namespaces.insert(name.clone(), namespace);
-        book.check_namespaces().map_err(|(_, why)| why)
+        book.check_namespaces().map_err(|(_, why)| why)?;
+        settle(&engine, &before, book)
     });
-    changed.map_err(Refusal::err)?;
-    apply(call)?;
+    match changed {
+        // With nobody writing since it was looked at.
+        Ok(Some(mut alone)) => alone.declare(&call.desk.access.book().namespaces),
+        Ok(None) => apply(call)?,
+        // What is said in vain changes nothing; but a file that may not be safe is in use.
+        Err(why) => {
+            apply(call)?;
+            return Err(Refusal::err(why).into());
+        }
+    }
     Ok(Reply::Ok)
 }
 
@@ -68,9 +111,17 @@ fn delete(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
         }
         book.namespaces.remove(&name).map(drop).ok_or_else(|| missing(&name))
     });
-    deleted.map_err(Refusal::err)?;
     apply(call)?;
+    deleted.map_err(Refusal::err)?;
     Ok(Reply::Ok)
+}
+
+/// Reads the access file again and takes over its namespaces: all of it, or everything stays as it is.
+pub fn reload(engine: &Engine, desk: &Desk) -> Result<(), String> {
+    let alone = desk.access.reload(|before, after| settle(engine, before, after))?;
+    alone.unwrap_or_else(|| engine.stop()).declare(&desk.access.book().namespaces);
+    desk.end_strangers();
+    Ok(())
 }
 
 /// The engine takes over what the book says now: also if somebody else changed it meanwhile.

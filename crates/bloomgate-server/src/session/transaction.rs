@@ -3,16 +3,20 @@
 //! Queued commands run in their order with nobody else writing, and their records go to the log as one batch: after a
 //! crash all of them happened or none did. A watched name whose filter came, went or changed since makes EXEC do
 //! nothing. Lookups of others take no lock, so they may see a transaction half done; other writers never do.
+//!
+//! Nobody else writing means that everybody else waits, and reactors with them. So a transaction has a price, which is told
+//! when a command is queued and has a limit; one that is not short runs on a worker, and one that is not short and writes
+//! nothing holds up nobody.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, parse};
+use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, find, parse};
 
-use super::Dues;
 use super::call::Call;
 use super::desk::{Client, Desk};
 use super::space::{Space, in_full};
+use super::{Dues, Job, Words};
 use crate::access::User;
 use crate::engine::adding::NotDone;
 use crate::engine::{Core, Engine};
@@ -20,6 +24,16 @@ use crate::engine::{Core, Engine};
 /// Commands a transaction may hold, and bytes of them: what a client may make the server remember.
 const MAX_COMMANDS: usize = 100_000;
 const MAX_BYTES: usize = 64 << 20;
+/// What the commands of a transaction may cost together, in items: 0.1 to 0.2 us each, so writers wait 0.1 s at most.
+const MAX_COST: u64 = 500_000;
+/// What costs more is not for a reactor: 256 commands on an item each.
+const SHORT_COST: u64 = 1_024;
+/// A command costs so much beside its words, one that is long so much more, and one that is about no filter this.
+const COMMAND_COST: u64 = 1;
+const LONG_COST: u64 = 1_024;
+const TELLING_COST: u64 = 100;
+/// So many bytes that are hashed, read, copied or told cost as much as an item.
+const COST_BYTES: u64 = 256;
 /// Bytes of names that a connection may watch, and what each takes beside itself.
 const MAX_WATCHED: usize = 16 << 20;
 const WATCH_BYTES: usize = 64;
@@ -28,7 +42,7 @@ const WATCH_BYTES: usize = 64;
 type Seen = Option<(u64, u64)>;
 
 /// The transaction of a conversation.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
     open: bool,
     spoiled: bool,
@@ -36,6 +50,8 @@ pub struct Transaction {
     bytes: usize,
     /// Items that the queued commands ask for or change.
     items: u64,
+    cost: u64,
+    writes: bool,
     watched: BTreeMap<Vec<u8>, Seen>,
     watched_bytes: usize,
 }
@@ -51,6 +67,23 @@ pub fn runs_at_once(request: &Request<'_>) -> bool {
 
 fn seen(engine: &Engine, name: &[u8]) -> Seen {
     engine.find(name).map(|entry| (entry.id, entry.touched()))
+}
+
+/// What a command costs, as the filters that it names are now; `full` are its words with names as they are in the engine.
+fn cost(engine: &Engine, spec: &Spec, request: &Request<'_>, full: &[&[u8]]) -> u64 {
+    let bytes: u64 = full.iter().map(|word| word.len() as u64).sum();
+    let mut cost = COMMAND_COST + full.len() as u64 + bytes / COST_BYTES;
+    if spec.keys.first == 0 && !super::connection::is_short(request) {
+        cost += TELLING_COST;
+    }
+    if spec.heavy && !request.is_small() {
+        let held = |name: &[u8]| {
+            let filter = engine.find(name).map_or(0, |entry| entry.memory());
+            filter + engine.loads.find(name).map_or(0, |load| load.announced.length())
+        };
+        cost += LONG_COST + spec.names_in(full).map(held).sum::<u64>() / COST_BYTES;
+    }
+    cost
 }
 
 impl Transaction {
@@ -114,51 +147,71 @@ impl Transaction {
         self.watched_bytes = 0;
     }
 
+    /// Whether EXEC is not for a reactor.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.cost > SHORT_COST && !self.spoiled
+    }
+
     /// Takes a command for EXEC.
-    pub fn queue(&mut self, spec: &'static Spec, words: &[&[u8]], items: usize) -> Reply {
+    pub(super) fn queue(
+        &mut self,
+        engine: &Engine,
+        (spec, request): (&'static Spec, &Request<'_>),
+        words: Words<'_>,
+    ) -> Reply {
         if spec.has(Flag::NoMulti) {
             self.spoiled = true;
             return Reply::Error(Refusal::err(format_args!("{} is not allowed in transactions", spec.usage())));
         }
-        let bytes: usize = words.iter().map(|word| word.len() + 24).sum();
+        let bytes: usize = words.given.iter().map(|word| word.len() + 24).sum();
         if self.queued.len() >= MAX_COMMANDS || self.bytes + bytes > MAX_BYTES {
             self.spoiled = true;
             return Reply::Error(Refusal::err(format_args!(
                 "a transaction holds {MAX_COMMANDS} commands and {MAX_BYTES} bytes at most: split it"
             )));
         }
+        let cost = self.cost.saturating_add(cost(engine, spec, request, words.full));
+        if cost > MAX_COST {
+            self.spoiled = true;
+            return Reply::Error(Refusal::err(format_args!(
+                "a transaction holds up everybody who writes, so it may cost as much as {MAX_COST} items, and with this \
+                 command it costs {cost} (a command {COMMAND_COST} and 1 for each word and each {COST_BYTES} bytes, one about \
+                 no filter {TELLING_COST} more, a long one {LONG_COST} and 1 for each {COST_BYTES} bytes of its filters): \
+                 split it"
+            )));
+        }
+        self.cost = cost;
+        self.writes |= spec.has(Flag::Write);
         self.bytes += bytes;
-        self.items += items as u64;
-        self.queued.push(words.iter().map(|word| word.to_vec()).collect());
+        self.items += request.items() as u64;
+        self.queued.push(words.given.iter().map(|word| word.to_vec()).collect());
         Reply::simple("QUEUED")
     }
 
-    /// EXEC.
+    /// EXEC, once MULTI was said.
     pub fn execute(
-        &mut self,
+        &self,
         core: &mut Core,
         desk: &Desk,
         dues: &mut Dues,
         client: &Client,
         (user, space): (Option<&User>, Option<&Space>),
     ) -> Result<Reply, Refusal> {
-        if !self.open {
-            return Err(Refusal::EXEC_WITHOUT_MULTI);
-        }
-        let Self { spoiled, queued, watched, .. } = std::mem::take(self);
-        if spoiled {
+        if self.spoiled {
             return Err(Refusal::EXEC_ABORT);
         }
         let engine = core.engine.clone();
-        let mut permit = engine.transaction();
-        if watched.iter().any(|(name, before)| seen(&engine, name) != *before) {
+        // What only asks, and takes long, waits for nobody and lets nobody wait.
+        let mut permit = (self.writes || !self.is_long()).then(|| engine.transaction());
+        if self.watched.iter().any(|(name, before)| seen(&engine, name) != *before) {
             return Ok(Reply::NilArray);
         }
-        let mut replies = Vec::with_capacity(queued.len());
+        let mut replies = Vec::with_capacity(self.queued.len());
         // After so many bytes of replies no further command is run: 100,000 times COMMAND DOCS would be 10 GB.
         let most = desk.rules.output_limit();
-        let mut bytes = 0;
-        for words in &queued {
+        let (mut bytes, mut spent) = (0, 0);
+        for words in &self.queued {
             if bytes > most {
                 replies.push(Reply::Error(Refusal::err(format_args!(
                     "not run: the replies before take more than the {most} bytes a transaction may have (output-limit): split it"
@@ -176,7 +229,27 @@ impl Transaction {
                     None if request == Request::Unwatch => Ok(Reply::Ok),
                     None if request == Request::AclWhoami => Ok(super::connection::whoami(user)),
                     None => in_full(space, (spec, request), &words, |request, full| {
-                        Call::new(core, desk, dues, space).by(user).within(&mut permit).run(spec, request, full)
+                        // And filters may have grown, by this very transaction.
+                        spent += cost(&engine, spec, &request, full);
+                        if spent > MAX_COST {
+                            return Err(Refusal::err(format_args!(
+                                "not run: its filters have grown since it was queued, or the replies are long, and the \
+                                 transaction would cost as much as {spent} items, of {MAX_COST}: split it"
+                            ))
+                            .into());
+                        }
+                        match &mut permit {
+                            Some(permit) => {
+                                Call::new(core, desk, dues, space).by(user).within(permit).run(spec, request, full)
+                            }
+                            // A worker may wait where a reactor may not.
+                            None => loop {
+                                match Call::new(core, desk, dues, space).by(user).run(spec, request, full) {
+                                    Err(NotDone::Busy) => crate::sync::rest(),
+                                    outcome => break outcome,
+                                }
+                            },
+                        }
                     })
                     .unwrap_or_else(|refusal| Err(refusal.into())),
                 };
@@ -189,10 +262,37 @@ impl Transaction {
                 Err(NotDone::Refused(refusal)) => Reply::Error(refusal),
                 Err(NotDone::Busy) => Reply::Error(Refusal::err("the filter is busy: try again")),
             });
-            bytes += replies.last().map_or(0, Reply::size_in_memory);
+            let told = replies.last().map_or(0, Reply::size_in_memory);
+            spent += told as u64 / COST_BYTES;
+            bytes += told;
         }
-        let sequence = permit.commit()?;
-        dues.write(sequence);
+        if let Some(permit) = permit {
+            dues.write(permit.commit()?);
+        }
         Ok(Reply::Array(replies))
     }
+}
+
+/// EXEC on a worker: its reply, and what that depends on.
+pub fn run(core: &mut Core, desk: &Desk, job: &Job, transaction: &Transaction, out: &mut Vec<u8>) -> Dues {
+    let (began, start) = (Instant::now(), out.len());
+    let mut dues = Dues::default();
+    (core.scratch.owed, core.scratch.in_one_go) = (job.paid, true);
+    // It may have waited long: what counts is who they are now.
+    let user = job.user.as_ref().and_then(|user| desk.access.renewed(user)).ok_or(Refusal::NO_AUTH);
+    let reply = user.and_then(|user| {
+        let space = Space::of(&user, &desk.access.book())?;
+        transaction.execute(core, desk, &mut dues, &job.client, (Some(&user), space.as_deref()))
+    });
+    core.scratch.in_one_go = false;
+    job.client.owe(std::mem::take(&mut core.scratch.owed));
+    desk.note_slow(began.elapsed(), &[b"EXEC"], &job.client);
+    if let Some(spec) = find(b"exec") {
+        desk.tallies.ran(core.thread, spec, began.elapsed(), reply.is_err());
+    }
+    reply.unwrap_or_else(Reply::Error).write(job.protocol, out);
+    if job.silent {
+        out.truncate(start);
+    }
+    dues
 }

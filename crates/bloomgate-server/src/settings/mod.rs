@@ -5,6 +5,7 @@ pub mod rewriting;
 pub mod table;
 
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -122,6 +123,19 @@ impl Settings {
             certificate: self.tls_cert.clone().ok_or_else(|| missing("tls-cert"))?,
             key: self.tls_key.clone().ok_or_else(|| missing("tls-key"))?,
             client_authorities: self.tls_client_ca.clone(),
+        })
+    }
+
+    /// What is to be said if everybody on this machine can read the password in the file of settings.
+    #[must_use]
+    pub fn readable_password(&self) -> Option<String> {
+        let path = self.config.as_ref().filter(|_| self.password.is_some())?;
+        // A file that cannot be read now said nothing.
+        let mode = std::fs::metadata(path).ok()?.mode() & 0o777;
+        let has = || std::fs::read_to_string(path).is_ok_and(|text| rewriting::has_value(&text, "password"));
+        (mode & 0o004 != 0 && has()).then(|| {
+            let path = path.display();
+            format!("{path} has the password in it and mode {mode:03o}: everybody on this machine can read it, run `chmod 600 {path}`")
         })
     }
 

@@ -53,7 +53,7 @@ fn with_values(text: &str, values: &[(&str, String)]) -> Result<String, String> 
             Err(_) => format!("{name} = {value:?}"),
         };
         match lines.iter_mut().find(|line| key_of(line) == Some(name)) {
-            Some(line) => *line = fresh,
+            Some(line) => *line = comment_of(line).map_or(fresh.clone(), |comment| format!("{fresh} {comment}")),
             None => lines.push(fresh),
         }
     }
@@ -66,6 +66,28 @@ fn key_of(line: &str) -> Option<&str> {
     let (key, _) = line.split_once('=')?;
     let key = key.trim();
     Some(key.strip_prefix(['"', '\'']).and_then(|key| key.strip_suffix(['"', '\''])).unwrap_or(key))
+}
+
+/// The comment behind the value of a line: from the first # that is in no text.
+fn comment_of(line: &str) -> Option<&str> {
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, letter) in line.char_indices() {
+        match (quote, letter) {
+            _ if escaped => escaped = false,
+            (Some('"'), '\\') => escaped = true,
+            (Some(open), _) if letter == open => quote = None,
+            (None, '"' | '\'') => quote = Some(letter),
+            (None, '#') => return Some(line[at..].trim_end()),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Whether a text of settings has the value of this name.
+pub(super) fn has_value(text: &str, name: &str) -> bool {
+    text.lines().any(|line| key_of(line) == Some(name))
 }
 
 #[cfg(test)]
@@ -84,7 +106,7 @@ mod tests {
         rewrite(&path, &values).unwrap();
         let text = std::fs::read_to_string(&path).unwrap();
         let expected =
-            "# max-clients = 1\nmax-clients = 7\nmax-memory = 2000\npassword = \"a=b\"\nlog-level = \"warn\"\n";
+            "# max-clients = 1\nmax-clients = 7 # few\nmax-memory = 2000\npassword = \"a=b\"\nlog-level = \"warn\"\n";
         assert_eq!(text, expected);
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         // Again: the same; and through a link, which stays one.
@@ -94,6 +116,10 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
         assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is left behind");
+        // A # within a text begins no comment.
+        std::fs::write(&path, "data = \"a\\\"#b\"\t#  c # d \nlog-level='#'\n").unwrap();
+        rewrite(&path, &[("data", "e".to_owned()), ("log-level", "warn".to_owned())]).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "data = \"e\" #  c # d\nlog-level = \"warn\"\n");
         std::fs::write(&path, "data = \"\"\"\nmax-clients = 1\n\"\"\"\n").unwrap();
         assert!(rewrite(&path, &values).unwrap_err().contains("by hand"));
         assert!(rewrite(&folder.path().join("absent"), &values).is_err());

@@ -180,10 +180,11 @@ pub static TABLE: &[Setting] = &[
     Setting {
         name: "idle-timeout",
         value: "TIME",
-        about: "connections on which nothing is asked for so long are closed; 0 never does",
+        about: "connections on which nothing is asked for so long are closed, 100ms or more; 0 never does",
         live: true,
         set: |settings, text| {
-            settings.idle_timeout = time(text, Duration::ZERO)?;
+            let never = time(text, Duration::ZERO)?.is_zero();
+            settings.idle_timeout = time(text, if never { Duration::ZERO } else { SHORTEST })?;
             Ok(())
         },
         get: Some(|settings| time_text(settings.idle_timeout)),
@@ -636,6 +637,7 @@ mod tests {
             ("idle-timeout", "soon", "500ms, 30s, 5m or 1h"),
             ("idle-timeout", "18446744073709551615h", "is no time"),
             ("output-stall", "0", "100ms at least"),
+            ("idle-timeout", "1ms", "100ms at least"),
             ("output-limit", "5GiB", "between 1MiB and 4GiB"),
             ("tls-cert", "", "at least one character"),
             ("log-level", "loud", "error, warn, info and debug"),

@@ -61,6 +61,33 @@ fn a_feed_that_is_not_whole_does_not_pass() {
     }
 }
 
+/// Whoever may add and not delete feeds other items until both filters count alike: 10,000 at a rate of 10 % are enough.
+#[test]
+fn items_that_the_filter_does_not_have_do_not_stand_for_its_own() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BG.CREATE f KIND classic CAPACITY 1000 RATE 0.1");
+    client.items("BG.ADD f", 0..1_000);
+    client.ok("BG.REKEY f START");
+    let taken = client.items("BG.FEED f", 100_000..109_000).int();
+    assert!((500..=1_000).contains(&taken), "a tenth of them looks like the filter's own: {taken}");
+    let status = client.ask("BG.REKEY f STATUS");
+    assert_eq!(status.field("new_items").int(), taken);
+    assert!((7_800..=9_000 - taken).contains(&status.field("fed_in_vain").int()), "{status:?}");
+    client.refuses("BG.REKEY f FINISH", "would be lost");
+    assert_eq!(client.found("f", 0..1_000), 1_000);
+    // In a filter that has few, hardly any other is taken: the feed of a source that has more than the filter passes.
+    client.ok("BG.CREATE g KIND scalable CAPACITY 100");
+    client.items("BG.ADD g", 0..1_000);
+    client.ok("BG.REKEY g START");
+    client.items("BG.FEED g", 100_000..100_500);
+    assert!(client.ask("BG.REKEY g STATUS").field("new_items").int() < 20);
+    client.refuses("BG.REKEY g FINISH", "count for nothing");
+    client.items("BG.FEED g", 0..10_000);
+    client.ok("BG.REKEY g FINISH");
+    assert_eq!(client.found("g", 0..1_000), 1_000);
+}
+
 #[test]
 fn what_cannot_be_rekeyed_says_what_to_do() {
     let server = Server::new();

@@ -1,6 +1,6 @@
 //! Many small filters through a restart: from the log, from a snapshot, and from both.
 
-use super::house::House;
+use super::house::{House, files};
 
 const USERS: usize = 3_000;
 
@@ -59,4 +59,55 @@ fn small_filters_are_there_again_with_their_counts_and_take_no_more() {
     let house = House::open(folder.path());
     assert!(all(&house) == before && house.engine.budget.used() == used);
     assert!((0..USERS).step_by(5).all(|user| house.talk(0).say(&format!("BF.EXISTS user:{user} later")) == ":1"));
+}
+
+/// What each of some users' filters answers for the item that was added to it.
+fn answers(house: &House, users: usize) -> Vec<String> {
+    let mut talk = house.talk(0);
+    (0..users).map(|user| talk.say(&format!("BF.EXISTS user:{user} {}", item(user, 0)))).collect()
+}
+
+#[test]
+fn a_damaged_pack_takes_away_the_filters_that_were_hit_and_no_others() {
+    const FILTERS: usize = 50;
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    for user in 0..FILTERS {
+        talk.say(&format!("BF.RESERVE user:{user} 0.01 100"));
+        talk.say(&format!("BF.ADD user:{user} {}", item(user, 0)));
+    }
+    assert_eq!(talk.say("SAVE"), "+OK");
+    drop(talk);
+    house.end();
+    let pack = files(folder.path(), "image-0-").pop().unwrap();
+    let whole = std::fs::read(&pack).unwrap();
+    let each = whole.len() / FILTERS;
+    // 100 items at 1 %, half of the rate in the first stage: three lines of 64 bytes, 8 before them.
+    assert_eq!(whole.len(), FILTERS * each);
+    assert!(each < 300, "{each} bytes for a filter of 100 items");
+    let check = |bytes: &[u8], is_hit: &dyn Fn(usize) -> bool| {
+        std::fs::write(&pack, bytes).unwrap();
+        let house = House::open(folder.path());
+        for (user, answer) in answers(&house, FILTERS).iter().enumerate() {
+            let unavailable = format!("-ERR filter 'user:{user}' is unavailable: ");
+            assert!(if is_hit(user) { answer.starts_with(&unavailable) } else { answer == ":1" }, "{user}: {answer}");
+        }
+        assert_eq!(house.found.unavailable.len(), (0..FILTERS).filter(|&user| is_hit(user)).count());
+        house.end();
+    };
+    // All parts of a record, in many of them.
+    for place in (0..each).step_by(7).enumerate().map(|(user, at)| user % FILTERS * each + at) {
+        let mut flipped = whole.clone();
+        flipped[place] ^= 1 << (place % 8);
+        check(&flipped, &|user| user == place / each);
+    }
+    for length in [0, 1, each - 1, each, each + 1, whole.len() / 2, whole.len() - 1] {
+        check(&whole[..length], &|user| (user + 1) * each > length);
+    }
+    // Two that changed places are not each other.
+    let mut swapped = whole.clone();
+    swapped[..2 * each].rotate_left(each);
+    check(&swapped, &|user| user < 2);
+    check(&whole, &|_| false);
 }

@@ -136,3 +136,31 @@ fn who_goes_away_while_it_waits_for_its_items_is_given_up() {
     assert_eq!(root.say("BF.EXISTS a:f i1"), ":0");
     end(server);
 }
+
+/// The password is in the file that the server was started with: whoever reads that has it.
+#[test]
+fn a_password_that_everybody_can_read_is_told() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("server.toml");
+    let notes = |text: &str, mode: u32| {
+        std::fs::write(&config, text).unwrap();
+        std::fs::set_permissions(&config, std::fs::Permissions::from_mode(mode)).unwrap();
+        let mut told = super::settings(&folder.path().join("data"));
+        bloomgate_server::settings::table::set(&mut told, "password", "pw").unwrap();
+        let server = Running::start_with(Settings { config: Some(config.clone()), ..told });
+        let notes = server.ready.recv_timeout(PATIENCE).unwrap().notes;
+        assert_eq!(server.client().say("AUTH pw"), "+OK");
+        let mut client = server.client();
+        client.say("AUTH pw");
+        client.say("SHUTDOWN");
+        server.end().unwrap();
+        notes
+    };
+    let told = notes("password = \"pw\"\n", 0o644);
+    assert!(told.len() == 1 && told[0].contains("mode 644") && told[0].contains("chmod 600"), "{told:?}");
+    assert_eq!(notes("password = \"pw\"\n", 0o640), [""; 0]);
+    // It came by the environment.
+    assert_eq!(notes("# password = \"\"\nthreads = 2\n", 0o644), [""; 0]);
+}

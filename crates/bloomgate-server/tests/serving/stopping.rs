@@ -1,4 +1,4 @@
-//! Stopping: commands that take too long to end are named and left, whatever they wait for.
+//! Workers: whose turn it is, and stopping: commands that take too long to end are named and left, whatever they wait for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use bloomgate_server::engine::clock::Clock;
 use bloomgate_server::engine::contracts::Contracts;
 use bloomgate_server::engine::journal::Journal;
 use bloomgate_server::engine::namespaces::Owed;
-use bloomgate_server::engine::{Defaults, Engine, Limits};
+use bloomgate_server::engine::{Core, Defaults, Engine, Limits};
 use bloomgate_server::net::worker::Workers;
-use bloomgate_server::session::Job;
 use bloomgate_server::session::desk::Desk;
+use bloomgate_server::session::{Job, Next, Session};
 
 pub fn engine_and_desk() -> (Arc<Engine>, Arc<Desk>) {
     let contracts = Contracts::new(Secret::from_hex(&"5a".repeat(32)).ok());
@@ -24,8 +24,16 @@ pub fn engine_and_desk() -> (Arc<Engine>, Arc<Desk>) {
 pub fn job(desk: &Desk, line: &str) -> Job {
     let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     let user = Some(desk.access.default_user());
-    let client = desk.welcome(None);
-    Job { words, protocol: Protocol::Resp2, silent: false, client, user, login: None, paid: Owed::default() }
+    Job {
+        words,
+        protocol: Protocol::Resp2,
+        silent: false,
+        client: desk.welcome(None),
+        user,
+        login: None,
+        transaction: None,
+        paid: Owed::default(),
+    }
 }
 
 #[test]
@@ -70,5 +78,28 @@ fn jobs_that_end_in_time_are_waited_for() {
     assert!(stopper.join().unwrap().is_empty());
     assert_eq!(waiting.blocking_recv().unwrap().0, b":1\r\n");
     // Idle ones end at once.
+    assert!(workers.stop(Duration::from_secs(600)).is_empty());
+}
+
+/// A customer of an IPv6 provider has 2^64 addresses: they take one turn together.
+#[test]
+fn logins_of_one_neighbourhood_take_one_turn() {
+    let (engine, desk) = engine_and_desk();
+    let workers = Workers::start(&engine, &desk, 1, 0).unwrap();
+    let mut core = Core::new(engine.clone(), 1);
+    let mut login = |from: String| {
+        let mut session = Session::new(desk.welcome(from.parse().ok()), &desk);
+        let input = b"*3\r\n$4\r\nAUTH\r\n$6\r\nnobody\r\n$1\r\nx\r\n";
+        match session.turn(&mut core, &desk, input, &mut Vec::new()).next {
+            Next::Job(job) => workers.run(job).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut many: Vec<_> = (1..=40).map(|host| login(format!("[2001:db8::{host:x}]:1"))).collect();
+    // By the address alone its turn would be after all of them.
+    let honest = login("[2001:db9::1]:1".to_owned());
+    assert!(honest.blocking_recv().unwrap().0.starts_with(b"-WRONGPASS"));
+    let before = many.iter_mut().filter_map(|one| one.try_recv().ok()).count();
+    assert!(before < 10, "{before} of 40 were before it");
     assert!(workers.stop(Duration::from_secs(600)).is_empty());
 }

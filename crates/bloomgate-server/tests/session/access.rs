@@ -472,6 +472,33 @@ fn clients_of_other_machines_are_nobody_as_long_as_default_is_open() {
     assert!(!closed.access.denies(far[0].ip()), "whoever has the password gets in");
 }
 
+/// A certificate is a lock where there is no other. Where there are users it opens the door, and says nothing about who it is.
+#[test]
+fn a_certificate_lets_in_and_logs_nobody_in() {
+    let mut talk = Talk::new();
+    let far: std::net::SocketAddr = "192.0.2.1:1".parse().unwrap();
+    let user = |desk: &Desk, certificate: bool| {
+        let client = desk.admit(far, certificate)?;
+        Ok::<_, String>(Session::new(client, desk).user().map(|user| user.name.clone()))
+    };
+    assert!(user(&talk.desk, false).unwrap_err().starts_with("DENIED"));
+    assert_eq!(user(&talk.desk, true), Ok(Some("default".to_owned())), "there is nothing else to show");
+    talk.check("ACL SETUSER ann on >p +@read => +OK");
+    assert_eq!(user(&talk.desk, true), Ok(None));
+    let client = talk.desk.admit(far, true).unwrap();
+    talk.session = Session::new(client, &talk.desk);
+    talk.check(
+        "FLUSHALL => -NOAUTH Authentication required.
+         AUTH default x => -WRONGPASS invalid username-password pair or user is disabled.
+         AUTH ann p => +OK
+         FLUSHALL => -NOPERM User ann has no permissions to run the 'flushall' command",
+    );
+    // Where clients of other machines are default without one, they are with one.
+    talk.desk.access.set_protected(false);
+    assert_eq!(user(&talk.desk, true), Ok(Some("default".to_owned())));
+    assert_eq!(user(&with_password("pw"), true), Ok(None));
+}
+
 /// One thread asks and adds in pipelines while another takes and gives roles: from a change on that was acknowledged before
 /// a turn began, that turn obeys it.
 #[test]

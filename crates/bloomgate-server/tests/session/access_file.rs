@@ -154,11 +154,15 @@ fn a_change_is_in_it_at_once_and_is_there_after_a_restart() {
     );
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(!text.contains("default"), "nobody said anything about it");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
+    let beside = folder.path().join("access.expected");
+    assert!(beside.exists() && std::fs::read_dir(folder.path()).unwrap().count() == 2, "nothing half-written is left");
     let mut second = talk(folder.path());
     second.check("AUTH ann secret-of-ann => +OK\nBF.EXISTS f a => :0\nBF.ADD f a => -NOPERM User ann has no permissions to run the 'bf.add' command");
     first.check("ACL DELUSER ann => :1");
-    assert!(!read_to_string(&path).unwrap().contains("ann"));
+    assert!(
+        !read_to_string(&path).unwrap().contains("ann") && !beside.exists(),
+        "without users there are none to miss"
+    );
     // What changes nothing writes nothing.
     std::fs::remove_file(&path).unwrap();
     first.check("ACL DELUSER ann => :0");
@@ -187,6 +191,82 @@ fn a_file_that_was_changed_by_hand_is_loaded_and_never_overwritten() {
     assert!(refused.contains("access.toml: line 4: 'king' is no role"), "{refused}");
     talk.check("ACL USERS => *3 $3 a.b $7 default $3 off");
     talk.another().check("AUTH a.b secret => +OK\nACL WHOAMI => $3 a.b");
+}
+
+/// Without its users a server is open: no accident with their file may come to that.
+#[test]
+fn a_file_that_went_away_or_was_emptied_opens_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, away) = (folder.path().join("access.toml"), folder.path().join("away"));
+    let mut first = talk(folder.path());
+    first.check("ACL SETUSER boss on nopass +@all => +OK\nACL SETUSER ann on nopass +@read => +OK");
+    let mut boss = first.another();
+    boss.check("AUTH boss x => +OK\nACL SETUSER default off => +OK");
+    let closed = |why: &str| {
+        first.another().check("BF.EXISTS f x => -NOAUTH Authentication required.");
+        assert_eq!(first.desk.access.book().users.len(), 3, "{why}");
+    };
+    std::fs::rename(&path, &away).unwrap();
+    let refused = boss.say("ACL LOAD");
+    assert!(refused.starts_with("-ERR the access file") && refused.contains("is not there any more"), "{refused}");
+    first.desk.reload(&first.engine);
+    closed("it is not there");
+    for (text, why) in [
+        ("", "has no users any more"),
+        ("# nobody\n[namespaces.a]\nprefix = \"a:\"\n", "has no users any more"),
+        (
+            "[users.boss]\nno-password = true\nroles = [\"read\"]\n[users.default]\nenabled = false\n",
+            "nobody could change",
+        ),
+        ("[users.boss]\nroles = [\"admin\"]\n[users.default]\nenabled = false\n", "nobody could change users any more"),
+    ] {
+        private(&path, text);
+        let refused = boss.say("ACL LOAD");
+        assert!(refused.contains(why), "{text}: {refused}");
+        first.desk.reload(&first.engine);
+        closed(text);
+    }
+    // What is said is done.
+    private(&path, "[users.default]\nno-password = true\nroles = [\"read\", \"admin\"]\n");
+    let mut boss = first.another();
+    boss.check("AUTH boss x => +OK\nACL LOAD => +OK");
+    first.another().check("BF.EXISTS f x => :0\nACL USERS => *1 $7 default");
+    std::fs::rename(&away, &path).unwrap();
+    first.another().check("ACL LOAD => +OK");
+    closed("it is back");
+}
+
+#[test]
+fn a_server_that_had_users_does_not_start_without_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, beside) = (folder.path().join("access.toml"), folder.path().join("access.expected"));
+    let start = || Directory::open(&settings(folder.path())).map(drop);
+    assert_eq!(start(), Ok(()));
+    // Made by hand, or by commands.
+    for by_hand in [true, false] {
+        match by_hand {
+            true => private(&path, GOOD),
+            false => talk(folder.path()).check("ACL SETUSER ann on nopass +@read => +OK"),
+        }
+        assert_eq!(start(), Ok(()));
+        let text = read_to_string(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let refused = start().unwrap_err();
+        assert!(refused.contains("access.toml is not there, and this server had users"), "{refused}");
+        assert!(refused.contains("access.expected and start again"), "{refused}");
+        private(&path, "[namespaces.a]\nprefix = \"a:\"\n");
+        assert!(start().unwrap_err().contains("access.toml has no users"));
+        // Nor with another file that was named.
+        let named = folder.path().join("named");
+        private(&named, "");
+        let elsewhere = Settings { access: Some(named.clone()), ..settings(folder.path()) };
+        assert!(Directory::open(&elsewhere).unwrap_err().contains("named has no users"));
+        private(&path, &text);
+        assert_eq!(start(), Ok(()));
+        std::fs::remove_file(&path).unwrap();
+        std::fs::remove_file(&beside).unwrap();
+        assert_eq!(start(), Ok(()), "it was said");
+    }
 }
 
 #[test]

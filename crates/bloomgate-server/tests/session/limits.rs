@@ -1,6 +1,9 @@
 //! What clients cannot make the server do: promise what it refused, grow past its memory, pile up replies.
 
-use super::talk::{Talk, desk, engine};
+use bloomgate_server::engine::Core;
+use bloomgate_server::session::{Job, Next, run_job};
+
+use super::talk::{Talk, desk, engine, readable};
 
 #[test]
 fn an_item_that_is_refused_is_refused_as_often_as_it_comes() {
@@ -105,6 +108,83 @@ fn the_replies_of_a_transaction_have_a_size() {
     assert_eq!(talk.say("BF.EXISTS f x"), ":0");
 }
 
+/// What EXEC would be for a connection: a job, or the reply at once.
+fn exec(talk: &mut Talk) -> Result<Job, String> {
+    let (input, mut out) = (b"*1\r\n$4\r\nEXEC\r\n", Vec::new());
+    let turn = talk.session.turn(&mut talk.core, &talk.desk, input, &mut out);
+    assert_eq!(turn.consumed, input.len());
+    talk.session.forget(turn.consumed);
+    match turn.next {
+        Next::Job(job) => Ok(job),
+        _ => Err(readable(&out)),
+    }
+}
+
+/// A transaction must not hold up a reactor, and one that only asks holds up no writer: it does not wait for one either.
+#[test]
+fn a_long_transaction_is_a_workers_and_stops_nobody_if_it_only_asks() {
+    let mut talk = Talk::new();
+    talk.check("BF.MADD f x y => *2 :1 :1\nMULTI => +OK\nBF.ADD f z => +QUEUED\nBF.EXISTS f z => +QUEUED");
+    assert_eq!(exec(&mut talk).unwrap_err(), "*2 :1 :1", "a short one runs at once");
+    let items = "MEXISTS f x y z w ".to_owned() + &"w ".repeat(300);
+    for (what, lines) in
+        [("long", vec!["BG.ESTIMATE f".to_owned()]), ("many", vec![format!("BF.{}", items.trim_end()); 4])]
+    {
+        assert_eq!(talk.say("MULTI"), "+OK");
+        lines.iter().for_each(|line| assert_eq!(talk.say(line), "+QUEUED", "{what}"));
+        let job = exec(&mut talk).expect(what);
+        assert!(talk.say("PING") == "+PONG", "it is over for the conversation");
+        let (engine, desk) = (talk.engine.clone(), talk.desk.clone());
+        let (tell, told) = std::sync::mpsc::channel();
+        // Somebody writes all the while.
+        let writing = talk.engine.pass(1);
+        let worker = std::thread::spawn(move || {
+            let mut out = Vec::new();
+            run_job(&mut Core::new(engine, 0), &desk, &job, &mut out);
+            tell.send(out).unwrap();
+        });
+        let reply = told.recv_timeout(std::time::Duration::from_secs(20));
+        drop(writing);
+        worker.join().unwrap();
+        let reply = readable(&reply.expect("it waits for nobody"));
+        assert!(reply.starts_with(&format!("*{} ", lines.len())) && !reply.contains("-ERR"), "{what}: {reply}");
+    }
+    // One that writes is alone, on a worker too, and is one: the watch and the user count when it runs.
+    talk.check("WATCH f => +OK\nMULTI => +OK\nBF.ADD f v => +QUEUED\nBG.ESTIMATE f => +QUEUED");
+    let job = exec(&mut talk).unwrap();
+    talk.another().check("BF.ADD f other => :1");
+    let mut out = Vec::new();
+    run_job(&mut talk.core, &talk.desk, &job, &mut out);
+    assert_eq!((readable(&out).as_str(), talk.say("BF.EXISTS f v").as_str()), ("*-1", ":0"));
+    talk.check("MULTI => +OK\nBF.ADD f v => +QUEUED\nBG.ESTIMATE f => +QUEUED");
+    assert!(talk.say("EXEC").starts_with("*2 :1 "));
+    talk.check("BF.EXISTS f v => :1\nEXEC => -ERR EXEC without MULTI");
+}
+
+#[test]
+fn a_transaction_has_a_price_and_a_limit() {
+    let mut talk = Talk::new();
+    talk.check("BF.ADD f x => :1\nMULTI => +OK");
+    let line = format!("BF.MEXISTS f{}", " x".repeat(1_000));
+    let refused = (0..1_000).map(|_| talk.say(&line)).find(|reply| reply != "+QUEUED").expect("a million items");
+    assert!(refused.starts_with("-ERR a transaction holds up everybody") && refused.ends_with("split it"), "{refused}");
+    assert!(talk.say("EXEC").starts_with("-EXECABORT"));
+    // A long command costs what its filters have, when it is queued and when it runs.
+    talk.check("BF.RESERVE big 0.01 20000000 => +OK\nMULTI => +OK");
+    let queued = (0..100).take_while(|_| talk.say("BG.DIGEST big") == "+QUEUED").count();
+    assert!((1..20).contains(&queued), "{queued} times 24 MB and more");
+    talk.check("DISCARD => +OK\nRENAME big other => +OK\nBF.ADD big x => :1\nMULTI => +OK");
+    (0..20).for_each(|_| assert_eq!(talk.say("BG.DIGEST big"), "+QUEUED"));
+    talk.another().check("DEL big => :1\nRENAME other big => +OK");
+    let reply = talk.say("EXEC");
+    assert_eq!(reply.matches("-ERR not run: its filters have grown").count(), 20 - queued, "{reply}");
+    // As many commands as there may be fit if they are short.
+    talk.check("MULTI => +OK");
+    let mut add = || talk.send(&[b"BF.ADD", b"f", b"x"]);
+    assert!((0..100_000).all(|_| add() == b"+QUEUED\r\n"));
+    assert!(talk.send(&[b"EXEC"]).starts_with(b"*100000\r\n:0\r\n"));
+}
+
 #[test]
 fn watched_names_have_an_end() {
     let mut talk = Talk::new();
@@ -129,7 +209,7 @@ fn watched_names_have_an_end() {
 #[test]
 fn what_stops_everybody_is_no_part_of_a_transaction() {
     let mut talk = Talk::new();
-    for command in ["SAVE", "BGSAVE", "BG.BACKUP monday", "SHUTDOWN"] {
+    for command in ["SAVE", "BGSAVE", "BG.BACKUP monday", "SHUTDOWN", "BG.BUILD f FROM list.txt"] {
         assert_eq!(talk.say("MULTI"), "+OK");
         let refused = talk.say(command);
         assert!(refused.contains("is not allowed in transactions"), "{command}: {refused}");

@@ -337,11 +337,53 @@ fn a_change_of_the_binding_counts_from_the_next_turn_on() {
     root.check(
         "KEYS * => *2 $3 a:f $3 b:f
          BF.MEXISTS a:f x y => *2 :1 :0
-         BG.NAMESPACE SET b PREFIX c: => +OK",
+         DEL b:f => :1
+         BG.NAMESPACE SET b PREFIX c: => +OK
+         BF.ADD c:g x => :1",
     );
-    ann.check("KEYS * => *0");
+    ann.check("KEYS * => *1 $1 g");
     root.check("ACL SETUSER ann namespace=* => +OK");
     ann.check("DBSIZE => :2");
+}
+
+/// Its users would find nothing behind the names they know: a "no" for everything that was added.
+#[test]
+fn a_prefix_stays_as_long_as_there_are_filters_under_it() {
+    use bloomgate_server::access::Directory;
+    use bloomgate_server::session::desk::Desk;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("access.toml");
+    let desk = Desk::new(2, Some(Directory::of_file(&path).unwrap()), String::new(), Vec::new());
+    let mut talk = Talk::with(engine(256 << 20), desk);
+    talk.check(
+        "BG.NAMESPACE SET a PREFIX a: => +OK
+         ACL SETUSER ann on >p +@all namespace=a => +OK
+         ACL SETUSER op on >p +@admin => +OK",
+    );
+    let (mut ann, mut op) = (as_user(&talk, "ann"), as_user(&talk, "op"));
+    ann.check("BF.ADD f x => :1\nCF.ADD g x => :1");
+    let refused = op.say("BG.NAMESPACE SET a PREFIX aa: MAXFILTERS 7");
+    assert!(refused.starts_with("-ERR the namespace 'a' has 2 filters under its prefix 'a:'"), "{refused}");
+    op.check("BG.NAMESPACE SET a PREFIX a: MAXFILTERS 7 => +OK");
+    // Nor by hand.
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains("max-filters = 7"), "{text}");
+    std::fs::write(&path, text.replace("\"a:\"", "\"aa:\"").replace("max-filters = 7", "")).unwrap();
+    let refused = op.say("ACL LOAD");
+    assert!(refused.contains("has 2 filters under its prefix"), "{refused}");
+    talk.desk.reload(&talk.engine);
+    ann.check("BF.EXISTS f x => :1");
+    assert_eq!(talk.engine.namespaces.tell("a").unwrap().max_filters, 7);
+    // Without filters it is anybody's.
+    ann.check("FLUSHALL => +OK");
+    op.check("ACL LOAD => +OK");
+    ann.check("BF.ADD f x => :1");
+    talk.check("KEYS * => *1 $4 aa:f");
+    ann.check("DEL f => :1");
+    op.check("BG.NAMESPACE SET a PREFIX b: => +OK");
+    ann.check("BF.ADD f x => :1");
+    talk.check("KEYS * => *1 $3 b:f");
 }
 
 #[test]

@@ -52,6 +52,9 @@ const MOST_EXPANSION: u32 = 32768;
 const EXPANSION: u32 = 2;
 /// The most words of a filter.
 const MOST_WORDS: u64 = 1 << 57;
+/// The most bits that a lookup may have to read, in all links together: 20 us. Chains that double come to 2^40 keys with 800;
+/// a stranger's dump of a megabyte can have 19,000 links of 64 bits, all set.
+const MOST_PROBES: u64 = 4_096;
 /// Bits per entry that no rate needs: an error of 1e-400 has fewer.
 const MOST_PER_ENTRY: f64 = 2000.0;
 
@@ -207,10 +210,11 @@ impl RedisBloomShape {
         if self.expansion().is_some() { first / TIGHTENING } else { first }
     }
 
-    /// The link after the last.
+    /// The link after the last, if there may be one.
     fn next_link(&self) -> Option<Link> {
         let last = self.links.last()?;
-        Link::sized(last.capacity.checked_mul(self.growth.into())?, last.error * TIGHTENING, last.end())
+        let next = Link::sized(last.capacity.checked_mul(self.growth.into())?, last.error * TIGHTENING, last.end());
+        next.filter(|next| probes(&self.links) + u64::from(next.hashes) <= MOST_PROBES)
     }
 
     /// The links' rates with the keys shared out: each takes its capacity before the next is opened.
@@ -283,6 +287,9 @@ impl sealed::Shape for RedisBloomShape {
         if options & NO_SCALING == 0 && !(1..=MOST_EXPANSION).contains(&growth) {
             return Err(corrupt(kind, format_args!("it expands by {growth}, and 1 to {MOST_EXPANSION} are allowed")));
         }
+        if u64::from(count) > MOST_PROBES {
+            return Err(too_dear(count, "at least a bit of each"));
+        }
         let mut links = Vec::with_capacity(count as usize);
         let (mut start, mut counted, mut room) = (0u64, 0u64, 0u64);
         for at in 0..count {
@@ -313,6 +320,10 @@ impl sealed::Shape for RedisBloomShape {
         }
         if counted != items {
             return Err(corrupt(kind, format_args!("it counts {items} keys, and its links {counted}")));
+        }
+        let probes = probes(&links);
+        if probes > MOST_PROBES {
+            return Err(too_dear(count, format_args!("up to {probes} bits")));
         }
         Ok(Self { options, growth, links })
     }
@@ -370,8 +381,10 @@ impl sealed::Shape for RedisBloomShape {
             let next = self.next_link().ok_or_else(|| {
                 Error::new(
                     ErrorKind::Full,
-                    "the next link of the RedisBloom chain would be larger than any memory; build a filter of the right \
-                     size instead",
+                    format!(
+                        "the next link of the RedisBloom chain would be larger than any memory, or a lookup would read more \
+                         than {MOST_PROBES} bits; build a filter of the right size instead"
+                    ),
                 )
             })?;
             let mut longer = Owned::zeroed(next.end())?;
@@ -397,6 +410,21 @@ impl sealed::Shape for RedisBloomShape {
     fn clear(&mut self) {
         self.links.iter_mut().for_each(|link| link.items = 0);
     }
+}
+
+/// The bits that a lookup may have to read.
+fn probes(links: &[Link]) -> u64 {
+    links.iter().map(|link| u64::from(link.hashes)).sum()
+}
+
+fn too_dear(links: u32, reads: impl std::fmt::Display) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "the RedisBloom filter has {links} links, of which a lookup reads {reads}, and {MOST_PROBES} bits are allowed: \
+             build it again with the capacity it needs, or with a larger expansion"
+        ),
+    )
 }
 
 /// Whether the link ends within the most words, without an overflow.

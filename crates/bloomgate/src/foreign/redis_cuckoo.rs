@@ -39,8 +39,8 @@ const HEADER: usize = 38;
 const SPREAD: u64 = 0x5bd1_e995;
 /// Different fingerprints.
 const FINGERPRINTS: f64 = 255.0;
-/// The most tables that RedisBloom's configuration allows, and the most read here.
-const MOST_TABLES: u64 = 65536;
+/// The most tables that are read. RedisBloom's configuration allows 65,536, and whoever asks looks into all of them.
+const MOST_TABLES: u64 = 1_024;
 /// The most tables a filter grows to: RedisBloom's `cf-max-expansions`.
 const GROWS_TO: u64 = 32;
 /// The most keys that can be reserved.

@@ -4,12 +4,17 @@
 //! brings the items from before, which only their owner has. FINISH puts the shadow in place, and that epoch is the current
 //! one from then on; ABORT lets the shadow go, and nothing has changed. Who is bound to a namespace moves a filter that hashes under a
 //! contract from outside to the namespace's own.
+//!
+//! Whoever fed other items than those of the filter until both count alike would make it forget all it had. So only items that
+//! the filter has are taken, and of those that it has not, its rate's share was taken for ones it has: as many more must have
+//! come. It is a count and no proof, so FINISH needs the role `delete` too.
 
 use bloomgate_command::{Refusal, RekeyStep, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
-use crate::engine::adding::{Added, Copies};
+use crate::engine::adding::{Added, Copies, ask};
+use crate::engine::audit::Counts;
 use crate::engine::check_available;
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::Entry;
@@ -107,21 +112,29 @@ fn status(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
             (Reply::text("new_secret_id"), id(&shadow)),
             (Reply::text("new_items"), items(&shadow)),
             (Reply::text("missing_at_least"), Reply::Int(missing(&entry, &shadow) as i64)),
+            (Reply::text("fed_in_vain"), Reply::Int(strangers(&shadow) as i64)),
             (Reply::text("started_ms"), Reply::Int(shadow.created_ms as i64)),
         ]);
     }
     Ok(Reply::Map(told))
 }
 
-/// How many items the shadow certainly does not have yet. Both count items that were certainly new: of a whole feed the
-/// shadow counts less than there are by its false positives while it was filled, which are fewer than its rate times the
-/// items, and by chance four standard deviations more at most.
+/// Items that were fed and that the filter does not have, since the server started: a shadow has refused them.
+fn strangers(shadow: &Entry) -> u64 {
+    shadow.counts().refused
+}
+
+/// How many items the shadow does not have yet. Both count items that were certainly new: of a whole feed the shadow counts
+/// less than there are by its false positives while it was filled, which are fewer than its rate times the items, and more by
+/// the strangers that the filter takes for its own at its rate of now; and by chance four standard deviations more at most.
 fn missing(entry: &Entry, shadow: &Entry) -> u64 {
     let items = |entry: &Entry| entry.with(|filter| filter.len()).unwrap_or(0);
-    let wanted = items(entry);
-    let lag = wanted as f64 * shadow.with(|filter| filter.promised_rate()).unwrap_or(0.0);
-    let slack = (lag + 4.0 * lag.sqrt()) as u64;
-    wanted.saturating_sub(slack).saturating_sub(items(shadow))
+    let wanted = items(entry) as f64;
+    let lag = wanted * shadow.with(|filter| filter.promised_rate()).unwrap_or(0.0);
+    let rate = entry.with(|filter| filter.expected_rate()).unwrap_or(0.0).clamp(0.0, 0.5);
+    let passed = strangers(shadow) as f64 * rate / (1.0 - rate);
+    let slack = (lag + 4.0 * (lag + passed).sqrt()).floor();
+    ((wanted + passed - slack).max(0.0) as u64).saturating_sub(items(shadow))
 }
 
 fn finish(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
@@ -132,9 +145,13 @@ fn finish(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
         check_available(&shadow)?;
         let missing = missing(&entry, &shadow);
         if missing > 0 {
+            let vain = match strangers(&shadow) {
+                0 => String::new(),
+                vain => format!(" ({vain} that were fed are not in the filter and count for nothing)"),
+            };
             return Err(Refusal::err(format_args!(
-                "at least {missing} items are not in the new filter yet, and would be lost: BG.FEED them, or BG.REKEY it \
-                 to ABORT"
+                "at least {missing} items are not in the new filter yet, and would be lost{vain}: BG.FEED them, or \
+                 BG.REKEY it to ABORT"
             )));
         }
         let Hashing { contract, epoch, .. } = &shadow.recipe().hashing;
@@ -154,14 +171,21 @@ fn abort(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     })
 }
 
-/// BG.FEED: how many of the items were new to the shadow.
+/// BG.FEED: how many of the items were new to the shadow. What the filter does not have is left out: it can be added.
 pub fn feed(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
     let engine = call.engine();
-    let mut added = Vec::new();
+    let (mut held, mut added) = (Vec::new(), Vec::new());
     call.write(|permit, core| {
         let entry = engine.find(name).ok_or(Refusal::NOT_FOUND)?;
         let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
-        let sequence = core.scratch.add(permit, &shadow, items, Copies::One, &mut added)?;
+        core.scratch.pay_ahead(&engine, entry.space(), items.len() as u64)?;
+        // Items that come to the filter from now on come to the shadow first, so none is missed that it does not have yet.
+        let known = ask(&engine, &entry, items, &mut held)?;
+        let items: Vec<&[u8]> = items.iter().zip(&held).filter(|(_, held)| **held).map(|(item, _)| *item).collect();
+        let vain = held.len() as u64 - known;
+        let sequence = core.scratch.add(permit, &shadow, &items, Copies::One, &mut added)?;
+        core.scratch.pay_absent(&engine, name, vain as usize)?;
+        shadow.count(Counts { refused: vain, ..Counts::default() });
         Ok(((), sequence))
     })?;
     if let Some(refused) = added.iter().find(|added| !matches!(added, Added::New | Added::Known)) {

@@ -251,3 +251,53 @@ fn a_link_does_not_claim_more_keys_than_it_has_bits_for() {
         assert_eq!(claiming(capacity).unwrap_err().kind(), ErrorKind::Corrupt, "{capacity}");
     }
 }
+
+/// A dump of a megabyte with links of a word each, and one of few links with very many hashes: lookups would read all of them.
+#[test]
+fn chains_that_are_too_dear_to_ask_are_refused_at_the_header() {
+    let header = |links: u32, error: f64| {
+        let per_entry = -(error.ln() / 0.480453013918201);
+        let hashes = (0.693147180559945 * per_entry).ceil() as u32;
+        let words = (per_entry as u64).div_ceil(64).max(1);
+        let mut header = Vec::new();
+        header.extend_from_slice(&0u64.to_le_bytes());
+        [links, 4, 2].iter().for_each(|number| header.extend_from_slice(&number.to_le_bytes()));
+        for _ in 0..links {
+            [words * 8, words * 64, 0].iter().for_each(|number: &u64| header.extend_from_slice(&number.to_le_bytes()));
+            [error, per_entry].iter().for_each(|number| header.extend_from_slice(&number.to_le_bytes()));
+            header.extend_from_slice(&hashes.to_le_bytes());
+            header.extend_from_slice(&1u64.to_le_bytes());
+            header.push(0);
+        }
+        (header, u64::from(hashes) * u64::from(links))
+    };
+    for (links, error, taken) in [
+        (409, 0.001, true),
+        (410, 0.001, false),
+        (19_000, 0.001, false),
+        (19_000, 0.9, false),
+        (4, 1e-300, true),
+        (5, 1e-300, false),
+    ] {
+        let (header, probes) = header(links, error);
+        assert_eq!(probes <= 4_096, taken, "{links} links at {error}: {probes} bits");
+        match RedisBloomShape::from_header(&header) {
+            Ok(shape) => assert!(taken && shape.links().len() == links as usize),
+            Err(refused) => {
+                assert!(!taken && refused.kind() == ErrorKind::Unsupported, "{links} links: {refused}");
+                assert!(refused.to_string().contains("4096 bits are allowed"), "{refused}");
+            }
+        }
+    }
+    // What is loaded here does not become so by adding either: links that do not grow are soon many.
+    let mut narrow = RedisBloom::builder().items(1).expansion(1).build().unwrap();
+    let keys = digests(1, 5_000);
+    let refused = keys.iter().find_map(|&key| narrow.insert_digest(key).err()).expect("it ends before 5,000 links");
+    assert_eq!(refused.kind(), ErrorKind::Full);
+    let probes: u32 = narrow.shape().links().iter().map(|link| link.hashes()).sum();
+    assert!((3_900..=4_096).contains(&probes), "{probes}");
+    assert!(RedisBloom::from_dump(&narrow.to_dump().unwrap()).is_ok());
+    // The tables of a cuckoo filter are all looked into.
+    assert!(RedisCuckooShape::new(1, 1_024, 2, 20, 1).is_ok());
+    assert!(RedisCuckooShape::new(1, 1_025, 2, 20, 1).unwrap_err().to_string().contains("1 to 1024 tables"));
+}
