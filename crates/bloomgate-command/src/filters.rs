@@ -235,7 +235,9 @@ pub(crate) const SPECS: [Spec; 25] = [
         .flags(ADMIN)
         .keys(0, 0, 0)
         .says("", "The contracts of the server, each secret they have had with its age and how many filters use it; never a secret itself.")
-        .example("BG.SECRETS", "1) 1) contract\n   2) default\n   3) epoch\n   4) 1\n   5) ..."),
+        .costs("O(n) for n filters")
+        .example("BG.SECRETS", "1) 1) contract\n   2) default\n   3) epoch\n   4) 1\n   5) ...")
+        .heavy(),
     bg("bg.backup", 2, 2, |args| Ok(Request::BgBackup { folder: label("a folder name", args.word(1))? }))
         .flags(BACKUP)
         .keys(0, 0, 0)

@@ -483,6 +483,33 @@ impl Request<'_> {
         }
     }
 
+    /// How many items it asks for or changes.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        match *self {
+            Request::BfAdd { .. }
+            | Request::BfExists { .. }
+            | Request::CfAdd { .. }
+            | Request::CfAddnx { .. }
+            | Request::CfExists { .. }
+            | Request::CfCount { .. }
+            | Request::CfDel { .. } => 1,
+            Request::BfMadd { items, .. }
+            | Request::BfInsert { items, .. }
+            | Request::BfMexists { items, .. }
+            | Request::CfInsert { items, .. }
+            | Request::CfInsertnx { items, .. }
+            | Request::CfMexists { items, .. }
+            | Request::BgAdd { items, .. }
+            | Request::BgExists { items, .. }
+            | Request::BgCount { items, .. }
+            | Request::BgRemove { items, .. }
+            | Request::BgFeed { items, .. }
+            | Request::BgFeedback { items, .. } => items.len(),
+            _ => 0,
+        }
+    }
+
     /// Whether a filter that has the name already goes for another one.
     #[inline]
     #[must_use]

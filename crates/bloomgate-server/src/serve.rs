@@ -29,8 +29,8 @@ use crate::settings::{Settings, memory};
 use crate::store::{Disk, LogState, RealDisk};
 use crate::systemd::ServiceManager;
 
-/// Threads for commands that take long.
-const WORKERS: usize = 2;
+/// Threads for commands that take long, one of them for admin commands alone.
+const WORKERS: usize = 3;
 /// How long commands that run on workers may take to end when the server stops. With the 3 seconds that connections get
 /// before, it stays within the 10 after which most service managers kill.
 const WORK_DRAIN: Duration = Duration::from_secs(6);

@@ -80,6 +80,10 @@ pub struct Scratch {
     repeated: Repeated,
     /// What is owed for items of namespaces, until whoever works here takes it.
     pub owed: Owed,
+    /// The namespace and the items that were paid for last.
+    pub(super) paid: (u16, u64),
+    /// Whether what is done here cannot wait until its items are paid for: it holds others up.
+    pub in_one_go: bool,
 }
 
 /// Whether each item may be in the filter; how many may. Nobody counts it.
@@ -130,11 +134,12 @@ impl Scratch {
         entry: &Entry,
         items: &[&[u8]],
         answers: &mut Vec<bool>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), NotDone> {
+        self.pay_for(engine, entry, items.len())?;
         let positives = ask(engine, entry, items, answers)?;
         let counts = Counts { lookups: items.len() as u64, positives, ..Counts::default() };
         entry.count(counts);
-        self.note(engine, entry, counts, items.len());
+        self.note(engine, entry, counts);
         Ok(())
     }
 
@@ -145,10 +150,9 @@ impl Scratch {
         entry: &Entry,
         items: &[&[u8]],
         counts: &mut Vec<u64>,
-    ) -> Result<(), Refusal> {
-        copies_of(entry, items, counts)?;
-        self.note(engine, entry, Counts::default(), items.len());
-        Ok(())
+    ) -> Result<(), NotDone> {
+        self.pay_for(engine, entry, items.len())?;
+        Ok(copies_of(entry, items, counts)?)
     }
 
     /// Hashes the items under the filter's contract.
@@ -175,8 +179,13 @@ impl Scratch {
         copies: Copies,
         added: &mut Vec<Added>,
     ) -> Result<u64, NotDone> {
-        let (sequence, counts) = self.add_uncounted(permit, entry, items, copies, added)?;
-        self.note(permit.engine(), entry, counts, items.len());
+        self.pay_for(permit.engine(), entry, items.len())?;
+        let done = self.add_uncounted(permit, entry, items, copies, added);
+        if matches!(done, Err(NotDone::Busy)) {
+            self.come_again(entry.space());
+        }
+        let (sequence, counts) = done?;
+        self.note(permit.engine(), entry, counts);
         Ok(sequence)
     }
 
@@ -444,13 +453,16 @@ impl Scratch {
         removed: &mut Vec<bool>,
     ) -> Result<u64, NotDone> {
         removed.clear();
+        // What is not there, or was answered before, takes as long to find out.
+        self.pay_for(permit.engine(), entry, items.len())?;
         self.hash(entry, items)?;
-        let mut writer = match permit.is_alone() {
-            true => entry.write(),
-            false => entry.try_write().ok_or(NotDone::Busy)?,
+        let writer = if permit.is_alone() { Some(entry.write()) } else { entry.try_write() };
+        let Some(mut writer) = writer else {
+            self.come_again(entry.space());
+            return Err(NotDone::Busy);
         };
         if let Some(answered) = Some(request).filter(|id| !id.is_empty()).and_then(|id| writer.retries.answered(id)) {
-            removed.extend_from_slice(answered);
+            *removed = answered;
             if removed.len() != items.len() {
                 let got = items.len();
                 return Err(Refusal::new(format!(
@@ -488,13 +500,15 @@ impl Scratch {
         };
         entry.touch(sequence);
         if !request.is_empty() {
-            writer.retries.keep(request, removed);
+            let was = entry.overhead();
+            entry.keep_answer(&mut writer, request, removed);
+            permit.engine().recharge(entry, was);
         }
         let count = self.unknown.len() as u64;
         entry.add_deleted(count);
         let counts = Counts { removed: count, ..Counts::default() };
         entry.count(counts);
-        self.note(permit.engine(), entry, counts, items.len());
+        self.note(permit.engine(), entry, counts);
         Ok(sequence)
     }
 }

@@ -6,11 +6,14 @@ use std::sync::{Arc, PoisonError};
 
 use bloomgate::Address;
 
-use super::budget::Budget;
+use super::Engine;
+use super::namespaces::Beside;
 use crate::sync::Mutex;
 
 /// Files kept of one filter.
 pub const KEPT_OF_EACH: usize = 4;
+/// Files kept of one namespace.
+pub const KEPT_OF_SPACE: usize = 16;
 /// Files kept in all.
 pub const KEPT: usize = 64;
 /// How long, in milliseconds.
@@ -21,14 +24,17 @@ pub const MAX_FILE: u64 = 16 << 20;
 #[derive(Debug)]
 struct Base {
     id: u64,
-    /// What the filter was called then.
+    /// What the filter was called then, and its namespace.
     name: Box<[u8]>,
+    space: u16,
     address: Address,
     file: Arc<[u8]>,
+    charge: Beside,
     at_ms: u64,
 }
 
-/// Files that were given out, oldest first, charged to the budget.
+/// Files that were given out, oldest first, charged to the namespaces of their filters and to the budget: whoever needs
+/// memory for a filter takes it from here first.
 #[derive(Debug, Default)]
 pub struct Bases(Mutex<VecDeque<Base>>);
 
@@ -37,28 +43,30 @@ impl Bases {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps a file of a filter; older ones go where there are too many, or no memory for both.
-    pub fn keep(&self, budget: &Budget, (id, name): (u64, &[u8]), address: Address, file: Arc<[u8]>, now_ms: u64) {
-        self.forget_old(budget, now_ms);
+    /// Keeps a file of a filter; older ones of its namespace go where there are too many, or no memory for both.
+    pub fn keep(&self, engine: &Engine, (id, name): (u64, &[u8]), address: Address, file: Arc<[u8]>) {
+        self.forget_old(engine);
+        let (space, bytes) = (engine.namespaces.of(name), file.len() as u64);
         self.with(|all| {
-            if let Some(at) = all.iter().position(|base| base.address == address && base.id == id) {
-                release(budget, all.remove(at));
-            }
-            while all.iter().filter(|base| base.id == id).count() >= KEPT_OF_EACH {
-                let oldest = all.iter().position(|base| base.id == id).unwrap_or(0);
-                release(budget, all.remove(oldest));
-            }
-            while all.len() >= KEPT {
-                release(budget, all.pop_front());
-            }
-            while budget.charge(0, file.len() as u64).is_err() {
-                match all.pop_front() {
-                    Some(oldest) => release(budget, Some(oldest)),
+            drop_where(engine, all, 1, |base| base.address == address && base.id == id);
+            let of_filter = all.iter().filter(|base| base.id == id).count();
+            drop_where(engine, all, (of_filter + 1).saturating_sub(KEPT_OF_EACH), |base| base.id == id);
+            let of_space = all.iter().filter(|base| base.space == space).count();
+            let most = if space == 0 { KEPT } else { KEPT_OF_SPACE };
+            drop_where(engine, all, (of_space + 1).saturating_sub(most), |base| base.space == space);
+            let in_all = all.len();
+            drop_where(engine, all, (in_all + 1).saturating_sub(KEPT), |_| true);
+            let charge = loop {
+                match engine.claim_beside(name, bytes, bytes) {
+                    Ok(charge) => break charge,
+                    // A tenant takes nothing from others; who has all names may.
+                    Err(_) if drop_where(engine, all, 1, |base| space == 0 || base.space == space) => {}
                     // Not kept: whoever asks for a delta from it is told to take a dump again.
-                    None => return,
+                    Err(_) => return,
                 }
-            }
-            all.push_back(Base { id, name: name.into(), address, file, at_ms: now_ms });
+            };
+            let at_ms = engine.clock.now_ms();
+            all.push_back(Base { id, name: name.into(), space, address, file, charge, at_ms });
         });
     }
 
@@ -69,13 +77,15 @@ impl Bases {
         self.with(|all| all.iter().find(wanted).map(|base| base.file.clone()))
     }
 
+    /// Lets go of the oldest one, of a namespace or of all; whether there was one.
+    pub fn drop_oldest(&self, engine: &Engine, space: Option<u16>) -> bool {
+        self.with(|all| drop_where(engine, all, 1, |base| space.is_none_or(|space| base.space == space)))
+    }
+
     /// Lets go of what is older than an hour.
-    pub fn forget_old(&self, budget: &Budget, now_ms: u64) {
-        self.with(|all| {
-            while all.front().is_some_and(|oldest| now_ms.saturating_sub(oldest.at_ms) > KEPT_MS) {
-                release(budget, all.pop_front());
-            }
-        });
+    pub fn forget_old(&self, engine: &Engine) {
+        let now_ms = engine.clock.now_ms();
+        self.with(|all| drop_where(engine, all, usize::MAX, |base| now_ms.saturating_sub(base.at_ms) > KEPT_MS));
     }
 
     /// How many are kept.
@@ -91,27 +101,47 @@ impl Bases {
     }
 }
 
-fn release(budget: &Budget, base: Option<Base>) {
-    if let Some(base) = base {
-        budget.release(base.file.len() as u64);
+/// Lets go of so many that are meant, oldest first; whether one was.
+fn drop_where(engine: &Engine, all: &mut VecDeque<Base>, most: usize, goes: impl Fn(&Base) -> bool) -> bool {
+    let mut gone = 0;
+    while gone < most
+        && let Some(base) = all.iter().position(&goes).and_then(|at| all.remove(at))
+    {
+        engine.give_up_beside(base.charge);
+        gone += 1;
     }
+    gone > 0
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::clock::Clock;
+    use crate::engine::contracts::Contracts;
+    use crate::engine::journal::Journal;
+    use crate::engine::{Defaults, Limits};
+
+    fn engine(max_memory: u64) -> Engine {
+        let limits = Limits { max_memory, max_filter_memory: max_memory, max_filters: 10 };
+        Engine::new(Journal::nowhere(), Contracts::new(None), Clock::fixed(1_000), limits, Defaults::default(), 1)
+    }
 
     fn file(number: u8) -> (Address, Arc<[u8]>) {
         let bytes = vec![number; 100];
         (Address::of(&bytes), bytes.into())
     }
 
+    fn keep(engine: &Engine, id: u64, name: &[u8], number: u8) {
+        let (address, bytes) = file(number);
+        engine.bases.keep(engine, (id, name), address, bytes);
+    }
+
     #[test]
     fn the_newest_are_kept_for_an_hour_and_paid_for() {
-        let (bases, budget) = (Bases::default(), Budget::new(100_000, 100_000));
+        let engine = engine(100_000);
+        let (bases, budget) = (&engine.bases, &engine.budget);
         for number in 0..6 {
-            let (address, bytes) = file(number);
-            bases.keep(&budget, (1, b"f"), address, bytes, 1_000 + u64::from(number));
+            keep(&engine, 1, b"f", number);
         }
         assert_eq!((bases.len(), budget.used()), (KEPT_OF_EACH, 400));
         let find = |number| bases.find(file(number).0, |_| true);
@@ -120,29 +150,30 @@ mod tests {
             bases.find(file(2).0, |name| name == b"f").is_some()
                 && bases.find(file(2).0, |name| name == b"g").is_none()
         );
+        engine.clock.set(2_000);
         for number in 10..100 {
-            let (address, bytes) = file(number);
-            bases.keep(&budget, (u64::from(number), b"f"), address, bytes, 2_000);
+            keep(&engine, u64::from(number), b"f", number);
         }
         assert_eq!((bases.len(), budget.used()), (KEPT, 6_400));
-        bases.forget_old(&budget, 2_000 + KEPT_MS);
+        engine.clock.set(2_000 + KEPT_MS);
+        bases.forget_old(&engine);
         assert_eq!(bases.len(), KEPT);
-        bases.forget_old(&budget, 2_001 + KEPT_MS);
+        engine.clock.set(2_001 + KEPT_MS);
+        bases.forget_old(&engine);
         assert_eq!((bases.len(), budget.used()), (0, 0));
     }
 
     #[test]
     fn a_file_that_does_not_fit_is_not_kept() {
-        let (bases, budget) = (Bases::default(), Budget::new(250, 250));
+        let engine = engine(250);
+        let (bases, budget) = (&engine.bases, &engine.budget);
         for number in 0..3 {
-            let (address, bytes) = file(number);
-            bases.keep(&budget, (u64::from(number), b"f"), address, bytes, 0);
+            keep(&engine, u64::from(number), b"f", number);
         }
         assert!(bases.find(file(0).0, |_| true).is_none() && bases.find(file(2).0, |_| true).is_some());
         assert_eq!((bases.len(), budget.used()), (2, 200));
         budget.charge_anyway(200);
-        let (address, bytes) = file(9);
-        bases.keep(&budget, (9, b"f"), address, bytes, 0);
+        keep(&engine, 9, b"f", 9);
         assert_eq!((bases.len(), budget.used()), (0, 200));
     }
 }

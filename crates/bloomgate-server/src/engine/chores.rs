@@ -6,7 +6,7 @@
 //! machine's own memory is lent to it on demand; the first hundred keys of a new stage of 100 MB touched all its pages,
 //! and every connection of that reactor waited a quarter of a second.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -31,6 +31,8 @@ enum Chore {
     Grow(u64),
     /// Let go of this one when everybody else has.
     LetGo(Entry),
+    /// Let go of contracts that no filter hashes under.
+    DropContracts,
 }
 
 /// Where chores are left.
@@ -38,6 +40,8 @@ enum Chore {
 pub struct Chores {
     growth: OnceLock<Sender<Chore>>,
     pages: OnceLock<Sender<Chore>>,
+    /// Whether contracts are about to be dropped.
+    drops_contracts: AtomicBool,
 }
 
 impl Chores {
@@ -88,6 +92,15 @@ impl Chores {
         let stages = chain.stages();
         self.plan_growth(entry, stages, || chain.next_stage_bytes().unwrap_or(0));
         entry.plans().1.load(Ordering::Acquire) != stages
+    }
+
+    /// There are too many contracts; whether somebody will look for those that nobody needs.
+    pub fn drop_contracts(&self) -> bool {
+        let asked = self.drops_contracts.swap(true, Ordering::AcqRel);
+        asked || self.leave(Chore::DropContracts) || {
+            self.drops_contracts.store(false, Ordering::Release);
+            false
+        }
     }
 
     /// A filter lost its name.
@@ -149,6 +162,10 @@ fn work(engine: &Weak<Engine>, queue: &Receiver<Chore>) {
             (Err(RecvTimeoutError::Disconnected), _) | (_, None) => return,
             (Err(RecvTimeoutError::Timeout), _) => leaving.retain(|entry| entry.holders() > 1),
             (Ok(Chore::LetGo(entry)), _) => leaving.push(entry),
+            (Ok(Chore::DropContracts), Some(engine)) => {
+                engine.chores.drops_contracts.store(false, Ordering::Release);
+                engine.drop_unused_contracts();
+            }
             (Ok(Chore::BringIn(id)), _) => {
                 if let Some(Body::Shared(filter)) = found(id).as_ref().map(Entry::body) {
                     filter.bring_in();

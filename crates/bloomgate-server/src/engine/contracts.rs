@@ -4,13 +4,14 @@
 //! then on hash under it, those made before stay under theirs until they are rebuilt (BG.REKEY). What is written down
 //! anywhere is a contract's name, its epochs and when each began; the secret itself is in the key file alone.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use bloomgate::bloom::Sprout;
 use bloomgate::{Algorithm, Contract, Secret};
 use bloomgate_command::Refusal;
 
+use super::Engine;
 use super::entry::Maker;
 use super::fields::{Fields, Malformed, Put};
 use super::making::{Making, Makings};
@@ -19,12 +20,46 @@ use super::recipe::{Hashing, Recipe, refused};
 /// The contract of filters that name none.
 pub const DEFAULT: &str = "default";
 
-/// Contracts by name.
+/// Contracts that a namespace may have, and all of them together; and those that are of none.
+const MOST_OF_SPACE: usize = 1_000;
+const MOST: usize = 100_000;
+/// Epochs that those of a namespace may have had together, and those that are of none.
+const MOST_EPOCHS_OF_SPACE: usize = 10_000;
+const MOST_EPOCHS: usize = 1_000_000;
+
+/// The namespace that a contract is of.
+fn space_of(name: &str) -> Option<&str> {
+    name.split_once('/').map(|(space, _)| space)
+}
+
+/// What is known about contracts.
+#[derive(Debug, Default)]
+struct Known {
+    /// When each epoch of a contract began, in milliseconds since 1970; the last is the one for new filters.
+    epochs: BTreeMap<String, Vec<u64>>,
+    /// How many contracts and epochs there are of each namespace, and of none.
+    counts: HashMap<Option<String>, (usize, usize)>,
+}
+
+impl Known {
+    fn count_anew(&mut self) {
+        self.counts.clear();
+        for (name, epochs) in &self.epochs {
+            let (contracts, all) = self.counts.entry(space_of(name).map(str::to_owned)).or_default();
+            (*contracts, *all) = (*contracts + 1, *all + epochs.len());
+        }
+    }
+
+    fn counted(&self, name: &str) -> (usize, usize) {
+        self.counts.get(&space_of(name).map(str::to_owned)).copied().unwrap_or_default()
+    }
+}
+
+/// Contracts by name: that of a namespace has its name and a slash before it.
 #[derive(Debug)]
 pub struct Contracts {
     master: Option<Secret>,
-    /// When each epoch of a contract began, in milliseconds since 1970; the last is the one for new filters.
-    epochs: RwLock<BTreeMap<String, Vec<u64>>>,
+    known: RwLock<Known>,
     /// What filters under them are made like.
     makings: Makings,
 }
@@ -33,7 +68,11 @@ impl Contracts {
     /// Contracts under a master secret; without one every keyed filter is unavailable.
     #[must_use]
     pub fn new(master: Option<Secret>) -> Self {
-        Self { master, epochs: RwLock::default(), makings: Makings::default() }
+        Self { master, known: RwLock::default(), makings: Makings::default() }
+    }
+
+    fn known(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The id of the master secret, which may be shown.
@@ -89,31 +128,77 @@ impl Contracts {
     /// How new filters hash under a contract: SipHash-1-3, its last epoch.
     #[must_use]
     pub fn keyed(&self, name: &str) -> Hashing {
-        let epoch =
-            self.epochs.read().unwrap_or_else(PoisonError::into_inner).get(name).map_or(1, |all| all.len() as u32);
+        let epoch = self.known().epochs.get(name).map_or(1, |all| all.len() as u32);
         Hashing { algorithm: Algorithm::SipHash13, seed: 0, contract: name.to_owned(), epoch: epoch.max(1) }
     }
 
     /// Whether a contract of this name was used before.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
-        self.epochs.read().unwrap_or_else(PoisonError::into_inner).contains_key(name)
+        self.known().epochs.contains_key(name)
+    }
+
+    /// Refuses one more contract where there are as many as may be.
+    pub fn check_new(&self, name: &str) -> Result<(), Refusal> {
+        let known = self.known();
+        let (there, _) = known.counted(name);
+        let (most, in_all) = match space_of(name) {
+            Some(_) => (MOST_OF_SPACE, known.epochs.len()),
+            None => (MOST, 0),
+        };
+        if there < most && in_all < MOST {
+            return Ok(());
+        }
+        let (there, most) = if there < most { (in_all, MOST) } else { (there, most) };
+        Err(Refusal::err(format_args!(
+            "there are {there} contracts, and {most} may be: use one that there is. Those that no filter hashes under are \
+             dropped now: try again in a moment"
+        )))
+    }
+
+    /// Refuses one more epoch of a contract where there were as many as may be.
+    pub fn check_next_epoch(&self, name: &str) -> Result<(), Refusal> {
+        let (_, there) = self.known().counted(name);
+        let most = if space_of(name).is_some() { MOST_EPOCHS_OF_SPACE } else { MOST_EPOCHS };
+        if there < most {
+            return Ok(());
+        }
+        Err(Refusal::err(format_args!(
+            "there have been {there} secrets, and {most} may be: fill another filter under another contract and BG.SWAP them"
+        )))
+    }
+
+    /// Lets go of contracts that no filter hashes under. One that has had another secret is kept, or it would begin again
+    /// with its first.
+    pub fn keep_used(&self, used: &HashSet<String>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        known.epochs.retain(|name, epochs| epochs.len() > 1 || name == DEFAULT || used.contains(name));
+        known.count_anew();
+    }
+
+    /// When an epoch of a contract began, in milliseconds since 1970.
+    #[must_use]
+    pub fn began_ms(&self, name: &str, epoch: u32) -> Option<u64> {
+        self.known().epochs.get(name)?.get((epoch as usize).checked_sub(1)?).copied()
     }
 
     /// An epoch began; told twice it is the same one.
     pub fn begin(&self, name: &str, epoch: u32, created_ms: u64) {
-        let mut epochs = self.epochs.write().unwrap_or_else(PoisonError::into_inner);
-        let all = epochs.entry(name.to_owned()).or_default();
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let all = known.epochs.entry(name.to_owned()).or_default();
+        let had = all.len();
         while all.len() < epoch as usize {
             all.push(created_ms);
         }
+        let more = all.len() - had;
+        let (contracts, epochs) = known.counts.entry(space_of(name).map(str::to_owned)).or_default();
+        (*contracts, *epochs) = (*contracts + usize::from(had == 0), *epochs + more);
     }
 
     /// Each contract with its epochs' beginnings.
     #[must_use]
     pub fn all(&self) -> Vec<(String, Vec<u64>)> {
-        let epochs = self.epochs.read().unwrap_or_else(PoisonError::into_inner);
-        epochs.iter().map(|(name, all)| (name.clone(), all.clone())).collect()
+        self.known().epochs.iter().map(|(name, all)| (name.clone(), all.clone())).collect()
     }
 
     /// Appends them to a manifest.
@@ -137,6 +222,36 @@ impl Contracts {
             }
         }
         Ok(())
+    }
+}
+
+impl Engine {
+    /// Refuses one more contract where there are as many as may be; those that no filter hashes under make place, by and by.
+    pub fn check_new_contract(&self, name: &str) -> Result<(), Refusal> {
+        match self.contracts.check_new(name) {
+            Err(_) if !self.chores.drop_contracts() => {
+                self.drop_unused_contracts();
+                self.contracts.check_new(name)
+            }
+            checked => checked,
+        }
+    }
+
+    /// Lets go of contracts that no filter hashes under; looks at all filters.
+    pub fn drop_unused_contracts(&self) {
+        let (mut used, mut next) = (HashSet::new(), 0);
+        loop {
+            let entries = self.names.from_id(next, 1_000);
+            let Some(last) = entries.last() else { break };
+            next = last.id + 1;
+            for entry in &entries {
+                let contract = &entry.recipe().hashing.contract;
+                if !used.contains(contract) {
+                    used.insert(contract.clone());
+                }
+            }
+        }
+        self.contracts.keep_used(&used);
     }
 }
 
@@ -165,5 +280,32 @@ mod tests {
         assert_eq!((contracts.check_master(&id), read.check_master(&id)), (Ok(()), Ok(())));
         let why = Contracts::new(Secret::from_hex(&"5b".repeat(32)).ok()).check_master(&id).unwrap_err();
         assert!(why.contains(&id) && why.contains("--master-key"), "{why}");
+    }
+
+    #[test]
+    fn there_are_only_so_many_of_a_namespace_and_those_without_filters_go() {
+        let contracts = Contracts::new(None);
+        contracts.begin(DEFAULT, 1, 1);
+        contracts.begin("a/rekeyed", 3, 1);
+        for number in 1..MOST_OF_SPACE {
+            let name = format!("a/c{number}");
+            contracts.check_new(&name).unwrap();
+            contracts.begin(&name, 1, 1);
+            contracts.begin(&name, 1, 2);
+        }
+        assert!(contracts.check_new("a/more").unwrap_err().as_str().contains("1000 contracts, and 1000 may be"));
+        assert!(contracts.check_new("b/more").is_ok() && contracts.check_new("more").is_ok());
+        contracts.keep_used(&HashSet::from(["a/c5".to_owned()]));
+        let names: Vec<String> = contracts.all().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["a/c5", "a/rekeyed", DEFAULT]);
+        assert_eq!((contracts.keyed("a/rekeyed").epoch, contracts.began_ms("a/rekeyed", 3)), (3, Some(1)));
+        contracts.check_next_epoch("a/rekeyed").unwrap();
+        contracts.begin("a/rekeyed", MOST_EPOCHS_OF_SPACE as u32, 1);
+        assert!(contracts.check_next_epoch("a/c5").is_err() && contracts.check_next_epoch(DEFAULT).is_ok());
+        for space in 0..MOST / MOST_OF_SPACE {
+            (0..MOST_OF_SPACE).for_each(|number| contracts.begin(&format!("s{space}/c{number}"), 1, 1));
+        }
+        assert!(contracts.check_new("b/more").unwrap_err().as_str().contains("and 100000 may be"));
+        assert!(contracts.check_new("more").is_ok(), "tenants take nothing from those who run the server");
     }
 }

@@ -148,7 +148,9 @@ impl Header {
         }
         // A secret is derived from the name and the epoch; no two pairs may be one text.
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-        if recipe.hashing.contract.len() > 64 || !recipe.hashing.contract.bytes().all(plain) {
+        // With a namespace's before it, if it is of one.
+        let (space, name) = recipe.hashing.contract.split_once('/').unwrap_or(("", &recipe.hashing.contract));
+        if space.len() > 128 || name.len() > 64 || !space.bytes().chain(name.bytes()).all(plain) {
             return wrong("a contract's name");
         }
         Ok(())

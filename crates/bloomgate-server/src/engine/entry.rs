@@ -4,7 +4,7 @@ mod cost;
 
 use std::borrow::Cow;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU16, AtomicU32};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
 use bloomgate::bits::{Annex, Parcel};
@@ -18,6 +18,7 @@ use super::recipe::{Recipe, refused};
 use super::retries::Retries;
 use super::small::Small;
 use super::structure::is_shareable;
+use super::watch::findings::Verdict;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Fault, Mutex, MutexGuard, RwLock, broken, point};
 
@@ -214,6 +215,10 @@ struct Rare {
     unrecorded: AtomicBool,
     /// Whether clients have reported items of it as absent ([`super::watch::feedback`]).
     feedback: AtomicBool,
+    /// What was last found about it, if that is not good ([`super::watch::findings`]).
+    verdict: AtomicU8,
+    /// What the answers take that are kept for those who ask again.
+    answers: AtomicU64,
 }
 
 impl Deref for Entry {
@@ -284,7 +289,7 @@ impl Entry {
         entry.expire_at(self.expires_ms());
         entry.touch(self.touched());
         entry.set_deleted(self.deleted());
-        entry.write().retries = self.retries();
+        entry.keep_answers(self.retries());
         Ok(entry)
     }
 
@@ -657,6 +662,29 @@ impl Entry {
     /// The same, of a filter that may have one: a small filter that nobody froze or removed from has none to wait for.
     pub fn write_if_any(&self) -> Option<MutexGuard<'_, Writer>> {
         self.rare.get().map(|rare| rare.writer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the answer to a removal with a request id.
+    pub fn keep_answer(&self, writer: &mut Writer, request: &[u8], answers: &[bool]) {
+        writer.retries.keep(request, answers);
+        self.rare().answers.store(writer.retries.bytes(), Ordering::Relaxed);
+    }
+
+    /// It has these answers.
+    pub fn keep_answers(&self, retries: Retries) {
+        let mut writer = self.write();
+        self.rare().answers.store(retries.bytes(), Ordering::Relaxed);
+        writer.retries = retries;
+    }
+
+    /// The verdict on it is this one now; which one it was.
+    pub(super) fn set_verdict(&self, now: Verdict) -> Verdict {
+        let before = match self.rare.get() {
+            // Few are bad: nothing is made for those that are good.
+            None if now == Verdict::Ok => 0,
+            _ => self.rare().verdict.swap(now as u8, Ordering::Relaxed),
+        };
+        [Verdict::Ok, Verdict::Suspicious, Verdict::Poisoned][usize::from(before).min(2)]
     }
 
     /// Removals that were done under a request id, with their answers.

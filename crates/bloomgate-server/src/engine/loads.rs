@@ -1,7 +1,8 @@
 //! Filters that come in chunks: nobody sees them before every byte is there.
 //!
 //! Chunks come in any order, and twice if they are the same twice. Memory is charged when the header comes, for all that
-//! it announces, and taken as the bytes come.
+//! it announces, to the namespace of the name and to the budget, and taken as the bytes come. What brings nothing new does
+//! not keep a load alive.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,19 +11,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bloomgate::foreign::{RedisBloomShape, RedisCuckooShape};
 use bloomgate_command::Refusal;
 
-use super::budget::Budget;
+use super::Engine;
 use super::dump_form::Header;
 use super::dumps::{IDLE_MS, STALE_MS};
 use super::entry::Family;
+use super::holders::{Holder, MOST, MOST_OF_ONE};
+use super::namespaces::Beside;
 
-/// So many are under way at once.
-pub const MOST: usize = 16;
 /// Stretches of bytes that may be apart from each other: somebody who sends every other byte is stopped here.
 const MOST_SPANS: usize = 4_096;
 
 /// What the header announced.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(clippy::large_enum_variant)] // 16 at most.
+#[allow(clippy::large_enum_variant)] // 512 at most.
 pub enum Announced {
     /// A dump of ours.
     Ours(Header),
@@ -66,6 +67,11 @@ impl Spans {
         before.into_iter().chain(self.0.range(start..=end)).map(|(&a, &b)| (a, b)).filter(move |&(_, b)| b >= start)
     }
 
+    /// Whether a stretch is there already.
+    fn has(&self, start: u64, end: u64) -> bool {
+        self.near(start, end).any(|(a, b)| a <= start && end <= b)
+    }
+
     /// Adds a stretch; false if there would be too many.
     fn add(&mut self, start: u64, end: u64) -> bool {
         let near: Vec<(u64, u64)> = self.near(start, end).collect();
@@ -89,28 +95,28 @@ impl Spans {
 struct Arrived {
     bytes: Vec<u8>,
     spans: Spans,
-    /// It is whole and taken, or was dropped.
-    over: bool,
+    /// What was charged for it; gone when it is whole and taken, or was dropped.
+    charge: Option<Beside>,
 }
 
 /// A filter that comes in chunks.
 #[derive(Debug)]
 pub struct Load {
     name: Box<[u8]>,
+    holder: Holder,
     /// What the header announced.
     pub announced: Announced,
-    charged: u64,
     used_ms: AtomicU64,
     arrived: Mutex<Arrived>,
 }
 
 /// What bytes came to.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Came {
     /// More are to come.
     More,
-    /// All are there: these.
-    Whole(Vec<u8>),
+    /// All are there: these, with what was charged for them.
+    Whole(Vec<u8>, Beside),
     /// There are others at that place already, and they are not the same.
     Differ,
     /// Too many stretches apart from each other.
@@ -127,13 +133,12 @@ impl Load {
     /// Takes bytes at an offset; both were checked against the length.
     pub fn put(&self, offset: u64, data: &[u8], now_ms: u64) -> Came {
         let mut arrived = self.arrived();
-        if arrived.over {
+        if arrived.charge.is_none() {
             return Came::Over;
         }
-        self.used_ms.store(now_ms, Ordering::Relaxed);
         let length = self.announced.length();
         let end = offset + data.len() as u64;
-        let Arrived { bytes, spans, over } = &mut *arrived;
+        let Arrived { bytes, spans, charge } = &mut *arrived;
         for (a, b) in spans.near(offset, end) {
             let (a, b) = (a.max(offset), b.min(end));
             let here = bytes.get(a as usize..b as usize);
@@ -142,9 +147,13 @@ impl Load {
                 return Came::Differ;
             }
         }
+        if spans.has(offset, end) {
+            return Came::More;
+        }
         if !spans.add(offset, end) {
             return Came::Scattered;
         }
+        self.used_ms.store(now_ms, Ordering::Relaxed);
         if (bytes.len() as u64) < end {
             // Within the room that was reserved at the start.
             bytes.resize(end as usize, 0);
@@ -153,26 +162,19 @@ impl Load {
         if !spans.covers(length) {
             return Came::More;
         }
-        *over = true;
-        Came::Whole(std::mem::take(bytes))
+        match charge.take() {
+            Some(charge) => Came::Whole(std::mem::take(bytes), charge),
+            None => Came::Over,
+        }
     }
 
     fn used_ms(&self) -> u64 {
         self.used_ms.load(Ordering::Relaxed)
     }
 
-    /// Bytes charged for it.
-    #[must_use]
-    pub fn charged(&self) -> u64 {
-        self.charged
-    }
-
-    /// Ends it and drops its bytes, unless it has ended; whether it had not.
-    fn end(&self) -> bool {
-        let mut arrived = self.arrived();
-        let ends = !arrived.over;
-        *arrived = Arrived { over: true, ..Arrived::default() };
-        ends
+    /// Ends it and drops its bytes; what was charged for it, unless it has ended before.
+    fn end(&self) -> Option<Beside> {
+        std::mem::take(&mut *self.arrived()).charge
     }
 }
 
@@ -191,49 +193,63 @@ impl Loads {
         self.table().iter().find(|load| *load.name == *name).cloned()
     }
 
-    /// Begins a load. The same header again goes on with what came before; another one begins anew.
-    pub fn begin(&self, budget: &Budget, now_ms: u64, name: &[u8], announced: Announced) -> Result<(), Refusal> {
+    /// Begins a load, of which `of_space` bytes will be the filter's. The same header again goes on with what came before;
+    /// another one begins anew.
+    pub fn begin(
+        &self,
+        engine: &Engine,
+        holder: Holder,
+        name: &[u8],
+        announced: Announced,
+        of_space: u64,
+    ) -> Result<(), Refusal> {
+        let now_ms = engine.clock.now_ms();
         let mut table = self.table();
-        drop_where(&mut table, budget, |load| now_ms.saturating_sub(load.used_ms()) >= IDLE_MS);
-        if let Some(load) = table.iter().find(|load| *load.name == *name && load.announced == announced) {
-            load.used_ms.store(now_ms, Ordering::Relaxed);
+        drop_where(&mut table, engine, |load| now_ms.saturating_sub(load.used_ms()) >= IDLE_MS);
+        if table.iter().any(|load| *load.name == *name && load.announced == announced) {
             return Ok(());
         }
-        drop_where(&mut table, budget, |load| *load.name == *name);
-        if table.len() >= MOST {
-            let oldest = table.iter().map(|load| load.used_ms()).min().unwrap_or(now_ms);
-            if now_ms.saturating_sub(oldest) < STALE_MS {
-                return Err(Refusal::err(format_args!(
-                    "{MOST} filters are being loaded, the most that may be at once: try again when one is whole"
-                )));
+        drop_where(&mut table, engine, |load| *load.name == *name);
+        let own = table.iter().filter(|load| load.holder == holder).count() >= MOST_OF_ONE;
+        if own || table.len() >= MOST {
+            let counted = |load: &&Arc<Load>| !own || load.holder == holder;
+            let oldest = table.iter().filter(counted).min_by_key(|load| load.used_ms()).cloned();
+            match oldest.filter(|oldest| now_ms.saturating_sub(oldest.used_ms()) >= STALE_MS) {
+                Some(oldest) => drop_where(&mut table, engine, |load| std::ptr::eq(load, &*oldest)),
+                None => {
+                    return Err(Refusal::err(format_args!(
+                        "{} filters are being loaded, the most that may be at once: try again when one is whole",
+                        if own { MOST_OF_ONE } else { MOST }
+                    )));
+                }
             }
-            let mut one = true;
-            drop_where(&mut table, budget, |load| load.used_ms() == oldest && std::mem::take(&mut one));
         }
         let length = announced.length();
         let refused = |bytes| Refusal::err(format_args!("the system has no {bytes} bytes of memory: ask for less"));
         let room = usize::try_from(length).map_err(|_| refused(length))?;
-        budget.charge_beside(length).map_err(|refused| Refusal::new(refused.to_string()))?;
+        let charge = engine.claim_beside(name, of_space, length);
+        let charge = charge.map_err(|refused| Refusal::new(refused.to_string()))?;
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(room).is_err() {
-            budget.release(length);
+            engine.give_up_beside(charge);
             return Err(refused(length));
         }
-        let arrived = Mutex::new(Arrived { bytes, ..Arrived::default() });
-        let load = Load { name: name.into(), announced, charged: length, used_ms: AtomicU64::new(now_ms), arrived };
+        let arrived = Mutex::new(Arrived { bytes, charge: Some(charge), ..Arrived::default() });
+        let load = Load { name: name.into(), holder, announced, used_ms: AtomicU64::new(now_ms), arrived };
         table.push(Arc::new(load));
         Ok(())
     }
 
-    /// Takes a load that is whole out of the table. What it was charged stays charged: whoever took its bytes has them.
+    /// Takes a load that is whole out of the table.
     pub fn take_out(&self, load: &Arc<Load>) {
         self.table().retain(|other| !Arc::ptr_eq(other, load));
     }
 
     /// Lets go of loads that nobody goes on with.
-    pub fn drop_abandoned(&self, budget: &Budget, now_ms: u64) {
+    pub fn drop_abandoned(&self, engine: &Engine) {
+        let now_ms = engine.clock.now_ms();
         if let Ok(mut table) = self.0.try_lock() {
-            drop_where(&mut table, budget, |load| now_ms.saturating_sub(load.used_ms()) >= IDLE_MS);
+            drop_where(&mut table, engine, |load| now_ms.saturating_sub(load.used_ms()) >= IDLE_MS);
         }
     }
 
@@ -250,12 +266,12 @@ impl Loads {
     }
 }
 
-fn drop_where(table: &mut Vec<Arc<Load>>, budget: &Budget, mut goes: impl FnMut(&Load) -> bool) {
+fn drop_where(table: &mut Vec<Arc<Load>>, engine: &Engine, goes: impl Fn(&Load) -> bool) {
     table.retain(|load| {
         let goes = goes(load);
         // One that just became whole is released by whoever has its bytes.
-        if goes && load.end() {
-            budget.release(load.charged);
+        if goes && let Some(charge) = load.end() {
+            engine.give_up_beside(charge);
         }
         !goes
     });

@@ -26,9 +26,9 @@ pub struct Making {
     pub sprout: Option<Sprout>,
 }
 
-/// So many are kept; beyond them filters have their recipe to themselves and are not small, so that who asks for a
-/// million different ones pays for each.
-const KEPT: usize = 1_024;
+/// So many are kept, more than there are namespaces, each of which has a contract of its own; beyond them filters have their
+/// recipe to themselves and are not small, so that who asks for a million different ones pays for each.
+const KEPT: usize = 16_384;
 
 /// All that are in use.
 #[derive(Debug, Default)]

@@ -18,6 +18,7 @@ pub mod dumps;
 pub mod entry;
 pub mod facts;
 pub mod fields;
+pub mod holders;
 mod ids;
 pub mod journal;
 mod live;
@@ -252,7 +253,7 @@ impl Engine {
 
     /// What happens ten times a second, through a thread's gate: windows move, and files that were given out long ago go.
     pub fn tick(&self, thread: usize) -> Result<(), Refusal> {
-        self.bases.forget_old(&self.budget, self.clock.now_ms());
+        self.bases.forget_old(self);
         self.turn_windows(thread).map(drop)
     }
 
@@ -276,9 +277,8 @@ impl Engine {
 
     /// Lets go of dumps and loads that nobody went on with.
     pub fn drop_abandoned(&self) {
-        let now = self.clock.now_ms();
-        self.dumps.drop_abandoned(&self.budget, now);
-        self.loads.drop_abandoned(&self.budget, now);
+        self.dumps.drop_abandoned(self);
+        self.loads.drop_abandoned(self);
     }
 
     /// Held over adds to a small filter, so that none is lost when it grows up.

@@ -3,7 +3,7 @@
 //! ```text
 //!  create, grow, copy, load ─▶ claim ─▶ namespace ─▶ budget       refused by the first that has no room, nothing is left over
 //!  rename, swap             ─▶ move the charge from one to the other
-//!  add, ask                 ─▶ count, pay for the items ─▶ owed?  the connection waits, nobody gets an error
+//!  add, ask                 ─▶ pay for the items, or wait ─▶ count
 //! ```
 //!
 //! Every filter knows its namespace by a number, 0 for none: the longest declared prefix of its name decides, when it gets
@@ -11,26 +11,20 @@
 //! and what they take is counted anew; a [`Claim`] from before tells by its epoch that it is not in that count.
 
 mod charging;
+mod paying;
 
-pub use charging::{Claim, Moving};
+pub use charging::{Beside, Claim, Moving};
+pub use paying::{LONGEST_WAIT, Owed};
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
-use std::time::Duration;
 
-use super::adding::Scratch;
 use super::audit::{Audit, Counts};
 use super::budget::{Limit, Refused};
-use super::entry::Entry;
 use super::shadows::RESERVED;
 use super::{Engine, Permit};
 use crate::access::{MAX_NAMESPACES, Namespace as Declared};
-
-/// Items that may come at once however low the limit is: a turn of one connection.
-const LEAST_BURST: u64 = 512;
-/// A connection waits so long at a time, then looks whether the limit has changed or it is to end.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// One namespace: its limits (0 is none), what its filters take, and what was counted.
 #[derive(Debug, Default)]
@@ -97,43 +91,6 @@ impl Namespace {
 
     fn give_back(&self, bytes: u64) {
         let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| Some(used.saturating_sub(bytes)));
-    }
-
-    /// Pays for items; until when they are paid for if that is in the future, else 0.
-    fn pay(&self, items: u64, now_ns: impl FnOnce() -> u64) -> u64 {
-        let rate = read(&self.items_per_second);
-        if rate == 0 || items == 0 {
-            return 0;
-        }
-        let lasting =
-            |items: u64| u64::try_from(u128::from(items) * 1_000_000_000 / u128::from(rate)).unwrap_or(u64::MAX);
-        let (now, cost) = (now_ns(), lasting(items));
-        // Who did not come for a while may take a quarter of a second's worth at once.
-        let earliest = now.saturating_sub(lasting((rate / 4).max(LEAST_BURST)));
-        let mut until = 0;
-        let _ = self.paid_until_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |paid| {
-            until = paid.max(earliest).saturating_add(cost);
-            Some(until)
-        });
-        if until > now { until } else { 0 }
-    }
-}
-
-/// What a connection owes to a namespace: it waits until then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Owed {
-    /// The namespace.
-    pub space: u16,
-    /// In nanoseconds since 1970; 0 for nothing.
-    pub until_ns: u64,
-}
-
-impl Owed {
-    /// The later one of two.
-    pub fn add(&mut self, other: Self) {
-        if other.until_ns > self.until_ns {
-            *self = other;
-        }
     }
 }
 
@@ -259,6 +216,12 @@ impl Namespaces {
         self.at(space).map_or(0, |place| read(&place.filters))
     }
 
+    /// What its filters may take in all; none without a limit.
+    #[must_use]
+    pub fn max_memory(&self, space: u16) -> Option<u64> {
+        self.at(space).map(|place| read(&place.max_memory)).filter(|&most| most > 0)
+    }
+
     fn told(&self, name: &str, number: u16, prefix: &[u8]) -> Option<Told> {
         let place = self.at(number)?;
         Some(Told {
@@ -289,27 +252,6 @@ impl Namespaces {
         let registry = self.registry();
         let first = registry.names.iter().take(count);
         first.filter_map(|(name, (number, prefix))| self.told(name, *number, prefix)).collect()
-    }
-
-    /// Pays for items of a namespace; what is owed then.
-    fn pay(&self, space: u16, items: usize, now_ns: impl FnOnce() -> u64) -> Owed {
-        let until_ns = self.at(space).map_or(0, |place| place.pay(items as u64, now_ns));
-        Owed { space, until_ns }
-    }
-
-    /// How long one who owes has to wait from now on; the limit may have been raised, or taken away.
-    #[must_use]
-    pub fn wait_for(&self, owed: Owed, now_ns: u64) -> Duration {
-        let Some(place) = self.at(owed.space) else { return Duration::ZERO };
-        Duration::from_nanos(owed.until_ns.min(read(&place.paid_until_ns)).saturating_sub(now_ns))
-    }
-
-    /// A connection waits for so long.
-    pub fn note_wait(&self, space: u16, wait: Duration) {
-        if let Some(place) = self.at(space) {
-            place.waits.fetch_add(1, Ordering::Relaxed);
-            place.waited_micros.fetch_add(wait.as_micros() as u64, Ordering::Relaxed);
-        }
     }
 
     fn refusal(&self, space: u16, wanted: u64, allowed: u64) -> Refused {
@@ -371,32 +313,6 @@ fn count_anew(engine: &Engine, registry: &Registry) {
         for entry in &entries {
             engine.enrol(entry, registry.of(&entry.name()), charging::charged(entry));
         }
-    }
-}
-
-impl Scratch {
-    /// Items of a filter were asked for or changed: its namespace counts them, and they are paid for.
-    #[inline]
-    pub(super) fn note(&mut self, engine: &Engine, entry: &Entry, counts: Counts, items: usize) {
-        if entry.space() != 0 {
-            self.note_in(engine, entry.space(), counts, items);
-        }
-    }
-
-    /// Items were asked for under a name that is not there.
-    #[inline]
-    pub fn note_absent(&mut self, engine: &Engine, name: &[u8], items: usize) {
-        let space = engine.namespaces.of(name);
-        if space != 0 {
-            self.note_in(engine, space, Counts { lookups: items as u64, ..Counts::default() }, items);
-        }
-    }
-
-    fn note_in(&mut self, engine: &Engine, space: u16, counts: Counts, items: usize) {
-        if let Some(place) = engine.namespaces.at(space) {
-            place.counts.add(counts);
-        }
-        self.owed.add(engine.namespaces.pay(space, items, || engine.clock.now_ns()));
     }
 }
 

@@ -271,14 +271,15 @@ impl Permit<'_> {
     pub fn keep_retries(&mut self, entry: &Entry, retries: Retries) -> Result<(), Refusal> {
         let mut record = Vec::new();
         for (request, answers) in retries.iter() {
-            put_remove(&mut record, entry.id, request, answers, &[]);
+            put_remove(&mut record, entry.id, request, &answers, &[]);
         }
         if record.is_empty() {
             return Ok(());
         }
         let sequence = self.log(&record)?;
-        let mut writer = entry.write();
-        writer.retries = retries;
+        let was = entry.overhead();
+        entry.keep_answers(retries);
+        self.engine().recharge(entry, was);
         entry.touch(sequence);
         Ok(())
     }

@@ -192,7 +192,7 @@ impl Loader<'_> {
             entry.expire_at(one.expires_ms);
             entry.set_deleted(one.deleted);
             if !one.retries.is_empty() {
-                entry.write().retries = one.retries;
+                entry.keep_answers(one.retries);
             }
             Ok((entry, one.sequence))
         });

@@ -137,7 +137,7 @@ impl<'a> Replay<'a> {
                     }
                     if !request.is_empty() {
                         let answers: Vec<bool> = answers.iter().map(|&answer| answer != 0).collect();
-                        restored.entry.write().retries.keep(request, &answers);
+                        restored.entry.keep_answer(&mut restored.entry.write(), request, &answers);
                     }
                 }
                 self.digests = all;

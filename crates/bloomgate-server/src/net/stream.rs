@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bloomgate_http::tls::rustls::ServerConnection;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A client that has come and is not served yet.
@@ -94,6 +94,15 @@ impl Stream {
             Self::Plain(_) => Poll::Ready(Ok(())),
             Self::Sealed(sealed) => sealed.push(context),
         }
+    }
+
+    /// Whether the other side has ended what it sends, behind what may still be there to be read.
+    pub async fn has_ended(&self) -> bool {
+        let socket = match self {
+            Self::Plain(socket) => socket,
+            Self::Sealed(sealed) => &sealed.socket,
+        };
+        socket.ready(Interest::READABLE).await.is_ok_and(|ready| ready.is_read_closed())
     }
 
     /// Ends what is sent: the other side sees that nothing is missing.

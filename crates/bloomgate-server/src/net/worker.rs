@@ -1,12 +1,17 @@
 //! Workers: threads for commands that take long, so that no reactor stands still for one.
+//!
+//! Namespaces take turns, and each has one worker at most, so that the long commands of one tenant hold up no other. One
+//! worker is kept for those who run the server: admin commands of users that are bound to no namespace.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bloomgate_command::{Role, find};
 use tokio::sync::oneshot;
 
 use super::logins::Logins;
+use super::turns::Turns;
 use crate::engine::{Core, Engine};
 use crate::session::desk::{Desk, neighbourhood};
 use crate::session::{Dues, Job, login, run_job};
@@ -27,11 +32,39 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Bench {
-    orders: VecDeque<Order>,
+    /// By the namespace of whoever gave them; none for those who are bound to none.
+    orders: Turns<Option<String>, Order>,
+    /// Of those who run the server.
+    admin: VecDeque<Order>,
     logins: Logins<Order>,
-    /// What each worker is doing, in words.
-    running: Vec<Option<String>>,
+    /// What each worker is doing, in words, and for which namespace.
+    running: Vec<Option<(String, Option<String>)>>,
     stopping: bool,
+}
+
+impl Bench {
+    /// The next order for a worker.
+    fn next(&mut self, is_kept: bool) -> Option<Order> {
+        if is_kept {
+            return self.admin.pop_front();
+        }
+        let running = &self.running;
+        let is_free =
+            |space: &Option<String>| space.is_none() || !running.iter().flatten().any(|(_, runs)| runs == space);
+        self.orders.pop(is_free).or_else(|| self.admin.pop_front())
+    }
+}
+
+/// The namespace of whoever gave a job.
+fn namespace(job: &Job) -> Option<String> {
+    job.user.as_ref().and_then(|user| user.namespace.clone())
+}
+
+/// Whether a job is an admin command of somebody who runs the server.
+fn is_admin(job: &Job) -> bool {
+    let spec = job.words.first().and_then(|name| find(name));
+    let spec = spec.map(|spec| job.words.get(1).and_then(|word| spec.subcommand(word)).unwrap_or(spec));
+    namespace(job).is_none() && spec.is_some_and(|spec| spec.role() == Some(Role::Admin))
 }
 
 impl Shared {
@@ -41,7 +74,7 @@ impl Shared {
 }
 
 impl Workers {
-    /// Starts workers whose gates of the turnstile begin at `first_gate`.
+    /// Starts workers whose gates of the turnstile begin at `first_gate`. If there are several, one is kept for admin commands.
     pub fn start(engine: &Arc<Engine>, desk: &Arc<Desk>, count: usize, first_gate: usize) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         shared.bench().running = vec![None; count.max(1)];
@@ -49,7 +82,8 @@ impl Workers {
             let (engine, desk, shared) = (engine.clone(), desk.clone(), shared.clone());
             let name = format!("bloomgate-work-{number}");
             std::thread::Builder::new().name(name).spawn(move || {
-                work(Core::new(engine, first_gate + number), &desk, &shared, number);
+                let is_kept = count > 1 && number == count - 1;
+                work(Core::new(engine, first_gate + number), &desk, &shared, (number, is_kept));
             })?;
         }
         let (engine, desk, waiting) = (engine.clone(), desk.clone(), shared.clone());
@@ -74,7 +108,10 @@ impl Workers {
                 let _ = reply.send((refusal.to_vec(), Dues::default()));
             }
         } else {
-            bench.orders.push_back((job, reply));
+            match is_admin(&job) {
+                true => bench.admin.push_back((job, reply)),
+                false => bench.orders.push(namespace(&job), (job, reply)),
+            }
         }
         drop(bench);
         self.0.moved.notify_all();
@@ -94,11 +131,12 @@ impl Workers {
         let mut bench = self.0.bench();
         bench.stopping = true;
         bench.logins.clear();
-        let waiting: Vec<String> = bench.orders.drain(..).map(|(job, _)| described(&job)).collect();
+        let mut waiting: Vec<String> = bench.admin.drain(..).map(|(job, _)| described(&job)).collect();
+        waiting.extend(std::iter::from_fn(|| bench.orders.pop(|_| true)).map(|(job, _)| described(&job)));
         self.0.moved.notify_all();
         let busy = |bench: &mut Bench| bench.running.iter().any(Option::is_some);
         let (bench, _) = self.0.moved.wait_timeout_while(bench, limit, busy).unwrap_or_else(PoisonError::into_inner);
-        bench.running.iter().flatten().cloned().chain(waiting).collect()
+        bench.running.iter().flatten().map(|(job, _)| job.clone()).chain(waiting).collect()
     }
 }
 
@@ -137,18 +175,18 @@ fn described(job: &Job) -> String {
     }
 }
 
-fn work(mut core: Core, desk: &Desk, shared: &Shared, number: usize) {
+fn work(mut core: Core, desk: &Desk, shared: &Shared, (number, is_kept): (usize, bool)) {
     super::step_back(10);
     let mut bench = shared.bench();
     loop {
         if bench.stopping {
             return;
         }
-        let Some((job, reply)) = bench.orders.pop_front() else {
+        let Some((job, reply)) = bench.next(is_kept) else {
             bench = shared.moved.wait(bench).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        bench.running[number] = Some(described(&job));
+        bench.running[number] = Some((described(&job), namespace(&job)));
         drop(bench);
         let mut out = Vec::new();
         let dues = run_job(&mut core, desk, &job, &mut out);

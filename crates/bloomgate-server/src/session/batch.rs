@@ -278,7 +278,7 @@ impl<'a> Batch<'a> {
         match found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(core.engine.clock.now_ms())) {
             // A name that never was: no key is in it.
             None => {
-                core.scratch.note_absent(&core.engine, name, self.items.len());
+                core.scratch.pay_absent(&core.engine, name, self.items.len())?;
                 self.answers.clear();
                 self.answers.resize(self.items.len(), false);
             }
@@ -288,6 +288,7 @@ impl<'a> Batch<'a> {
                 // Found, and perhaps not in the log yet: then there is nothing to wait for.
                 let waits = core.engine.journal.lookups_wait();
                 if waits && self.answers.contains(&true) && entry.is_ahead_of_the_log() {
+                    core.scratch.come_again(entry.space());
                     return Err(NotDone::Busy);
                 }
                 // A "maybe" may come from a write that is not durable yet.
@@ -315,7 +316,7 @@ impl<'a> Batch<'a> {
                     return Ok(());
                 }
             }
-            super::bf::create_default(engine, self.name())?;
+            super::bf::create_default(engine, self.space.as_deref(), self.name())?;
         }
     }
 

@@ -4,6 +4,7 @@ use bloomgate::{Kind, WhenFull};
 use bloomgate_command::{BfField, Refusal, Reply, Request};
 
 use super::call::{Call, Outcome};
+use super::space::{Space, contract_in};
 use crate::engine::adding::{Added, Copies, NotDone};
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Family, Maker};
@@ -21,9 +22,10 @@ pub fn refusal(added: Added) -> Refusal {
 
 /// The recipe behind BF.RESERVE and its relatives: a chain of blocked stages, or one that refuses when it is full. Without a
 /// capacity it begins with the default.
-fn recipe(engine: &Engine, rate: f64, capacity: Option<u64>, expansion: u32) -> Recipe {
+fn recipe(engine: &Engine, space: Option<&Space>, rate: f64, capacity: Option<u64>, expansion: u32) -> Recipe {
     let first = capacity.unwrap_or(engine.defaults().bf_initial_size);
-    let mut recipe = Recipe::new(Kind::Scalable, first, rate, engine.contracts.keyed(DEFAULT));
+    let hashing = engine.contracts.keyed(&contract_in(space, DEFAULT));
+    let mut recipe = Recipe::new(Kind::Scalable, first, rate, hashing);
     recipe.is_sized = capacity.is_some() || expansion == 0;
     match expansion {
         0 => recipe.when_full = WhenFull::Refuse,
@@ -33,15 +35,12 @@ fn recipe(engine: &Engine, rate: f64, capacity: Option<u64>, expansion: u32) -> 
     recipe
 }
 
-/// Makes a filter by the defaults, as the first BF.ADD to a name does.
-pub fn create_default(engine: &Engine, name: &[u8]) -> Result<(), Refusal> {
+/// Makes a filter by the defaults, as the first BF.ADD to a name does, unless somebody else just did.
+pub fn create_default(engine: &Engine, space: Option<&Space>, name: &[u8]) -> Result<(), Refusal> {
     let defaults = engine.defaults();
-    create(engine, name, defaults.bf_error_rate, None, defaults.bf_expansion_factor)
-}
-
-/// Makes a filter unless somebody else just did.
-fn create(engine: &Engine, name: &[u8], rate: f64, capacity: Option<u64>, expansion: u32) -> Result<(), Refusal> {
-    let prepared = engine.prepare(name, recipe(engine, rate, capacity, expansion), Maker::Bf { expansion })?;
+    let expansion = defaults.bf_expansion_factor;
+    let recipe = recipe(engine, space, defaults.bf_error_rate, None, expansion);
+    let prepared = engine.prepare(name, recipe, Maker::Bf { expansion })?;
     match engine.stop().create(prepared) {
         Ok(_) => Ok(()),
         Err(refusal) if refusal == Refusal::ITEM_EXISTS => Ok(()),
@@ -80,7 +79,8 @@ fn reserve(call: &mut Call<'_, '_, '_>, key: &[u8], rate: f64, capacity: u64, ex
         None => {}
     }
     let expansion = expansion.unwrap_or(engine.defaults().bf_expansion_factor);
-    let prepared = engine.prepare(key, recipe(&engine, rate, Some(capacity), expansion), Maker::Bf { expansion })?;
+    let prepared =
+        engine.prepare(key, recipe(&engine, call.space(), rate, Some(capacity), expansion), Maker::Bf { expansion })?;
     call.alone(|permit| permit.create(prepared).map(|entry| ((), entry.touched())))?;
     Ok(Reply::Ok)
 }
@@ -116,7 +116,8 @@ fn add(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]], creation: Creat
         let defaults = engine.defaults();
         let expansion = expansion.unwrap_or(defaults.bf_expansion_factor);
         let rate = rate.unwrap_or(defaults.bf_error_rate);
-        let prepared = engine.prepare(key, recipe(&engine, rate, capacity, expansion), Maker::Bf { expansion })?;
+        let prepared =
+            engine.prepare(key, recipe(&engine, call.space(), rate, capacity, expansion), Maker::Bf { expansion })?;
         let made = call.alone(|permit| permit.create(prepared).map(|entry| ((), entry.touched())));
         if !matches!(&made, Err(NotDone::Refused(refusal)) if *refusal == Refusal::ITEM_EXISTS) {
             made?;
@@ -135,7 +136,7 @@ fn reply(added: Added) -> Reply {
 fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Vec<Reply>, NotDone> {
     let engine = call.engine();
     let Some(entry) = call.find_of(key, Family::Bloom)? else {
-        call.core.scratch.note_absent(&engine, key, items.len());
+        call.core.scratch.pay_absent(&engine, key, items.len())?;
         return Ok(items.iter().map(|_| Reply::Bool(false)).collect());
     };
     let mut answers = Vec::new();

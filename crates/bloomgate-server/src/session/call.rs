@@ -6,10 +6,12 @@ use std::sync::Arc;
 use bloomgate_command::{Refusal, Reply, Request, Spec};
 
 use super::desk::{Client, Desk};
-use super::space::Space;
+use super::space::{Space, contract_in};
 use super::{Dues, dispatch};
+use crate::access::User;
 use crate::engine::adding::NotDone;
 use crate::engine::entry::{Entry, Family};
+use crate::engine::holders::Holder;
 use crate::engine::{Core, Engine, Permit, check_available};
 use crate::logging::Value;
 
@@ -28,6 +30,8 @@ pub struct Call<'c, 'p, 'e> {
     client: &'c Client,
     /// The namespace that the user is bound to; names of requests are full ones.
     space: Option<&'c Space>,
+    /// The user.
+    user: Option<&'c User>,
     /// The right to write that a transaction holds for all its commands.
     held: Option<&'p mut Permit<'e>>,
 }
@@ -41,7 +45,12 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
         client: &'c Client,
         space: Option<&'c Space>,
     ) -> Self {
-        Self { core, desk, dues, client, space, held: None }
+        Self { core, desk, dues, client, space, user: None, held: None }
+    }
+
+    /// A command of this user.
+    pub fn by(self, user: Option<&'c User>) -> Self {
+        Self { user, ..self }
     }
 
     /// A command of a transaction.
@@ -73,6 +82,21 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     #[must_use]
     pub fn bound(&self) -> Option<(u16, &'c Space)> {
         self.space.map(|space| (self.core.engine.namespaces.number(space.name()).unwrap_or(0), space))
+    }
+
+    /// Whom loads and dumps are for.
+    #[must_use]
+    pub fn holder(&self) -> Holder {
+        match self.bound() {
+            Some((number, _)) => Holder::Namespace(number),
+            None => Holder::User(self.user.map_or("", |user| &user.name).into()),
+        }
+    }
+
+    /// The name in the engine of a contract that the user names.
+    #[must_use]
+    pub fn contract(&self, name: &str) -> String {
+        contract_in(self.space, name)
     }
 
     /// The name of a filter as the user sees it.
@@ -114,6 +138,7 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// again in a moment.
     pub fn shows(&mut self, entry: &Entry, found: bool) -> Result<(), NotDone> {
         if found && self.core.engine.journal.lookups_wait() && entry.is_ahead_of_the_log() {
+            self.core.scratch.come_again(entry.space());
             return Err(NotDone::Busy);
         }
         self.sees(entry);

@@ -70,7 +70,7 @@ struct Wish {
 
 impl Wish {
     /// The filter behind it: a chain of tables that grows, or one that refuses when it is full.
-    fn recipe(&self, engine: &Engine) -> (Recipe, Maker) {
+    fn recipe(&self, engine: &Engine, contract: &str) -> (Recipe, Maker) {
         let defaults = engine.defaults();
         // RedisBloom takes the next power of two as well; 32,768, the most that can be asked for, is one.
         let expansion = match self.expansion.unwrap_or(u32::from(defaults.cf_expansion_factor)) {
@@ -94,7 +94,7 @@ impl Wish {
             _ => Kind::GrowingCuckoo,
         };
         let capacity = self.capacity.unwrap_or(defaults.cf_initial_size);
-        let mut recipe = Recipe::new(kind, capacity, rate, engine.contracts.keyed(DEFAULT));
+        let mut recipe = Recipe::new(kind, capacity, rate, engine.contracts.keyed(contract));
         match (kind, self.width) {
             (Kind::Cuckoo, Some(Width::Bits(bits))) => recipe.fingerprint_bits = bits,
             _ if expansion == 0 => recipe.when_full = WhenFull::Refuse,
@@ -120,7 +120,7 @@ fn reserve(call: &mut Call<'_, '_, '_>, key: &[u8], wish: Wish) -> Outcome {
 
 fn create(call: &mut Call<'_, '_, '_>, key: &[u8], wish: Wish) -> Result<(), NotDone> {
     let engine = call.engine();
-    let (recipe, maker) = wish.recipe(&engine);
+    let (recipe, maker) = wish.recipe(&engine, &call.contract(DEFAULT));
     let prepared = engine.prepare(key, recipe, maker)?;
     call.alone(|permit| permit.create(prepared).map(|entry| ((), entry.touched())))
 }
@@ -192,7 +192,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     let engine = call.engine();
     let mut answers = vec![false; items.len()];
     match call.find_of(key, Family::Cuckoo)? {
-        None => call.core.scratch.note_absent(&engine, key, items.len()),
+        None => call.core.scratch.pay_absent(&engine, key, items.len())?,
         Some(entry) => {
             call.core.scratch.ask(&engine, &entry, items, &mut answers)?;
             // The look may show a write that came after the first question about it.
@@ -203,9 +203,12 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
 }
 
 fn copies(call: &mut Call<'_, '_, '_>, key: &[u8], item: &[u8]) -> Outcome {
-    let Some(entry) = call.find_of(key, Family::Cuckoo)? else { return Ok(Reply::Int(0)) };
-    let mut counts = Vec::new();
     let engine = call.engine();
+    let Some(entry) = call.find_of(key, Family::Cuckoo)? else {
+        call.core.scratch.pay_absent(&engine, key, 1)?;
+        return Ok(Reply::Int(0));
+    };
+    let mut counts = Vec::new();
     call.core.scratch.count(&engine, &entry, &[item], &mut counts)?;
     call.shows(&entry, counts.iter().any(|&count| count > 0))?;
     Ok(Reply::Int(counts.first().map_or(0, |&copies| copies as i64)))

@@ -69,10 +69,14 @@ impl Session {
                 let transaction = std::mem::take(&mut self.transaction);
                 if transaction.is_long() {
                     let job = self.job(vec![b"EXEC".to_vec()], None);
-                    return Some(Own::Later(super::Job { transaction: Some(transaction), ..job }));
+                    let (transaction, paid) = (Some(transaction), core.scratch.take_ahead());
+                    return Some(Own::Later(super::Job { transaction, paid, ..job }));
                 }
                 let who = (self.user.as_deref(), self.space.as_deref());
-                transaction.execute(core, desk, dues, &self.client, who)
+                core.scratch.in_one_go = true;
+                let executed = transaction.execute(core, desk, dues, &self.client, who);
+                core.scratch.in_one_go = false;
+                executed
             }
             Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
             Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),

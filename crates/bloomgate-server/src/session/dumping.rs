@@ -63,7 +63,7 @@ fn gone(iterator: i64) -> Refusal {
 
 /// Makes the file, keeps it, and answers its header.
 fn begin(call: &mut Call<'_, '_, '_>, engine: &Engine, entry: &Entry, family: Family) -> Outcome {
-    engine.dumps.make_place(&engine.budget, engine.clock.now_ms())?;
+    engine.dumps.make_place(engine, &call.holder(), entry.size_in_bytes())?;
     let (bytes, held) = take(call, &engine.budget, entry)?;
     if bytes.len() as u64 >= dump_form::PLACE as u64 {
         return Err(Refusal::err(format_args!("a dump has up to 1 TiB, not {} bytes", bytes.len())).into());
@@ -78,8 +78,7 @@ fn begin(call: &mut Call<'_, '_, '_>, engine: &Engine, entry: &Entry, family: Fa
         address: Address::of(&bytes),
     };
     let file = File { bytes, address: header.address };
-    // The time of now: making the file may have taken long.
-    let number = engine.dumps.keep(&engine.budget, held, engine.clock.now_ms(), entry.id, file)?;
+    let number = engine.dumps.keep(engine, call.holder(), held, entry.id, file)?;
     Ok(Reply::Array(vec![Reply::Int(dump_form::iterator(number, 0)), Reply::Bulk(header.to_bytes())]))
 }
 

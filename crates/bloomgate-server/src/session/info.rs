@@ -12,7 +12,7 @@ use super::tenants::facts;
 use crate::engine::Engine;
 use crate::engine::journal::Journal;
 use crate::engine::namespaces::Told as Namespace;
-use crate::engine::watch::findings::{Finding, Verdict};
+use crate::engine::watch::findings::Finding;
 use crate::store::LogState;
 
 /// The sections in their order; whether INFO without arguments tells them; who writes them.
@@ -313,7 +313,7 @@ fn bloomgate(lines: &mut Lines, engine: &Engine, desk: &Desk) {
 fn watch(lines: &mut Lines, engine: &Engine, _: &Desk) {
     let watch = &engine.watch;
     let (feedback, found) = (watch.feedback.totals(), watch.findings.all());
-    let count = |verdict: Verdict| found.iter().filter(|one| one.verdict() == verdict).count();
+    let (suspicious, poisoned) = watch.findings.totals();
     let worst = found.iter().filter_map(Finding::ratio).fold(0.0, f64::max);
     lines.put("probe_share", watch.settings.share);
     lines.put("probe_probes", watch.probes.load(Ordering::Relaxed));
@@ -321,8 +321,8 @@ fn watch(lines: &mut Lines, engine: &Engine, _: &Desk) {
     lines.put("probe_rounds", watch.rounds.load(Ordering::Relaxed));
     lines.put("probe_filters", found.len());
     lines.put("worst_rate_ratio", format_args!("{worst:.4}"));
-    lines.put("suspicious_filters", count(Verdict::Suspicious));
-    lines.put("poisoned_filters", count(Verdict::Poisoned));
+    lines.put("suspicious_filters", suspicious);
+    lines.put("poisoned_filters", poisoned);
     lines.put("feedback_filters", feedback.filters);
     lines.put("feedback_entries", feedback.entries);
     lines.put("feedback_reports", feedback.reports);

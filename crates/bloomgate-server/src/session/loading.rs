@@ -46,7 +46,7 @@ fn load(call: &mut Call<'_, '_, '_>, key: &[u8], iterator: i64, data: &[u8], fam
         return Err(Refusal::BAD_DATA.into());
     }
     if iterator & dump_form::PLACE == 1 {
-        return header(&call.engine(), key, iterator, data, family).map_err(NotDone::from);
+        return header(call, key, iterator, data, family).map_err(NotDone::from);
     }
     let engine = call.engine();
     let load = engine.loads.find(key).ok_or_else(|| {
@@ -58,10 +58,10 @@ fn load(call: &mut Call<'_, '_, '_>, key: &[u8], iterator: i64, data: &[u8], fam
     let (offset, bytes) = chunk(&load.announced, iterator, data, family)?;
     match load.put(offset, bytes, engine.clock.now_ms()) {
         Came::More => Ok(Reply::Ok),
-        Came::Whole(bytes) => {
+        Came::Whole(bytes, charge) => {
             engine.loads.take_out(&load);
-            // Given back whatever comes of it.
-            let _charged = engine.budget.holding(load.charged());
+            // Given back whatever comes of it; its namespace is charged for the filter from here on.
+            let _charged = engine.budget.holding(engine.leave_to_budget(charge));
             install(call, &engine, key, &load, bytes)
         }
         Came::Differ => Err(bad_chunk(family, "another chunk with these bytes came before, and they differ").into()),
@@ -87,7 +87,14 @@ fn bad_chunk(family: Family, why: impl std::fmt::Display) -> Refusal {
 }
 
 /// Begins a load.
-fn header(engine: &Engine, key: &[u8], iterator: i64, data: &[u8], family: Family) -> Result<Reply, Refusal> {
+fn header(
+    call: &mut Call<'_, '_, '_>,
+    key: &[u8],
+    iterator: i64,
+    data: &[u8],
+    family: Family,
+) -> Result<Reply, Refusal> {
+    let engine = call.engine();
     let announced = announced(iterator, data, family)?;
     if announced.family() != family {
         let right = if family == Family::Bloom { "CF.LOADCHUNK" } else { "BF.LOADCHUNK" };
@@ -102,10 +109,22 @@ fn header(engine: &Engine, key: &[u8], iterator: i64, data: &[u8], family: Famil
     };
     engine.check_room(key, at_least)?;
     if let Announced::Ours(header) = &announced {
+        let hashing = &header.recipe.hashing;
+        if let Some(space) = call.space().filter(|_| hashing.algorithm.is_keyed())
+            && !space.has_contract(&hashing.contract)
+        {
+            return Err(Refusal::err(format_args!(
+                "the dump was made under the contract '{}', which is not of this namespace: its own dumps are loaded here, and \
+                 others by users that are bound to no namespace",
+                space.shown_contract(&hashing.contract)
+            )));
+        }
         // Without a master secret, or with a contract that cannot be, nothing needs to be sent.
         engine.contracts.contract(&header.recipe.hashing)?;
     }
-    engine.loads.begin(&engine.budget, engine.clock.now_ms(), key, announced)?;
+    // Nearly all of it will be the filter's: the namespace is charged for that from here on.
+    let of_space = (length - length / 32).saturating_sub(16 << 10);
+    engine.loads.begin(&engine, call.holder(), key, announced, of_space)?;
     Ok(Reply::Ok)
 }
 

@@ -127,6 +127,8 @@ pub struct Job {
     pub login: Option<Login>,
     /// The queued commands of an EXEC.
     pub transaction: Option<Transaction>,
+    /// Items of it that are paid for.
+    pub paid: Owed,
 }
 
 /// A client's conversation.
@@ -236,6 +238,7 @@ impl Session {
             user: self.user.clone(),
             login,
             transaction: None,
+            paid: Owed::default(),
         }
     }
 
@@ -257,30 +260,38 @@ impl Session {
             return Turn::nothing(Next::Drop);
         }
         self.owed.add(self.client.take_owed());
-        let pause = self.pause(core);
-        if !pause.is_zero() {
-            return Turn { pause, ..Turn::nothing(Next::Again) };
+        if self.owed.until_ns != 0 {
+            let pause = self.pause(core);
+            if !pause.is_zero() {
+                return Turn { pause, ..Turn::nothing(Next::Again) };
+            }
+            // What is paid for is for the command that waits.
+            core.scratch.owed = Owed { until_ns: 0, ..std::mem::take(&mut self.owed) };
         }
         let mut batch = Batch::new(core);
         let mut turn = self.commands(core, desk, input, &mut batch, out);
         batch.put_back(core);
-        self.owed.add(std::mem::take(&mut core.scratch.owed));
-        turn.pause = self.pause(core);
+        if core.scratch.owed != Owed::default() {
+            self.owed.add(std::mem::take(&mut core.scratch.owed));
+            turn.pause = self.pause(core);
+        }
         turn
     }
 
     /// How long to wait now for what is owed.
-    #[inline]
-    fn pause(&mut self, core: &Core) -> Duration {
-        if self.owed.until_ns == 0 {
-            return Duration::ZERO;
-        }
+    fn pause(&self, core: &Core) -> Duration {
         let wait = core.engine.namespaces.wait_for(self.owed, core.engine.clock.now_ns()).min(LONGEST_WAIT);
-        match wait.is_zero() {
-            true => self.owed = Owed::default(),
-            false => core.engine.namespaces.note_wait(self.owed.space, wait),
+        if !wait.is_zero() {
+            core.engine.namespaces.note_wait(self.owed.space, wait);
         }
         wait
+    }
+
+    /// Pays for items of a bound user's command that cannot wait once it runs: a transaction, or one for a worker.
+    fn pay_ahead(&self, core: &mut Core, items: u64) -> Result<(), NotDone> {
+        let Some(space) = self.space.as_ref().filter(|_| items > 0) else { return Ok(()) };
+        let number = core.engine.namespaces.number(space.name()).unwrap_or(0);
+        core.scratch.pay_ahead(&core.engine, number, items)
     }
 
     fn commands<'a>(
@@ -452,6 +463,21 @@ impl Session {
         if connection::is_short(&request) {
             return self.run_short(core, desk, spec, &request, out);
         }
+        let is_for_a_worker = spec.heavy && !request.is_small();
+        let cannot_wait = match request {
+            Request::Exec => self.transaction.items(),
+            _ if is_for_a_worker => request.items() as u64,
+            _ => 0,
+        };
+        match self.pay_ahead(core, cannot_wait) {
+            Ok(()) => {}
+            Err(NotDone::Busy) => return Step::Busy,
+            Err(NotDone::Refused(refusal)) => {
+                self.transaction = Transaction::default();
+                write::error(out, refusal.as_str());
+                return Step::Done;
+            }
+        }
         let began = Instant::now();
         if let Some(outcome) = self.own(core, desk, &request, dues) {
             if let Own::Reply(reply) | Own::End(reply, _) = &outcome {
@@ -469,11 +495,13 @@ impl Session {
                 }
             };
         }
-        if spec.heavy && !request.is_small() {
+        if is_for_a_worker {
             let words = words.given.iter().map(|word| word.to_vec()).collect();
-            return Step::End(Next::Job(self.job(words, None)));
+            let paid = core.scratch.take_ahead();
+            return Step::End(Next::Job(Job { paid, ..self.job(words, None) }));
         }
-        let outcome = Call::new(core, desk, dues, &self.client, self.space.as_deref()).run(spec, request, words.full);
+        let call = Call::new(core, desk, dues, &self.client, self.space.as_deref()).by(self.user.as_deref());
+        let outcome = call.run(spec, request, words.full);
         if matches!(outcome, Err(NotDone::Busy)) {
             return Step::Busy;
         }
@@ -577,6 +605,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
     let mut dues = Dues::default();
     let began = Instant::now();
+    (core.scratch.owed, core.scratch.in_one_go) = (job.paid, true);
     let parsed = parse(&words);
     let spec = parsed.as_ref().ok().map(|(spec, _)| *spec);
     let outcome = parsed.map_err(NotDone::from).and_then(|(spec, request)| {
@@ -586,7 +615,8 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         let space = Space::of(&user, &desk.access.book())?;
         in_full(space.as_deref(), (spec, request), &words, |request, full| {
             let outcome = loop {
-                match Call::new(core, desk, &mut dues, &job.client, space.as_deref()).run(spec, request, full) {
+                let call = Call::new(core, desk, &mut dues, &job.client, space.as_deref()).by(Some(&user));
+                match call.run(spec, request, full) {
                     // A worker may wait where a reactor may not.
                     Err(NotDone::Busy) => crate::sync::rest(),
                     outcome => break outcome,
@@ -598,6 +628,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
     });
     job.client.owe(std::mem::take(&mut core.scratch.owed));
     let took = began.elapsed();
+    core.scratch.in_one_go = false;
     if let Some(spec) = spec {
         desk.tallies.ran(core.thread, spec, took, matches!(outcome, Err(_) | Ok(Reply::Error(_))));
     }

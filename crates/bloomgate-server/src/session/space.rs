@@ -109,6 +109,30 @@ impl Space {
     }
 }
 
+/// A contract's name in the engine: that of somebody who is bound to a namespace is one of that namespace, so that tenants
+/// have no secret in common. No other name has a slash in it.
+#[must_use]
+pub fn contract_in(space: Option<&Space>, name: &str) -> String {
+    space.map_or_else(|| name.to_owned(), |space| format!("{}/{name}", space.name))
+}
+
+impl Space {
+    /// Whether a contract, by its name in the engine, is one of the namespace.
+    #[must_use]
+    pub fn has_contract(&self, full: &str) -> bool {
+        full.strip_prefix(&*self.name).is_some_and(|rest| rest.starts_with('/'))
+    }
+
+    /// A contract's name as it is shown: that of one from outside begins with a slash.
+    #[must_use]
+    pub fn shown_contract(&self, full: &str) -> String {
+        match self.has_contract(full) {
+            true => full[self.name.len() + 1..].to_owned(),
+            false => format!("/{full}"),
+        }
+    }
+}
+
 /// Runs with a request whose names are as they are in the engine, and all its words; `given` was parsed before.
 pub fn in_full<T>(
     space: Option<&Space>,
@@ -174,6 +198,14 @@ mod tests {
         assert!(full(&[b'n'; MAX_NAME - 9]).unwrap_err().as_str().contains("at most 4086 are allowed"));
         assert!(space.has(b"bloomgate:f") && space.has(b"bloomgate:x") && !space.has(b"bloomgate:x:f"));
         assert!(!space.has(b"bloomgat") && !space.has(b"bloomgate;f"));
+    }
+
+    #[test]
+    fn contracts_are_of_a_namespace_or_not() {
+        let space = space(&["a:"]);
+        assert_eq!((contract_in(None, "x"), contract_in(Some(&space), "x")), ("x".to_owned(), "n0/x".to_owned()));
+        let shown = ["n0/x", "x", "n1/x", "n0", "n01/x"].map(|full| space.shown_contract(full));
+        assert_eq!(shown, ["x", "/x", "/n1/x", "/n0", "/n01/x"]);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Transaction {
     bytes: usize,
     cost: u64,
     writes: bool,
+    /// Items that the queued commands ask for or change.
+    items: u64,
     watched: BTreeMap<Vec<u8>, Seen>,
     watched_bytes: usize,
 }
@@ -89,6 +91,12 @@ impl Transaction {
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// Items that its commands ask for or change.
+    #[must_use]
+    pub fn items(&self) -> u64 {
+        self.items
     }
 
     /// A command between MULTI and EXEC was refused: EXEC will do nothing.
@@ -176,6 +184,7 @@ impl Transaction {
         self.cost = cost;
         self.writes |= spec.has(Flag::Write);
         self.bytes += bytes;
+        self.items += request.items() as u64;
         self.queued.push(words.given.iter().map(|word| word.to_vec()).collect());
         Reply::simple("QUEUED")
     }
@@ -230,10 +239,13 @@ impl Transaction {
                             .into());
                         }
                         match &mut permit {
-                            Some(permit) => Call::new(core, desk, dues, client, space).within(permit).run(spec, request, full),
+                            Some(permit) => Call::new(core, desk, dues, client, space)
+                                .by(user)
+                                .within(permit)
+                                .run(spec, request, full),
                             // A worker may wait where a reactor may not.
                             None => loop {
-                                match Call::new(core, desk, dues, client, space).run(spec, request, full) {
+                                match Call::new(core, desk, dues, client, space).by(user).run(spec, request, full) {
                                     Err(NotDone::Busy) => crate::sync::rest(),
                                     outcome => break outcome,
                                 }
@@ -266,6 +278,7 @@ impl Transaction {
 pub fn run(core: &mut Core, desk: &Desk, job: &Job, transaction: &Transaction, out: &mut Vec<u8>) -> Dues {
     let (began, start) = (Instant::now(), out.len());
     let mut dues = Dues::default();
+    (core.scratch.owed, core.scratch.in_one_go) = (job.paid, true);
     // It may have waited long: what counts is who they are now.
     let user = job.user.as_ref().and_then(|user| desk.access.renewed(user)).ok_or(Refusal::NO_AUTH);
     let reply = user.and_then(|user| {
@@ -273,6 +286,7 @@ pub fn run(core: &mut Core, desk: &Desk, job: &Job, transaction: &Transaction, o
         transaction.execute(core, desk, &mut dues, &job.client, (Some(&user), space.as_deref()))
     });
     job.client.owe(std::mem::take(&mut core.scratch.owed));
+    core.scratch.in_one_go = false;
     desk.note_slow(began.elapsed(), &[b"EXEC"], &job.client);
     if let Some(spec) = find(b"exec") {
         desk.tallies.ran(core.thread, spec, began.elapsed(), reply.is_err());

@@ -4,6 +4,7 @@ mod limits;
 mod loading;
 mod stopping;
 mod tls;
+mod workers;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -8,19 +8,20 @@ use bloomgate_command::Protocol;
 use bloomgate_server::engine::clock::Clock;
 use bloomgate_server::engine::contracts::Contracts;
 use bloomgate_server::engine::journal::Journal;
+use bloomgate_server::engine::namespaces::Owed;
 use bloomgate_server::engine::{Core, Defaults, Engine, Limits};
 use bloomgate_server::net::worker::Workers;
 use bloomgate_server::session::desk::Desk;
 use bloomgate_server::session::{Job, Next, Session};
 
-fn engine_and_desk() -> (Arc<Engine>, Arc<Desk>) {
+pub fn engine_and_desk() -> (Arc<Engine>, Arc<Desk>) {
     let contracts = Contracts::new(Secret::from_hex(&"5a".repeat(32)).ok());
     let limits = Limits { max_memory: 1 << 24, max_filter_memory: 1 << 24, max_filters: 100 };
     let engine = Engine::new(Journal::nowhere(), contracts, Clock::start(), limits, Defaults::default(), 2);
     (Arc::new(engine), Arc::new(Desk::new(2, None, "run".into(), Vec::new())))
 }
 
-fn job(desk: &Desk, line: &str) -> Job {
+pub fn job(desk: &Desk, line: &str) -> Job {
     let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     let user = Some(desk.access.default_user());
     Job {
@@ -31,6 +32,7 @@ fn job(desk: &Desk, line: &str) -> Job {
         user,
         login: None,
         transaction: None,
+        paid: Owed::default(),
     }
 }
 

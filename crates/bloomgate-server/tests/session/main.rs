@@ -8,6 +8,7 @@ mod chores;
 mod copying;
 mod events;
 mod limits;
+mod quotas;
 mod server;
 mod small;
 mod spaces;

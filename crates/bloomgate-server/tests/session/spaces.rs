@@ -594,10 +594,15 @@ fn who_sends_more_items_than_the_namespace_may_have_waits() {
     }
     talk.engine.clock.set(NOW_MS + 400);
     assert_eq!(turn(&mut ann, "PING\r\n").2, b"+PONG\r\n");
-    // A second at a time, however much is owed, and all of it.
-    assert_eq!(turn(&mut ann, &many("f", 5_000)).1, 1_000);
+    // More than two seconds' worth are paid for before they are asked for: a second at a time, and all of them.
+    let line = many("f", 5_000);
+    assert_eq!(turn(&mut ann, &line), (0, 1_000, Vec::new()));
+    assert_eq!(turn(&mut ann, &line), (0, 1_000, Vec::new()));
     talk.engine.clock.set(NOW_MS + 2_000);
-    assert_eq!(turn(&mut ann, "PING\r\n").1, 1_000);
+    assert_eq!(turn(&mut ann, &line), (0, 1_000, Vec::new()));
+    talk.engine.clock.set(NOW_MS + 3_310);
+    let (consumed, pause, out) = turn(&mut ann, &line);
+    assert!((consumed, pause) == (line.len(), 1_000) && out.starts_with(b"*5000\r\n:"), "{consumed} {pause}");
     assert!(fact(&talk, "a", "waits") >= 5 && fact(&talk, "a", "waited") >= 2_600_000);
     // A limit that is raised counts at once.
     talk.check("BG.NAMESPACE SET a ITEMSPERSECOND 0 => +OK");

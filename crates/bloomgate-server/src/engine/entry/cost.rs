@@ -63,7 +63,7 @@ impl Entry {
         if self.expires_ms() != 0 {
             bytes += EXPIRY;
         }
-        bytes
+        bytes + self.rare.get().map_or(0, |rare| rare.answers.load(Ordering::Relaxed))
     }
 
     /// Memory of its bits.

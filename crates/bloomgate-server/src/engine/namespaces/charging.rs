@@ -20,6 +20,15 @@ pub struct Claim {
     bytes: u64,
 }
 
+/// Memory beside the filters: bytes of a load that are no filter yet, or a file that was given out.
+#[derive(Debug)]
+#[must_use]
+pub struct Beside {
+    claim: Claim,
+    /// Bytes of the budget.
+    all: u64,
+}
+
 /// A filter that gets another name, charged where it will be.
 #[derive(Debug)]
 #[must_use]
@@ -65,24 +74,57 @@ impl Engine {
         )))
     }
 
-    /// Charges memory for a filter that is to have this name, in its namespace and in the budget.
+    /// Charges memory for a filter that is to have this name, in its namespace and in the budget. Files that were given out
+    /// make place for it.
     pub(in crate::engine) fn claim(&self, name: &[u8], bytes: u64) -> Result<Claim, Refused> {
+        let claim = self.claim_in_space(name, bytes, true)?;
+        while let Err(refused) = self.budget.charge(0, bytes) {
+            if self.budget.fits_one(0, bytes).is_err() || !self.bases.drop_oldest(self, None) {
+                self.give_back_claim(&claim, bytes);
+                return Err(refused);
+            }
+        }
+        Ok(claim)
+    }
+
+    /// Charges memory beside the filters under a name: so much of it to its namespace, and all of it to the budget.
+    pub(in crate::engine) fn claim_beside(&self, name: &[u8], of_space: u64, all: u64) -> Result<Beside, Refused> {
+        let claim = self.claim_in_space(name, of_space, false)?;
+        if let Err(refused) = self.budget.charge_beside(all) {
+            self.give_back_claim(&claim, of_space);
+            return Err(refused);
+        }
+        Ok(Beside { claim, all })
+    }
+
+    /// It is needed no more.
+    pub(in crate::engine) fn give_up_beside(&self, beside: Beside) {
+        self.budget.release(self.leave_to_budget(beside));
+    }
+
+    /// Its namespace is charged for what becomes of it instead; the bytes that the budget is still charged.
+    pub fn leave_to_budget(&self, beside: Beside) -> u64 {
+        self.give_back_claim(&beside.claim, beside.claim.bytes);
+        beside.all
+    }
+
+    fn claim_in_space(&self, name: &[u8], bytes: u64, drops_files: bool) -> Result<Claim, Refused> {
         // Before the look at what is declared: whoever declares later is noticed by it.
         let epoch = self.namespaces.epoch.load(Ordering::Acquire);
-        let mut claim = Claim { space: 0, epoch, bytes };
-        if !self.namespaces.is_empty() {
+        if self.namespaces.is_empty() {
+            return Ok(Claim { space: 0, epoch, bytes });
+        }
+        loop {
             let registry = self.namespaces.registry();
             let (space, epoch) = (registry.of(name), self.namespaces.epoch.load(Ordering::Acquire));
             let taken = self.namespaces.at(space).map_or(Ok(()), |place| place.take(bytes, 0));
             drop(registry);
-            taken.map_err(|left| self.namespaces.refusal(space, bytes, left))?;
-            claim = Claim { space, epoch, bytes };
+            match taken {
+                Ok(()) => return Ok(Claim { space, epoch, bytes }),
+                Err(_) if drops_files && self.bases.drop_oldest(self, Some(space)) => {}
+                Err(left) => return Err(self.namespaces.refusal(space, bytes, left)),
+            }
         }
-        if let Err(refused) = self.budget.charge(0, bytes) {
-            self.give_back_claim(&claim, bytes);
-            return Err(refused);
-        }
-        Ok(claim)
     }
 
     fn give_back_claim(&self, claim: &Claim, bytes: u64) {
@@ -161,10 +203,18 @@ impl Engine {
     /// Charges the growth of a filter; whether there is memory for it. Under a permit.
     pub(in crate::engine) fn charge_growth(&self, entry: &Entry, bytes: u64) -> bool {
         let place = self.namespaces.at(entry.space());
-        if place.is_some_and(|place| place.take(bytes, 0).is_err()) {
-            return false;
+        while place.is_some_and(|place| place.take(bytes, 0).is_err()) {
+            if !self.bases.drop_oldest(self, Some(entry.space())) {
+                return false;
+            }
         }
-        let charged = self.budget.charge(entry.charged(), bytes).is_ok();
+        let charged = loop {
+            match self.budget.charge(entry.charged(), bytes) {
+                Err(_)
+                    if self.budget.fits_one(entry.charged(), bytes).is_ok() && self.bases.drop_oldest(self, None) => {}
+                charged => break charged.is_ok(),
+            }
+        };
         if !charged && let Some(place) = place {
             place.give_back(bytes);
         }

@@ -1,3 +1,4 @@
+use super::paying::{LEAST_BURST, MOST_AHEAD_NS};
 use super::*;
 
 fn declared(prefixes: &[(&str, &str)]) -> BTreeMap<String, Declared> {
@@ -67,16 +68,21 @@ fn what_does_not_fit_costs_nothing_and_what_gets_smaller_always_fits() {
 /// However items come, after the burst no more are let through than the limit allows, and no fewer.
 #[test]
 fn items_are_let_through_at_the_rate() {
-    for (rate, batch) in [(1_000u64, 1u64), (1_000, 300), (100_000, 512), (3, 7), (1_000_000_000, 512)] {
+    for (rate, batch) in [(1_000u64, 1u64), (1_000, 300), (1_000, 9_000), (100_000, 512), (3, 7), (1_000_000_000, 512)]
+    {
         let place = Namespace::default();
-        place.limit(&Declared { items_per_second: Some(rate), ..Declared::default() });
         let burst = (rate / 4).max(LEAST_BURST);
         let begin = 1_767_225_600_000_000_000;
         let (mut now, mut items) = (begin, 0u64);
         for _ in 0..20_000 {
-            items += batch;
-            // It waits as a connection would.
-            now = now.max(place.pay(batch, || now));
+            let mut left = batch;
+            while left > 0 {
+                let (paid, until) = place.pay(left, rate, now);
+                assert!(until <= now + MOST_AHEAD_NS, "{rate} {batch}");
+                (left, items) = (left - paid, items + paid);
+                // It waits as a connection would: for the rest to fit, and then until it is paid for.
+                now = if left > 0 { now + 1_000_000_000 } else { now.max(until) };
+            }
         }
         let allowed = burst as f64 + (now - begin) as f64 / 1e9 * rate as f64;
         let slack = 20_000.0 * rate as f64 / 1e9;
@@ -88,14 +94,23 @@ fn items_are_let_through_at_the_rate() {
 }
 
 #[test]
+fn nobody_pays_further_ahead_than_two_seconds() {
+    let (place, now) = (Namespace::default(), 5_000_000_000_000);
+    assert_eq!(place.pay(512, 1, now), (512, now), "a turn is always let through");
+    assert_eq!(place.pay(1_000, 1, now), (2, now + MOST_AHEAD_NS));
+    assert_eq!(place.pay(1, 1, now).0, 0);
+    assert_eq!(place.pay(5, 1, now + 1_000_000_000).0, 1, "who comes later finds what others have paid for");
+    // What nobody waited for costs as much as may be, and no more.
+    assert_eq!(place.take_items(u64::MAX, 1, now + 1_000_000_000), now + 1_000_000_000 + MOST_AHEAD_NS);
+    assert_eq!(read(&place.paid_until_ns), now + 1_000_000_000 + MOST_AHEAD_NS);
+    assert!(place.pay(u64::MAX, u64::MAX, now + 60_000_000_000).0 > 0, "and nothing overflows");
+}
+
+#[test]
 fn a_limit_that_changes_lets_those_who_wait_go() {
-    let place = Namespace::default();
-    assert_eq!(place.pay(u64::MAX, || unreachable!("nobody looks at the clock without a limit")), 0);
+    let (place, now) = (Namespace::default(), 5_000_000_000_000);
     place.limit(&Declared { items_per_second: Some(1), ..Declared::default() });
-    let now = 5_000_000_000_000;
-    assert_eq!(place.pay(512, || now), 0, "a turn is always let through");
-    assert_eq!(place.pay(1_000, || now), now + 1_000_000_000_000);
-    assert!(place.pay(u64::MAX, || now) > now, "and nothing overflows");
+    place.pay(1_000, 1, now);
     place.limit(&Declared { items_per_second: Some(1), ..Declared::default() });
     assert!(read(&place.paid_until_ns) > now);
     place.limit(&Declared { items_per_second: Some(2), ..Declared::default() });

@@ -1,9 +1,12 @@
 //! What was found about filters: the measured rate with its interval, how the bits look, and what follows from both.
 //!
-//! Kept for the 4,096 filters that matter most: suspicious ones, those that somebody asked about within the hour, then the
-//! largest. A million small filters take no memory here.
+//! Kept for the 4,096 filters that matter most: poisoned ones, suspicious ones, the worst rates first, those that somebody asked
+//! about within the hour, then the largest. A million small filters take no memory here. A namespace that has more than its
+//! share makes place for bad ones of others, and how many are bad is counted beside the table, so that no tenant hides another
+//! one's filters behind its own.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bloomgate::AnyFilter;
@@ -17,6 +20,8 @@ use crate::engine::entry::{Body, Entry};
 
 /// Filters that something is kept about.
 pub const KEPT: usize = 4_096;
+/// Of these, those that one namespace has whatever others bring.
+const SHARE: usize = 512;
 /// How long a filter matters because somebody asked about it.
 const ASKED_MS: u64 = 3_600_000;
 /// Above so many standard deviations bits are suspicious. Random keys get there in fewer than one of 100,000 looks; the
@@ -55,6 +60,8 @@ impl Verdict {
 pub struct Finding {
     /// The filter.
     pub id: u64,
+    /// Its namespace; 0 for none.
+    space: u16,
     /// Random digests asked, and found, since it was last another filter.
     pub probed: Probed,
     /// When the last were, in milliseconds since 1970.
@@ -111,22 +118,41 @@ impl Finding {
         }
     }
 
-    fn weight(&self, now_ms: u64) -> u64 {
+    fn weight(&self, now_ms: u64) -> Weight {
         let asked = self.asked_ms != 0 && now_ms.saturating_sub(self.asked_ms) < ASKED_MS;
-        if asked || self.verdict() != Verdict::Ok { u64::MAX } else { self.bytes }
+        match self.verdict() {
+            Verdict::Ok => (Verdict::Ok, u64::from(asked), self.bytes),
+            bad => (bad, self.ratio().map_or(0, |ratio| (ratio * 1e6) as u64), self.bytes),
+        }
     }
 }
 
-#[derive(Debug, Default)]
+/// What matters more is more: the verdict, how bad it is or whether somebody asked, the size.
+type Weight = (Verdict, u64, u64);
+/// That of nothing.
+const NOTHING: Weight = (Verdict::Ok, 0, 0);
+
+#[derive(Debug)]
 struct Table {
     found: HashMap<u64, Finding>,
-    /// No filter that is lighter gets in; 0 while there is room.
-    floor: u64,
+    /// No good filter that is lighter gets in; nothing while there is room.
+    floor: Weight,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { found: HashMap::new(), floor: NOTHING }
+    }
 }
 
 /// What was found about the filters that matter.
 #[derive(Debug, Default)]
-pub struct Findings(Mutex<Table>);
+pub struct Findings {
+    table: Mutex<Table>,
+    /// Filters with this verdict, whether something else is kept about them or not.
+    suspicious: AtomicU64,
+    poisoned: AtomicU64,
+}
 
 /// The numbers of a filter that its probes belong to.
 fn state<S: Store>(filter: &AnyFilter<S>, lines: Option<&LineSample>) -> (u64, f64, u64, Option<Look>) {
@@ -136,7 +162,7 @@ fn state<S: Store>(filter: &AnyFilter<S>, lines: Option<&LineSample>) -> (u64, f
 
 impl Findings {
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether enough is known about a filter that has not changed since.
@@ -168,6 +194,7 @@ impl Findings {
         let touched = entry.touched();
         let mut finding = Finding {
             id: entry.id,
+            space: entry.space(),
             probed,
             probed_ms: now_ms,
             look,
@@ -195,16 +222,33 @@ impl Findings {
         }
         // Whoever was deleted meanwhile stays out: nobody would take it away again.
         if engine.names.by_id(entry.id).is_some() {
+            self.count(entry, finding.verdict());
             table.keep(finding.clone(), now_ms);
         }
         finding
     }
 
+    /// The verdict on a filter is this one now. With the table held.
+    fn count(&self, entry: &Entry, now: Verdict) {
+        let before = entry.set_verdict(now);
+        for (verdict, counter) in [(Verdict::Suspicious, &self.suspicious), (Verdict::Poisoned, &self.poisoned)] {
+            counter.fetch_add(u64::from(now == verdict), Ordering::Relaxed);
+            counter.fetch_sub(u64::from(before == verdict), Ordering::Relaxed);
+        }
+    }
+
+    /// How many filters have a verdict that is not good, suspicious and poisoned.
+    #[must_use]
+    pub fn totals(&self) -> (u64, u64) {
+        (self.suspicious.load(Ordering::Relaxed), self.poisoned.load(Ordering::Relaxed))
+    }
+
     /// A filter is gone.
-    pub fn forget(&self, id: u64) {
+    pub fn forget(&self, entry: &Entry) {
         let mut table = self.table();
-        if table.found.remove(&id).is_some() {
-            table.floor = 0;
+        self.count(entry, Verdict::Ok);
+        if table.found.remove(&entry.id).is_some() {
+            table.floor = NOTHING;
         }
     }
 
@@ -223,20 +267,51 @@ impl Findings {
 
 impl Table {
     fn keep(&mut self, finding: Finding, now_ms: u64) {
-        let weight = finding.weight(now_ms);
         if self.found.len() >= KEPT && !self.found.contains_key(&finding.id) {
-            if weight <= self.floor {
-                return;
-            }
-            let lightest = self.found.values().map(|one| (one.weight(now_ms), one.id)).min();
-            let Some((least, id)) = lightest.filter(|&(least, _)| least < weight) else {
-                self.floor = lightest.map_or(0, |(least, _)| least);
-                return;
-            };
+            let Some(id) = self.make_place(&finding, now_ms) else { return };
             self.found.remove(&id);
-            self.floor = least;
         }
         self.found.insert(finding.id, finding);
+    }
+
+    /// Which one goes for another; none if that one does not matter enough.
+    fn make_place(&mut self, finding: &Finding, now_ms: u64) -> Option<u64> {
+        let weight = finding.weight(now_ms);
+        let is_bad = weight.0 != Verdict::Ok;
+        if !is_bad && weight <= self.floor {
+            return None;
+        }
+        let mut of_space: HashMap<u16, usize> = HashMap::new();
+        self.found.values().for_each(|one| *of_space.entry(one.space).or_default() += 1);
+        let has_its_share = |space: u16| space != 0 && of_space.get(&space).is_some_and(|&count| count >= SHARE);
+        let lightest = |goes: &dyn Fn(&Finding) -> bool| {
+            self.found.values().filter(|one| goes(one)).map(|one| (one.weight(now_ms), one.id)).min()
+        };
+        let (least, id) = if has_its_share(finding.space) {
+            // Its own: what others have is theirs.
+            lightest(&|one| one.space == finding.space).filter(|&(least, _)| least < weight)?
+        } else {
+            let lightest_of_all = lightest(&|_| true)?;
+            // Good ones go first; then those of whoever has more than its share, however bad they are.
+            let greedy = match is_bad && lightest_of_all.0.0 != Verdict::Ok {
+                true => lightest(&|one| has_its_share(one.space)),
+                false => None,
+            };
+            match greedy {
+                Some(one) => one,
+                None if lightest_of_all.0 < weight => lightest_of_all,
+                None => {
+                    if !is_bad {
+                        self.floor = lightest_of_all.0;
+                    }
+                    return None;
+                }
+            }
+        };
+        if !has_its_share(finding.space) && least.0 == Verdict::Ok {
+            self.floor = least;
+        }
+        Some(id)
     }
 }
 
@@ -254,6 +329,7 @@ mod tests {
         });
         Finding {
             id,
+            space: 0,
             probed: Probed { probes: 10_000, hits },
             probed_ms: 1,
             look,
@@ -301,8 +377,32 @@ mod tests {
         assert_eq!(table.found.len(), KEPT);
         // An hour later nobody remembers who asked.
         let hour = 10 + ASKED_MS;
-        table.floor = 0;
+        table.floor = NOTHING;
         table.keep(finding(60_000, 100_000, 100, Some(0.0)), hour);
         assert!(!table.found.contains_key(&50_002) && table.found.contains_key(&50_001));
+    }
+
+    /// One tenant fills the table with poisoned filters: bad ones of others are found all the same, and the worst of its own.
+    #[test]
+    fn no_namespace_hides_the_others() {
+        let mut table = Table::default();
+        let of = |space: u16, id: u64, hits: u64, score: f64| Finding { space, ..finding(id, 1, hits, Some(score)) };
+        for id in 0..3 * KEPT as u64 {
+            table.keep(of(1, id, 5_000, 9.0), 10);
+        }
+        assert_eq!(table.found.len(), KEPT);
+        table.keep(of(2, 100_000, 100, 5.5), 10);
+        table.keep(of(0, 100_001, 2_000, 8.5), 10);
+        assert!(table.found.contains_key(&100_000) && table.found.contains_key(&100_001));
+        table.keep(of(1, 100_002, 9_000, 9.0), 10);
+        assert!(table.found.contains_key(&100_002), "a worse one of its own takes the place of another");
+        // As far as its share, and no further.
+        for id in 200_000..200_000 + KEPT as u64 {
+            table.keep(of(0, id, 100, 5.5), 10);
+        }
+        let of_space = |space: u16| table.found.values().filter(|one| one.space == space).count();
+        assert_eq!((of_space(1), of_space(2), table.found.len()), (SHARE - 1, 1, KEPT));
+        table.keep(of(2, 300_000, 100, 0.0), 10);
+        assert!(!table.found.contains_key(&300_000), "a good one takes no place of bad ones");
     }
 }

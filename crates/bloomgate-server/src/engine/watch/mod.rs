@@ -101,7 +101,7 @@ impl Watch {
 
     /// A filter is gone. With nobody writing.
     pub fn forget(&self, entry: &Entry) {
-        self.findings.forget(entry.id);
+        self.findings.forget(entry);
         self.feedback.forget(entry);
     }
 }

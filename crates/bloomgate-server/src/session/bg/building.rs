@@ -49,8 +49,8 @@ pub fn build(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Wish<'_>) -> Outco
     }
     let path = place(call, wish.file)?;
     let built = match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bloom")) {
-        true => of_filter(&engine, name, &path, wish)?,
-        false => of_lines(&engine, name, &path, wish)?,
+        true => of_filter(call, name, &path, wish)?,
+        false => of_lines(&engine, &call.contract(DEFAULT), name, &path, wish)?,
     };
     install_built(call, built, if wish.replace { Existing::Replace } else { Existing::Refuse })?;
     Ok(Reply::Ok)
@@ -78,7 +78,8 @@ fn place(call: &Call<'_, '_, '_>, file: &str) -> Result<PathBuf, Refusal> {
 }
 
 /// A filter from its own file.
-fn of_filter<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) -> Result<Built<'n>, Refusal> {
+fn of_filter<'n>(call: &Call<'_, '_, '_>, name: &'n [u8], path: &Path, wish: &Wish<'_>) -> Result<Built<'n>, Refusal> {
+    let engine = &*call.engine();
     if wish.kind.is_some() || wish.capacity.is_some() || wish.rate.is_some() {
         return Err(Refusal::err(
             "a .bloom file has its kind, capacity and rate already: leave KIND, CAPACITY and RATE out",
@@ -92,7 +93,7 @@ fn of_filter<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) 
     let mut opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits));
     let mut hashing = Hashing { algorithm: bloomgate::Algorithm::Xxh3, seed: 0, contract: String::new(), epoch: 0 };
     // Keyed: by one of our own secrets, newest first. The head alone is read until the right one is found.
-    for (contract, epoch) in secrets(engine) {
+    for (contract, epoch) in secrets(call) {
         if !opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::Secret) {
             break;
         }
@@ -117,11 +118,13 @@ fn of_filter<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) 
     Ok(Built { name, filter, recipe, maker: Maker::Bg, expires_ms: 0 })
 }
 
-/// All contracts of the server with their epochs, the newest first.
-fn secrets(engine: &Engine) -> Vec<(String, u32)> {
-    let mut all = engine.contracts.all();
-    if !engine.contracts.knows(DEFAULT) {
-        all.push((DEFAULT.to_owned(), vec![0]));
+/// The contracts that are the user's with their epochs, the newest first.
+fn secrets(call: &Call<'_, '_, '_>) -> Vec<(String, u32)> {
+    let (contracts, default) = (&call.core.engine.contracts, call.contract(DEFAULT));
+    let mut all = contracts.all();
+    all.retain(|(name, _)| call.space().is_none_or(|space| space.has_contract(name)));
+    if !contracts.knows(&default) {
+        all.push((default, vec![0]));
     }
     let epochs = |(name, began): (String, Vec<u64>)| {
         (1..=began.len() as u32).rev().map(move |epoch| (name.clone(), epoch)).collect::<Vec<_>>()
@@ -130,9 +133,15 @@ fn secrets(engine: &Engine) -> Vec<(String, u32)> {
 }
 
 /// A filter from the lines of a file.
-fn of_lines<'n>(engine: &Engine, name: &'n [u8], path: &Path, wish: &Wish<'_>) -> Result<Built<'n>, Refusal> {
+fn of_lines<'n>(
+    engine: &Engine,
+    contract: &str,
+    name: &'n [u8],
+    path: &Path,
+    wish: &Wish<'_>,
+) -> Result<Built<'n>, Refusal> {
     let kind = wish.kind.unwrap_or(Kind::Scalable);
-    let hashing = engine.contracts.keyed(DEFAULT);
+    let hashing = engine.contracts.keyed(contract);
     let contract = engine.contracts.contract(&hashing)?;
     let capacity = match wish.capacity {
         Some(capacity) if kind.takes_inserts() => capacity,

@@ -5,7 +5,6 @@ use bloomgate_command::{Create, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
-use crate::engine::Engine;
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::Maker;
 use crate::engine::recipe::{Hashing, Recipe};
@@ -20,11 +19,14 @@ pub fn create(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Create<'_>) -> Ou
         Some(other) => alike(existing(call, other)?.recipe(), wish)?,
         None => {
             let kind = wish.kind.ok_or_else(|| Refusal::err("BG.CREATE needs KIND, or LIKE another filter"))?;
-            fresh(kind, wish, hashing(&engine, wish))?
+            fresh(kind, wish, hashing(call, wish))?
         }
     };
     let new_contract = recipe.hashing.algorithm.is_keyed() && !engine.contracts.knows(&recipe.hashing.contract);
     let Hashing { contract, epoch, .. } = recipe.hashing.clone();
+    if new_contract {
+        engine.check_new_contract(&contract)?;
+    }
     let prepared = engine.prepare(name, recipe, Maker::Bg)?;
     call.alone(|permit| {
         // Somebody was faster: no contract begins for a filter that is not made.
@@ -44,14 +46,14 @@ pub fn create(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Create<'_>) -> Ou
 }
 
 /// How the keys of a new filter are hashed: keyed by a contract's secret, unless somebody wants it otherwise.
-fn hashing(engine: &Engine, wish: &Create<'_>) -> Hashing {
+fn hashing(call: &Call<'_, '_, '_>, wish: &Create<'_>) -> Hashing {
     match wish.hash {
         Some(algorithm) if !algorithm.is_keyed() => {
             Hashing { algorithm, seed: wish.seed.unwrap_or(0), contract: String::new(), epoch: 0 }
         }
         algorithm => Hashing {
             algorithm: algorithm.unwrap_or(Algorithm::SipHash13),
-            ..engine.contracts.keyed(wish.contract.unwrap_or(DEFAULT))
+            ..call.core.engine.contracts.keyed(&call.contract(wish.contract.unwrap_or(DEFAULT)))
         },
     }
 }

@@ -63,7 +63,7 @@ fn file(call: &mut Call<'_, '_, '_>, entry: &Entry) -> Result<(Address, Arc<[u8]
     call.sees(entry);
     let file: Arc<[u8]> = file.into();
     drop(held);
-    engine.bases.keep(&engine.budget, (entry.id, &entry.name()), address, file.clone(), engine.clock.now_ms());
+    engine.bases.keep(&engine, (entry.id, &entry.name()), address, file.clone());
     Ok((address, file))
 }
 
@@ -78,7 +78,7 @@ pub fn dump(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
 pub fn delta(call: &mut Call<'_, '_, '_>, name: &[u8], base: Address) -> Outcome {
     let entry = existing(call, name)?;
     let engine = call.engine();
-    engine.bases.forget_old(&engine.budget, engine.clock.now_ms());
+    engine.bases.forget_old(&engine);
     // The file of a filter that the user cannot name is as one that is not kept: a delta from it would show it.
     let may_see = |name: &[u8]| call.space().is_none_or(|space| space.has(name));
     let old = engine.bases.find(base, may_see).ok_or_else(|| {

@@ -58,7 +58,7 @@ pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outc
     call.desk.count_items(call.core.thread, false, items.len() as u64);
     let engine = call.engine();
     if call.find(name).is_none() {
-        call.core.scratch.note_absent(&engine, name, items.len());
+        call.core.scratch.pay_absent(&engine, name, items.len())?;
         // A name that never was: no item is in it.
         return Ok(Reply::Array(items.iter().map(|_| Reply::Bool(false)).collect()));
     }
@@ -71,12 +71,13 @@ pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outc
 }
 
 pub fn count(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
+    let engine = call.engine();
     if call.find(name).is_none() {
+        call.core.scratch.pay_absent(&engine, name, items.len())?;
         return Ok(Reply::Array(items.iter().map(|_| Reply::Int(0)).collect()));
     }
     let entry = existing(call, name)?;
     let mut counts = Vec::new();
-    let engine = call.engine();
     call.core.scratch.count(&engine, &entry, items, &mut counts)?;
     call.shows(&entry, counts.iter().any(|&count| count > 0))?;
     Ok(Reply::Array(counts.into_iter().map(|count| Reply::Int(count as i64)).collect()))

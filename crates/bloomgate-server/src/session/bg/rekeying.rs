@@ -1,7 +1,9 @@
 //! BG.REKEY and BG.FEED: a filter moves to a new secret without a moment in which it does not answer.
 //!
-//! START begins a new epoch of the filter's contract and makes a shadow under it; from then on adds go to both. BG.FEED
-//! brings the items from before, which only their owner has. FINISH puts the shadow in place, ABORT lets it go.
+//! START makes a shadow under the next epoch of the filter's contract; from then on adds go to both. BG.FEED
+//! brings the items from before, which only their owner has. FINISH puts the shadow in place, and that epoch is the current
+//! one from then on; ABORT lets the shadow go, and nothing has changed. Who is bound to a namespace moves a filter that hashes under a
+//! contract from outside to the namespace's own.
 //!
 //! Whoever fed other items than those of the filter until both count alike would make it forget all it had. So only items that
 //! the filter has are taken, and of those that it has not, its rate's share was taken for ones it has: as many more must have
@@ -14,6 +16,7 @@ use super::existing;
 use crate::engine::adding::{Added, Copies, ask};
 use crate::engine::audit::Counts;
 use crate::engine::check_available;
+use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::Entry;
 use crate::engine::recipe::{Hashing, Recipe};
 
@@ -33,7 +36,7 @@ fn not_begun(name: &[u8]) -> Refusal {
 fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let engine = call.engine();
     let entry = existing(call, name)?;
-    let Hashing { algorithm, contract, .. } = entry.recipe().hashing.clone();
+    let algorithm = entry.recipe().hashing.algorithm;
     if !algorithm.is_keyed() {
         return Err(Refusal::err(format_args!(
             "the filter hashes by {algorithm}, which has no secret to change: make a keyed one, fill it and BG.SWAP them"
@@ -52,8 +55,8 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     if engine.shadow_of(&entry).is_some() {
         return Err(begun().into());
     }
-    let epoch = next_epoch(call, &entry);
-    let hashing = Hashing { epoch, ..entry.recipe().hashing.clone() };
+    let hashing = next_secret(call, &entry);
+    engine.contracts.check_next_epoch(&hashing.contract)?;
     // As large as the filter has become: a chain that grew through ten stages would do so again.
     let capacity = entry.with(|filter| filter.len()).unwrap_or(0).max(entry.recipe().capacity);
     let capacity = if entry.recipe().capacity == 0 { 0 } else { capacity };
@@ -71,19 +74,20 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
             engine.abandon(prepared);
             return Err(if now.is_some() { begun() } else { Refusal::NOT_FOUND });
         }
-        if let Err(refusal) = permit.begin_epoch(&contract, epoch) {
-            engine.abandon(prepared);
-            return Err(refusal);
-        }
         let shadow = permit.begin_shadow(&entry, prepared)?;
         Ok((Reply::Ok, shadow.touched()))
     })
 }
 
-/// The epoch after the contract's last, and after the filter's own.
-fn next_epoch(call: &Call<'_, '_, '_>, entry: &Entry) -> u32 {
-    let hashing = &entry.recipe().hashing;
-    call.core.engine.contracts.keyed(&hashing.contract).epoch.max(hashing.epoch).saturating_add(1)
+/// The secret after the contract's last, and after the filter's own; for a filter under somebody else's contract, the own one.
+fn next_secret(call: &Call<'_, '_, '_>, entry: &Entry) -> Hashing {
+    let (contracts, hashing) = (&call.core.engine.contracts, &entry.recipe().hashing);
+    if call.space().is_some_and(|space| !space.has_contract(&hashing.contract)) {
+        let own = contracts.keyed(&call.contract(DEFAULT));
+        return Hashing { algorithm: hashing.algorithm, ..own };
+    }
+    let epoch = contracts.keyed(&hashing.contract).epoch.max(hashing.epoch).saturating_add(1);
+    Hashing { epoch, ..hashing.clone() }
 }
 
 fn status(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
@@ -150,6 +154,8 @@ fn finish(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
                  BG.REKEY it to ABORT"
             )));
         }
+        let Hashing { contract, epoch, .. } = &shadow.recipe().hashing;
+        permit.begin_epoch(contract, *epoch)?;
         let sequence = permit.finish_shadow(&entry, &shadow)?;
         Ok((Reply::Ok, sequence))
     })
@@ -172,12 +178,13 @@ pub fn feed(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcom
     call.write(|permit, core| {
         let entry = engine.find(name).ok_or(Refusal::NOT_FOUND)?;
         let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
+        core.scratch.pay_ahead(&engine, entry.space(), items.len() as u64)?;
         // Items that come to the filter from now on come to the shadow first, so none is missed that it does not have yet.
         let known = ask(&engine, &entry, items, &mut held)?;
         let items: Vec<&[u8]> = items.iter().zip(&held).filter(|(_, held)| **held).map(|(item, _)| *item).collect();
         let vain = held.len() as u64 - known;
         let sequence = core.scratch.add(permit, &shadow, &items, Copies::One, &mut added)?;
-        core.scratch.note_absent(&engine, name, vain as usize);
+        core.scratch.pay_absent(&engine, name, vain as usize)?;
         shadow.count(Counts { refused: vain, ..Counts::default() });
         Ok(((), sequence))
     })?;

@@ -76,7 +76,7 @@ const FIELDS: &[(&str, Tell)] = &[
 pub(super) fn secret_age(engine: &Engine, entry: &Entry) -> Reply {
     keyed(entry, |entry| {
         let hashing = &entry.recipe().hashing;
-        let began = began_ms(engine, &hashing.contract, hashing.epoch).unwrap_or(entry.created_ms);
+        let began = engine.contracts.began_ms(&hashing.contract, hashing.epoch).unwrap_or(entry.created_ms);
         int(engine.clock.now_ms().saturating_sub(began) / 1_000)
     })
 }
@@ -102,30 +102,29 @@ fn ring(entry: &Entry) -> Option<(f64, u32)> {
     }
 }
 
-/// When an epoch of a contract began.
-fn began_ms(engine: &Engine, contract: &str, epoch: u32) -> Option<u64> {
-    let all = engine.contracts.all();
-    let (_, epochs) = all.iter().find(|(name, _)| name == contract)?;
-    epochs.get((epoch as usize).checked_sub(1)?).copied()
-}
-
 /// BG.INFO.
 pub fn info(call: &mut Call<'_, '_, '_>, name: &[u8], field: Option<&str>) -> Outcome {
     let engine = call.engine();
     let entry = existing(call, name)?;
     let counters = entry.counts().rows();
-    let tell = |tell: Tell| entry.with(|filter| tell(&engine, &entry, filter)).unwrap_or(Reply::Nil);
+    let tell = |name: &str, tell: Tell| match call.space() {
+        // Of a name there is more than one way to say it.
+        Some(space) if name == "contract_name" => {
+            keyed(&entry, |entry| Reply::text(space.shown_contract(&entry.recipe().hashing.contract)))
+        }
+        _ => entry.with(|filter| tell(&engine, &entry, filter)).unwrap_or(Reply::Nil),
+    };
     let shown = || Reply::Bulk(call.shown(&entry));
     let Some(field) = field else {
-        let facts = FIELDS.iter().map(|&(name, how)| (Reply::text(name), tell(how)));
+        let facts = FIELDS.iter().map(|&(name, how)| (Reply::text(name), tell(name, how)));
         let counted = counters.iter().map(|&(name, count)| (Reply::text(name), int(count)));
         return Ok(Reply::Map(std::iter::once((Reply::text("name"), shown())).chain(facts).chain(counted).collect()));
     };
     if field.eq_ignore_ascii_case("name") {
         return Ok(shown());
     }
-    if let Some(&(_, how)) = FIELDS.iter().find(|(name, _)| field.eq_ignore_ascii_case(name)) {
-        return Ok(tell(how));
+    if let Some(&(name, how)) = FIELDS.iter().find(|(name, _)| field.eq_ignore_ascii_case(name)) {
+        return Ok(tell(name, how));
     }
     match counters.iter().find(|(name, _)| field.eq_ignore_ascii_case(name)) {
         Some(&(_, count)) => Ok(int(count)),

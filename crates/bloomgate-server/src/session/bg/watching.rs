@@ -8,7 +8,7 @@ use super::super::call::{Call, Outcome};
 use super::existing;
 use super::telling::{int, or_nil, secret_age};
 use crate::engine::Engine;
-use crate::engine::watch::findings::{Finding, Verdict};
+use crate::engine::watch::findings::Finding;
 
 /// How many of the worst filters are told unless it is said.
 const WORST: u64 = 10;
@@ -105,15 +105,15 @@ pub fn server(call: &mut Call<'_, '_, '_>, count: Option<u64>) -> Outcome {
     let watch = &engine.watch;
     let (found, feedback) = (watch.findings.all(), watch.feedback.totals());
     let most = count.unwrap_or(WORST);
-    let count = |verdict: Verdict| int(found.iter().filter(|one| one.verdict() == verdict).count() as u64);
+    let (suspicious, poisoned) = watch.findings.totals();
     Ok(Reply::Map(vec![
         row("filters", int(engine.names.visible() as u64)),
         row("probe_share", Reply::Double(watch.settings.share)),
         row("probes", int(watch.probes.load(Ordering::Relaxed))),
         row("rounds", int(watch.rounds.load(Ordering::Relaxed))),
         row("known_filters", int(found.len() as u64)),
-        row("suspicious", count(Verdict::Suspicious)),
-        row("poisoned", count(Verdict::Poisoned)),
+        row("suspicious", int(suspicious)),
+        row("poisoned", int(poisoned)),
         row("feedback_filters", int(feedback.filters)),
         row("feedback_entries", int(feedback.entries)),
         row("feedback_reports", int(feedback.reports)),
@@ -129,6 +129,7 @@ pub fn feedback(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Ou
     let engine = call.engine();
     let feedback = &engine.watch.feedback;
     let mut entry = existing(call, name)?;
+    call.core.scratch.pay_for(&engine, &entry, items.len())?;
     let reported = match feedback.of(&entry) {
         Some(reported) => reported,
         None => {
