@@ -69,8 +69,8 @@ impl Session {
                 let transaction = std::mem::take(&mut self.transaction);
                 if transaction.is_long() {
                     let job = self.job(vec![b"EXEC".to_vec()], None);
-                    let (transaction, paid) = (Some(transaction), core.scratch.take_ahead());
-                    return Some(Own::Later(super::Job { transaction, paid, ..job }));
+                    let paid = core.scratch.take_ahead();
+                    return Some(Own::Later(super::Job { transaction: Some(Box::new(transaction)), paid, ..job }));
                 }
                 let who = (self.user.as_deref(), self.space.as_deref());
                 core.scratch.in_one_go = true;

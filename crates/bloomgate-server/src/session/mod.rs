@@ -126,7 +126,7 @@ pub struct Job {
     /// A login, and no command of the table.
     pub login: Option<Login>,
     /// The queued commands of an EXEC.
-    pub transaction: Option<Transaction>,
+    pub transaction: Option<Box<Transaction>>,
     /// Items of it that are paid for.
     pub paid: Owed,
 }

@@ -79,7 +79,7 @@ fn cost(engine: &Engine, spec: &Spec, request: &Request<'_>, full: &[&[u8]]) -> 
     if spec.heavy && !request.is_small() {
         let held = |name: &[u8]| {
             let filter = engine.find(name).map_or(0, |entry| entry.memory());
-            filter + engine.loads.find(name).map_or(0, |load| load.charged())
+            filter + engine.loads.find(name).map_or(0, |load| load.announced.length())
         };
         cost += LONG_COST + spec.names_in(full).map(held).sum::<u64>() / COST_BYTES;
     }

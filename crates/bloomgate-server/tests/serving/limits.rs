@@ -112,31 +112,6 @@ fn replies_of_a_transaction_are_bounded_by_the_setting() {
     end(server);
 }
 
-/// A command that waits for its items and whose client goes away is given up: it uses up nothing that others wait for.
-#[test]
-fn who_goes_away_while_it_waits_for_its_items_is_given_up() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = start(folder.path(), |_| ());
-    let mut root = server.client();
-    assert_eq!(root.say("BG.NAMESPACE SET a PREFIX a: ITEMSPERSECOND 100"), "+OK");
-    let mut gone = server.client();
-    assert_eq!(gone.say("CLIENT SETNAME gone"), "+OK");
-    // 512 at once, 200 ahead: the rest would be there after 13 seconds.
-    let items: String = (0..2_000).map(|at| format!(" i{at}")).collect();
-    gone.0.get_mut().write_all(format!("BF.MADD a:f{items}\r\n").as_bytes()).unwrap();
-    let begin = Instant::now();
-    while root.text("INFO namespaces").contains("waits=0") {
-        assert!(begin.elapsed() < PATIENCE, "it does not wait");
-    }
-    drop(gone);
-    while root.text("CLIENT LIST").contains("name=gone") {
-        assert!(begin.elapsed() < PATIENCE, "it stays for ever");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(root.say("BF.EXISTS a:f i1"), ":0");
-    end(server);
-}
-
 /// The password is in the file that the server was started with: whoever reads that has it.
 #[test]
 fn a_password_that_everybody_can_read_is_told() {
@@ -163,4 +138,29 @@ fn a_password_that_everybody_can_read_is_told() {
     assert_eq!(notes("password = \"pw\"\n", 0o640), [""; 0]);
     // It came by the environment.
     assert_eq!(notes("# password = \"\"\nthreads = 2\n", 0o644), [""; 0]);
+}
+
+/// A command that waits for its items and whose client goes away is given up: it uses up nothing that others wait for.
+#[test]
+fn who_goes_away_while_it_waits_for_its_items_is_given_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |_| ());
+    let mut root = server.client();
+    assert_eq!(root.say("BG.NAMESPACE SET a PREFIX a: ITEMSPERSECOND 100"), "+OK");
+    let mut gone = server.client();
+    assert_eq!(gone.say("CLIENT SETNAME gone"), "+OK");
+    // 512 at once, 200 ahead: the rest would be there after 13 seconds.
+    let items: String = (0..2_000).map(|at| format!(" i{at}")).collect();
+    gone.0.get_mut().write_all(format!("BF.MADD a:f{items}\r\n").as_bytes()).unwrap();
+    let begin = Instant::now();
+    while root.text("INFO namespaces").contains("waits=0") {
+        assert!(begin.elapsed() < PATIENCE, "it does not wait");
+    }
+    drop(gone);
+    while root.text("CLIENT LIST").contains("name=gone") {
+        assert!(begin.elapsed() < PATIENCE, "it stays for ever");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(root.say("BF.EXISTS a:f i1"), ":0");
+    end(server);
 }

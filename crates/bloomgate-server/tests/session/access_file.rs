@@ -215,7 +215,7 @@ fn a_file_that_went_away_or_was_emptied_opens_nothing() {
     std::fs::rename(&path, &away).unwrap();
     let refused = boss.say("ACL LOAD");
     assert!(refused.starts_with("-ERR the access file") && refused.contains("is not there any more"), "{refused}");
-    first.desk.reload(&first.engine);
+    assert!(first.desk.reload(&first.engine).is_err());
     closed("it is not there");
     for (text, why) in [
         ("", "has no users any more"),
@@ -229,7 +229,7 @@ fn a_file_that_went_away_or_was_emptied_opens_nothing() {
         private(&path, text);
         let refused = boss.say("ACL LOAD");
         assert!(refused.contains(why), "{text}: {refused}");
-        first.desk.reload(&first.engine);
+        assert!(first.desk.reload(&first.engine).is_err(), "{text}");
         closed(text);
     }
     // What is said is done.

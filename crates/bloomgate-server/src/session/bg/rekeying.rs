@@ -2,8 +2,8 @@
 //!
 //! START makes a shadow under the next epoch of the filter's contract; from then on adds go to both. BG.FEED
 //! brings the items from before, which only their owner has. FINISH puts the shadow in place, and that epoch is the current
-//! one from then on; ABORT lets the shadow go, and nothing has changed. Who is bound to a namespace moves a filter that hashes under a
-//! contract from outside to the namespace's own.
+//! one from then on; ABORT lets the shadow go, and nothing has changed. Who is bound to a namespace moves a filter that hashes
+//! under a contract from outside to the namespace's own.
 //!
 //! Whoever fed other items than those of the filter until both count alike would make it forget all it had. So only items that
 //! the filter has are taken, and of those that it has not, its rate's share was taken for ones it has: as many more must have
@@ -178,13 +178,12 @@ pub fn feed(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcom
     call.write(|permit, core| {
         let entry = engine.find(name).ok_or(Refusal::NOT_FOUND)?;
         let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
-        core.scratch.pay_ahead(&engine, entry.space(), items.len() as u64)?;
         // Items that come to the filter from now on come to the shadow first, so none is missed that it does not have yet.
         let known = ask(&engine, &entry, items, &mut held)?;
         let items: Vec<&[u8]> = items.iter().zip(&held).filter(|(_, held)| **held).map(|(item, _)| *item).collect();
         let vain = held.len() as u64 - known;
-        let sequence = core.scratch.add(permit, &shadow, &items, Copies::One, &mut added)?;
         core.scratch.pay_absent(&engine, name, vain as usize)?;
+        let sequence = core.scratch.add(permit, &shadow, &items, Copies::One, &mut added)?;
         shadow.count(Counts { refused: vain, ..Counts::default() });
         Ok(((), sequence))
     })?;

@@ -257,7 +257,7 @@ fn a_link_does_not_claim_more_keys_than_it_has_bits_for() {
 fn chains_that_are_too_dear_to_ask_are_refused_at_the_header() {
     let header = |links: u32, error: f64| {
         let per_entry = -(error.ln() / 0.480453013918201);
-        let hashes = (0.693147180559945 * per_entry).ceil() as u32;
+        let hashes = (std::f64::consts::LN_2 * per_entry).ceil() as u32;
         let words = (per_entry as u64).div_ceil(64).max(1);
         let mut header = Vec::new();
         header.extend_from_slice(&0u64.to_le_bytes());
