@@ -86,8 +86,8 @@ pub struct Scratch {
     pub in_one_go: bool,
 }
 
-/// Whether each item may be in the filter; how many may. Nobody counts it.
-pub fn ask(engine: &Engine, entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<u64, Refusal> {
+/// Whether each item may be in the filter, whatever was reported about it.
+pub fn look(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<(), Refusal> {
     answers.clear();
     answers.resize(items.len(), false);
     point();
@@ -101,6 +101,12 @@ pub fn ask(engine: &Engine, entry: &Entry, items: &[&[u8]], answers: &mut Vec<bo
     point();
     // Who has seen the bits of a write sees its sequence too.
     fence(Ordering::Acquire);
+    Ok(())
+}
+
+/// Whether each item may be in the filter; how many may. Nobody counts it.
+pub fn ask(engine: &Engine, entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<u64, Refusal> {
+    look(entry, items, answers)?;
     if entry.has_feedback() {
         engine.watch.feedback.spare(engine, entry, items, answers)?;
     }

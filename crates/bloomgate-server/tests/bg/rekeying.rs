@@ -66,7 +66,7 @@ fn a_feed_that_is_not_whole_does_not_pass() {
 fn items_that_the_filter_does_not_have_do_not_stand_for_its_own() {
     let server = Server::new();
     let mut client = server.client(0);
-    client.ok("BG.CREATE f KIND classic CAPACITY 1000 RATE 0.1");
+    client.ok("BG.CREATE f KIND classic CAPACITY 1050 RATE 0.1");
     client.items("BG.ADD f", 0..1_000);
     client.ok("BG.REKEY f START");
     let taken = client.items("BG.FEED f", 100_000..109_000).int();

@@ -13,7 +13,7 @@ use bloomgate_command::{Refusal, RekeyStep, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
-use crate::engine::adding::{Added, Copies, ask};
+use crate::engine::adding::{Added, Copies, look};
 use crate::engine::audit::Counts;
 use crate::engine::check_available;
 use crate::engine::contracts::DEFAULT;
@@ -179,9 +179,10 @@ pub fn feed(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcom
         let entry = engine.find(name).ok_or(Refusal::NOT_FOUND)?;
         let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
         // Items that come to the filter from now on come to the shadow first, so none is missed that it does not have yet.
-        let known = ask(&engine, &entry, items, &mut held)?;
+        // A report that one is absent ends some day, and what it was wrong about is in the filter then as it was before.
+        look(&entry, items, &mut held)?;
         let items: Vec<&[u8]> = items.iter().zip(&held).filter(|(_, held)| **held).map(|(item, _)| *item).collect();
-        let vain = held.len() as u64 - known;
+        let vain = held.iter().filter(|held| !**held).count() as u64;
         core.scratch.pay_absent(&engine, name, vain as usize)?;
         let sequence = core.scratch.add(permit, &shadow, &items, Copies::One, &mut added)?;
         shadow.count(Counts { refused: vain, ..Counts::default() });
