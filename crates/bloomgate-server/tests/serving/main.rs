@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -21,9 +22,15 @@ use bloomgate_server::{Ready, Settings, Stopped};
 /// No test waits longer for an answer: a server that hangs fails it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A port that is free. Somebody else may take it before it is used; then the start says so.
+/// A port that is free, from below those that the system gives to clients: one of another test would take it before it is used.
 fn free_port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let number = std::process::id().wrapping_mul(31).wrapping_add(ASKED.fetch_add(1, Ordering::Relaxed));
+        if let Ok(free) = TcpListener::bind(("127.0.0.1", 10_000 + (number % 20_000) as u16)) {
+            return free.local_addr().unwrap();
+        }
+    }
 }
 
 /// A server on a folder and a free port.
