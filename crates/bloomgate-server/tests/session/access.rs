@@ -517,7 +517,7 @@ fn a_certificate_lets_in_and_logs_nobody_in() {
         "FLUSHALL => -NOAUTH Authentication required.
          AUTH default x => -WRONGPASS invalid username-password pair or user is disabled.
          AUTH ann p => +OK
-         FLUSHALL => -NOPERM User ann has no permissions to run the 'flushall' command",
+         FLUSHALL => -NOPERM User ann has no permissions to run the 'flushall' command: it needs the role delete",
     );
     // Where clients of other machines are default without one, they are with one.
     talk.desk.access.set_protected(false);

@@ -701,6 +701,6 @@ fn namespaces_are_in_the_access_file() {
          BG.NAMESPACE LIST => *1 $5 other",
     );
     assert_eq!(fact(&talk, "other", "filters"), 1);
-    assert!(talk.say("BF.ADD shop:g x").starts_with("-ERR the namespace 'other' has 1 filters and may have 1"));
+    assert!(talk.say("BF.ADD shop:g x").starts_with("-ERR the namespace 'other' has 1 filter and may have 1"));
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 }
