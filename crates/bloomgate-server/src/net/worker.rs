@@ -39,6 +39,8 @@ struct Bench {
     logins: Logins<Order>,
     /// What each worker is doing, in words, and for which namespace.
     running: Vec<Option<(String, Option<String>)>>,
+    /// Threads that have not ended: they hold the engine, and with it the folder.
+    alive: usize,
     stopping: bool,
 }
 
@@ -71,6 +73,18 @@ impl Shared {
     fn bench(&self) -> MutexGuard<'_, Bench> {
         self.bench.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A thread of this name, which lets go of all it has before it counts as ended.
+    fn spawn(self: &Arc<Self>, name: String, work: impl FnOnce(&Self) + Send + 'static) -> std::io::Result<()> {
+        let shared = self.clone();
+        self.bench().alive += 1;
+        let spawned = std::thread::Builder::new().name(name).spawn(move || {
+            work(&shared);
+            shared.bench().alive -= 1;
+            shared.moved.notify_all();
+        });
+        spawned.map(drop).inspect_err(|_| self.bench().alive -= 1)
+    }
 }
 
 impl Workers {
@@ -79,17 +93,14 @@ impl Workers {
         let shared = Arc::new(Shared::default());
         shared.bench().running = vec![None; count.max(1)];
         for number in 0..count.max(1) {
-            let (engine, desk, shared) = (engine.clone(), desk.clone(), shared.clone());
-            let name = format!("bloomgate-work-{number}");
-            std::thread::Builder::new().name(name).spawn(move || {
+            let (engine, desk) = (engine.clone(), desk.clone());
+            shared.spawn(format!("bloomgate-work-{number}"), move |shared| {
                 let is_kept = count > 1 && number == count - 1;
-                work(Core::new(engine, first_gate + number), &desk, &shared, (number, is_kept));
+                work(Core::new(engine, first_gate + number), &desk, shared, (number, is_kept));
             })?;
         }
-        let (engine, desk, waiting) = (engine.clone(), desk.clone(), shared.clone());
-        std::thread::Builder::new().name("bloomgate-login".into()).spawn(move || {
-            check_logins(&engine, &desk, &waiting, first_gate);
-        })?;
+        let (engine, desk) = (engine.clone(), desk.clone());
+        shared.spawn("bloomgate-login".to_owned(), move |shared| check_logins(&engine, &desk, shared, first_gate))?;
         Ok(Self(shared))
     }
 
@@ -134,7 +145,7 @@ impl Workers {
         let mut waiting: Vec<String> = bench.admin.drain(..).map(|(job, _)| described(&job)).collect();
         waiting.extend(std::iter::from_fn(|| bench.orders.pop(|_| true)).map(|(job, _)| described(&job)));
         self.0.moved.notify_all();
-        let busy = |bench: &mut Bench| bench.running.iter().any(Option::is_some);
+        let busy = |bench: &mut Bench| bench.alive > 0;
         let (bench, _) = self.0.moved.wait_timeout_while(bench, limit, busy).unwrap_or_else(PoisonError::into_inner);
         bench.running.iter().flatten().map(|(job, _)| job.clone()).chain(waiting).collect()
     }
