@@ -272,7 +272,7 @@ impl Password {
         matches!(self.stored, Stored::Setting(_))
     }
 
-    /// Whether this is certainly the password, found in microseconds. None: only [`verify`](Self::verify) can tell.
+    /// Whether this is certainly the password, found in microseconds. None: only [`verify_any`](Self::verify_any) can tell.
     #[must_use]
     pub fn is_known(&self, given: &[u8], seal: Hash) -> Option<bool> {
         match &self.stored {
