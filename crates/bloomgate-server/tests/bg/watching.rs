@@ -32,6 +32,7 @@ fn the_measured_rate_is_the_real_one_and_probes_are_no_lookups() {
         assert!(within(found, 50_000, measured, 6.0), "{kind}: {found} of 50,000 found, {measured} measured");
         assert!(within(hits, probes, found as f64 / 50_000.0, 6.0), "{kind}: {hits} of {probes}");
         assert_eq!(stats.field("verdict").text(), "ok", "{stats:?}");
+        assert!(measured < 1.5 * stats.field("promised_rate").double(), "{stats:?}");
         let audit = client.ask(&format!("BG.AUDIT {kind}"));
         assert_eq!(audit.field("lookups").int(), 50_000, "{kind}");
         assert_eq!(stats.field("keyed").int(), 1);
