@@ -1,5 +1,7 @@
 //! Commands that concern the conversation itself: who speaks, in which protocol, and what belongs together.
 
+use std::ops::Range;
+
 use bloomgate_command::{ClientReply, Refusal, Reply, Request, Shutdown};
 
 use super::desk::{Client, Desk};
@@ -143,6 +145,12 @@ fn shutdown(desk: &Desk, how: Shutdown) -> Own {
 #[inline]
 pub(super) fn is_short(request: &Request<'_>) -> bool {
     matches!(request, Request::Ping { .. } | Request::Echo { .. } | Request::Select { index: 0 })
+}
+
+/// Whether these words are `PING` and nothing else.
+#[inline]
+pub(super) fn is_bare_ping(input: &[u8], words: &[Range<usize>]) -> bool {
+    matches!(words, [word] if input[word.clone()].eq_ignore_ascii_case(b"PING"))
 }
 
 /// Commands that need neither the filters nor who asks.

@@ -235,6 +235,34 @@ fn a_client_that_wants_no_replies_gets_none_from_long_commands_either() {
 }
 
 #[test]
+fn a_bare_ping_keeps_its_place_its_rules_and_its_turn() {
+    let mut talk = Talk::new();
+    // Among lookups of one batch, in whatever case, and not taken for a longer word.
+    let lookup = "*3\r\n$9\r\nBF.EXISTS\r\n$1\r\nf\r\n$1\r\nx\r\n";
+    assert_eq!(talk.say("BF.ADD f x"), ":1");
+    let input = format!("{lookup}*1\r\n$4\r\nPiNg\r\n{lookup}*2\r\n$4\r\nPING\r\n$2\r\nhi\r\n*1\r\n$5\r\nPINGS\r\n");
+    let mut out = Vec::new();
+    let turn = talk.session.turn(&mut talk.core, &talk.desk, input.as_bytes(), &mut out);
+    talk.session.forget(turn.consumed);
+    assert_eq!((turn.consumed, turn.replies), (input.len(), 5));
+    assert!(readable(&out).starts_with(":1 +PONG :1 $2 hi -ERR unknown command"), "{}", readable(&out));
+    assert_eq!((talk.say("MULTI"), talk.say("PING")), ("+OK".into(), "+QUEUED".into()));
+    assert_eq!(talk.say("EXEC"), "*1 +PONG");
+    assert_eq!((talk.say("CLIENT REPLY OFF"), talk.say("PING")), (String::new(), String::new()));
+    assert_eq!((talk.say("CLIENT REPLY ON"), talk.say("PING")), ("+OK".into(), "+PONG".into()));
+    // A flood of them ends its turn like anything else, so that other connections have theirs.
+    let flood = "*1\r\n$4\r\nPING\r\n".repeat(10_000);
+    let mut out = Vec::new();
+    let turn = talk.session.turn(&mut talk.core, &talk.desk, flood.as_bytes(), &mut out);
+    talk.session.forget(turn.consumed);
+    assert_eq!(turn.next, Next::Again);
+    assert_eq!((turn.consumed, turn.replies), (256 * 14, 256), "512 words with the counts of them");
+    let stats = talk.say("INFO commandstats");
+    let calls = format!("cmdstat_ping:calls={},", 3 + 1 + 1 + 256);
+    assert!(stats.contains(&calls), "{calls} in {stats}");
+}
+
+#[test]
 fn names_are_not_listed_all_at_once_if_they_take_too_much() {
     let mut talk = Talk::with(engine(8 << 20), desk());
     // 600 names of 1 KB, where a sixteenth of the memory is 512 KB.
