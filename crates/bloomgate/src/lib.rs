@@ -139,4 +139,10 @@ mod documents {
     struct Interop;
     #[doc = include_str!("../../../docs/recipes/seen-content.md")]
     struct SeenContent;
+    #[doc = include_str!("../../../docs/recipes/ad-frequency.md")]
+    struct AdFrequency;
+    #[doc = include_str!("../../../docs/recipes/rate-limiting.md")]
+    struct RateLimiting;
+    #[doc = include_str!("../../../docs/recipes/search-pruning.md")]
+    struct SearchPruning;
 }

@@ -1,0 +1,6 @@
+//! Rate limits with counters for repeat visitors alone: ../rate-limiting.md.
+
+pub mod limiter;
+pub mod measured;
+#[cfg(test)]
+mod tests;
