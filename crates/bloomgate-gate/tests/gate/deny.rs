@@ -82,14 +82,17 @@ impl Served {
 #[tokio::test]
 async fn no_allows_and_maybe_is_confirmed() {
     let bans = Bans::new();
-    let gate = bans.gate(|builder| builder.rate(0.3).cache(Arc::new(LocalCache::new(1 << 20).unwrap())));
+    let gate = bans.gate(|builder| builder.cache(Arc::new(LocalCache::new(1 << 20).unwrap())));
     gate.rebuild().await.unwrap();
     let served = Served::start(gate, options(Unconfirmed::Refuse)).await;
     let gate = &served.gate;
-    let passes = |key: &String| gate.look(&gate.parse_key(key).unwrap()).is_none();
-    let (maybe, no): (Vec<String>, Vec<String>) =
-        (0..2000).map(|number| format!("198.51.{}.{}", number / 256, number % 256)).partition(passes);
-    assert!(!maybe.is_empty() && no.len() > 1000, "{} false positives", maybe.len());
+    // One that was pardoned passes the filter until the next rebuild: a false positive.
+    let pardoned = gate.parse_key("198.51.100.99").unwrap();
+    gate.put(pardoned.clone(), r#"{"why":"by mistake"}"#.into()).await.unwrap();
+    assert!(gate.delete(&pardoned).await.unwrap());
+    let maybe = ["198.51.100.99".to_owned()];
+    let is_no = |key: &String| gate.look(&gate.parse_key(key).unwrap()).is_some();
+    let no: Vec<String> = (0..50).map(|number| format!("198.51.100.{number}")).filter(is_no).collect();
     served.is(&no[0], 204, "allowed-by-filter").await;
     // A false positive of the filter is confirmed, and allowed: at the source, then from memory.
     served.is(&maybe[0], 204, "allowed").await;
