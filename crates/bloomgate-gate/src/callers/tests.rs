@@ -136,7 +136,7 @@ fn a_client_is_refused_exactly_when_the_book_says_so() {
             match random.below(10) {
                 0..2 => {
                     // In some worlds time passes fast, in others slowly.
-                    let time = random.below(1 + (per.as_nanos() as u64 / 8 >> (seed % 6)));
+                    let time = random.below(1 + ((per.as_nanos() as u64 / 8) >> (seed % 6)));
                     clock.advance(Duration::from_nanos(time));
                     now += time;
                     models.iter_mut().for_each(|model| model.pass(time));

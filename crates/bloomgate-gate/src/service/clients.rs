@@ -130,8 +130,8 @@ impl Clients {
     /// first that is no proxy of ours is the client, and what stands before it is what the client wrote.
     fn behind(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut last = peer;
-        let lines = headers.get_all(FORWARDED_FOR).iter().collect::<Vec<_>>();
-        let hops = lines.iter().rev().flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
+        let lines = headers.get_all(FORWARDED_FOR).iter().rev();
+        let hops = lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
         for hop in hops.take(HOPS) {
             // What is no address was not written by a proxy of ours: the last one that was is all that is known.
             let Some(address) = std::str::from_utf8(hop).ok().and_then(address) else { break };
