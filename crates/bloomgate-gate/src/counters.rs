@@ -33,6 +33,10 @@ pub(crate) enum Count {
     Closed,
     /// Of those, the ones refused because too much was waiting for the source.
     Busy,
+    /// Of those, the ones refused because their client had too many misses.
+    Capped,
+    /// Rows that were not added because their client had added too many.
+    CappedAdds,
     /// Lookups that took the answer of another one under way.
     Joined,
     /// Keys asked of the source, by lookups (not by audits, samples or scans).

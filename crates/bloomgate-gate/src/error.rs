@@ -1,6 +1,7 @@
 //! What can go wrong, said so that the caller knows what to do.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A result of the gate.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -27,6 +28,11 @@ pub enum ErrorKind {
     NotReady,
     /// Too much is under way at the source already: try again.
     Busy,
+    /// The client had too many lookups that reached the source and found nothing: [`Error::retry_after`] says when it may
+    /// again. What the filter and the caches know it is told all the same.
+    TooManyMisses,
+    /// The client has added too many rows: [`Error::retry_after`] says when it may again.
+    TooManyAdds,
 }
 
 /// Why something was not done, in words: what was got, what is allowed, what to do.
@@ -34,18 +40,32 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    retry_after: Option<Duration>,
 }
 
 impl Error {
     /// An error of a kind. The message says what was got, what is allowed and what to do.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), retry_after: None }
+    }
+
+    /// With the time after which it may be tried again.
+    #[must_use]
+    pub(crate) fn again_after(mut self, time: Duration) -> Self {
+        self.retry_after = Some(time);
+        self
     }
 
     /// What kind of error it is.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// When to try again, where that is known.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 }
 

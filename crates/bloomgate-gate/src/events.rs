@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crate::callers::{Cap, ClientId, Limit};
 use crate::error::{Error, ErrorKind};
 use crate::rebuild::Rebuilt;
 
@@ -82,6 +83,15 @@ pub enum Event {
         /// Which.
         part: Part,
     },
+    /// A client is over its cap: what would cost the source something is refused. Told once in a minute for each.
+    Capped {
+        /// Who: an address, or the hash of a name.
+        client: ClientId,
+        /// Of what.
+        cap: Cap,
+        /// How many are allowed.
+        limit: Limit,
+    },
     /// The filter could not be saved for the next start.
     SaveFailed {
         /// Why.
@@ -149,6 +159,8 @@ impl Events {
             ErrorKind::BadKey | ErrorKind::Invalid | ErrorKind::Unsupported => false,
             // It answers, and is busy.
             ErrorKind::Busy => true,
+            // It was not asked.
+            ErrorKind::TooManyMisses | ErrorKind::TooManyAdds => false,
             _ => {
                 self.failed(Part::Source, error);
                 true

@@ -18,6 +18,7 @@ mod background;
 mod baseline;
 pub mod breaker;
 pub mod caches;
+pub mod callers;
 pub mod clock;
 mod counters;
 mod error;
@@ -46,11 +47,11 @@ pub use events::{Event, Part};
 pub use gate::{Builder, Gate, MOST_KEYS};
 pub use key::{Key, KeyType};
 pub use outcome::{Answer, Outcome};
-pub use policy::{Policy, State, Writers};
+pub use policy::{Meaning, Policy, State, Unconfirmed, Writers};
 pub use rebuild::{Progress, Reason, Rebuilt};
 pub use stats::{
-    AuditStats, Explanation, FilterStats, Found, Lookups, Measured, RebuildStats, ShadowStats, SourceStats, Stats,
-    WriteStats,
+    AuditStats, CappedClient, ClientStats, Explanation, FilterStats, Found, Lookups, Measured, RebuildStats,
+    ShadowStats, SourceStats, Stats, WriteStats,
 };
 
 /// What an asynchronous call of a source, a cache or a filter gives: a boxed future. The allocation is paid only where the

@@ -58,6 +58,26 @@ pub enum Writers {
     Unknown,
 }
 
+/// What a row of the table means to those who ask the service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Meaning {
+    /// What was asked for is there: 200 with the row, else 404.
+    #[default]
+    Present,
+    /// Who was asked for is denied: 403 with the row, else 204. Never by the filter alone.
+    Deny,
+}
+
+/// What becomes of a key of a deny list that the filter may know, while the source cannot be asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unconfirmed {
+    /// 503: it is neither denied nor allowed.
+    #[default]
+    Refuse,
+    /// 204: whoever is denied gets in until the source is back.
+    Allow,
+}
+
 macro_rules! named {
     ($type:ty, $what:literal, $($name:literal => $value:expr),+) => {
         impl $type {
@@ -87,3 +107,10 @@ macro_rules! named {
 
 named!(Policy, "policy", "open" => Policy::Open, "closed" => Policy::Closed, "shadow" => Policy::Shadow);
 named!(Writers, "kind of writers", "sole" => Writers::Sole, "unknown" => Writers::Unknown);
+named!(Meaning, "meaning of a row", "present" => Meaning::Present, "deny" => Meaning::Deny);
+named!(
+    Unconfirmed,
+    "answer to what cannot be confirmed",
+    "refuse" => Unconfirmed::Refuse,
+    "allow" => Unconfirmed::Allow
+);

@@ -122,10 +122,7 @@ impl Shards {
         if remembered && shard.negatives.get(&digest).is_some_and(|&until| now < until) {
             return Turn::Absent;
         }
-        // One whose task died (a source that panicked) has nobody left who would end it: it is replaced.
-        if let Some(read) = shard.reads.get(&digest)
-            && (read.result.has_changed().is_ok() || read.result.borrow().is_some())
-        {
+        if let Some(read) = shard.reads.get(&digest).filter(|read| read.is_alive()) {
             return Turn::Join(read.result.clone());
         }
         let (sender, receiver) = watch::channel(None);
@@ -133,6 +130,16 @@ impl Shards {
         shard.next_read += 1;
         shard.reads.insert(digest, Read { number, result: receiver.clone() });
         Turn::Lead(Lead { digest, epoch: shard.epoch, number, result: sender }, receiver)
+    }
+
+    /// [`read`](Self::read) for one who must not lead: nothing if it would have to.
+    pub fn join(&self, digest: Digest, remembered: bool) -> Option<Turn> {
+        let now = self.now();
+        let shard = self.shard(digest);
+        if remembered && shard.negatives.get(&digest).is_some_and(|&until| now < until) {
+            return Some(Turn::Absent);
+        }
+        shard.reads.get(&digest).filter(|read| read.is_alive()).map(|read| Turn::Join(read.result.clone()))
     }
 
     /// Ends a read: those who joined get the result, and a "no" is remembered if nobody wrote meanwhile.
@@ -196,6 +203,13 @@ impl Shards {
     #[cfg(test)]
     pub fn reads(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).reads.len()).sum()
+    }
+}
+
+impl Read {
+    /// One whose task died (a source that panicked) has nobody left who would end it: it is replaced.
+    fn is_alive(&self) -> bool {
+        self.result.has_changed().is_ok() || self.result.borrow().is_some()
     }
 }
 

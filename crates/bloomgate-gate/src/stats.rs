@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use bloomgate::math::estimate::rate_interval;
 use serde::Serialize;
 
+use crate::callers::ClientId;
 use crate::counters::Count;
 use crate::error::Result;
 use crate::filters::Generation;
-use crate::gate::{Gate, Verdict};
+use crate::gate::{Gate, Verdict, leave};
 use crate::key::Key;
 use crate::policy::State;
 use crate::rebuild::{Progress, Rebuilt};
@@ -46,6 +47,34 @@ pub struct Stats {
     pub writes: WriteStats,
     /// Rebuilds.
     pub rebuild: RebuildStats,
+    /// Clients and their caps; none if there are no caps.
+    pub clients: Option<ClientStats>,
+}
+
+/// Clients and their caps.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClientStats {
+    /// Clients that are remembered, at most 57,344: with a debt, or a lookup under way.
+    pub remembered: usize,
+    /// Of those, the ones that are over a cap now.
+    pub capped: usize,
+    /// Lookups that were refused.
+    pub refused_lookups: u64,
+    /// Rows that were not added.
+    pub refused_adds: u64,
+    /// Those that are capped for longest, at most ten.
+    pub capped_now: Vec<CappedClient>,
+}
+
+/// A client that is over a cap.
+#[derive(Clone, Debug, Serialize)]
+pub struct CappedClient {
+    /// An address, or the hash of a name.
+    pub client: String,
+    /// `misses` or `adds`.
+    pub cap: &'static str,
+    /// When one more is allowed, in milliseconds.
+    pub again_in_ms: u64,
 }
 
 /// The filter in force.
@@ -101,6 +130,8 @@ pub struct Lookups {
     pub refused_closed: u64,
     /// Of the failed: too many waited for the source.
     pub refused_busy: u64,
+    /// Of the failed: their client had too many misses.
+    pub refused_capped: u64,
     /// Took the answer of a read that was under way.
     pub joined: u64,
 }
@@ -280,6 +311,7 @@ impl Gate {
                 failed: count(Count::Failed),
                 refused_closed: count(Count::Closed),
                 refused_busy: count(Count::Busy),
+                refused_capped: count(Count::Capped),
                 joined: count(Count::Joined),
             },
             measured: Measured {
@@ -324,6 +356,21 @@ impl Gate {
                 ready_after_ms: Some(inner.rebuilds.ready_after_ms.load(Relaxed)).filter(|&after| after > 0),
                 save_errors: count(Count::SaveErrors),
             },
+            clients: inner.callers.as_ref().map(|callers| {
+                let (capped, named) = callers.capped();
+                let named = named.into_iter().map(|(client, cap, again)| CappedClient {
+                    client: client.to_string(),
+                    cap: cap.name(),
+                    again_in_ms: again.as_millis() as u64,
+                });
+                ClientStats {
+                    remembered: callers.len(),
+                    capped,
+                    refused_lookups: count(Count::Capped),
+                    refused_adds: count(Count::CappedAdds),
+                    capped_now: named.collect(),
+                }
+            }),
         }
     }
 
@@ -331,8 +378,18 @@ impl Gate {
     /// a key that the source has is caught at it, as by an audit: the key goes in, and the filter is not trusted until it is
     /// rebuilt.
     pub async fn explain(&self, key: &Key) -> Result<Explanation> {
+        self.explain_by(key, None).await
+    }
+
+    /// [`explain`](Self::explain) for a client that has a cap: it asks the source, so a row that is not there counts.
+    pub async fn explain_for(&self, key: &Key, client: &ClientId) -> Result<Explanation> {
+        self.explain_by(key, Some(*client)).await
+    }
+
+    pub(crate) async fn explain_by(&self, key: &Key, client: Option<ClientId>) -> Result<Explanation> {
         let inner = &*self.inner;
         inner.check(key)?;
+        let place = inner.place(client).await?;
         let digest = inner.filters.digest(key);
         // Before the filter is asked: a write after this moment moves the epoch.
         let epoch = inner.shards.epoch(digest);
@@ -344,6 +401,7 @@ impl Gate {
             None => None,
         };
         let read = inner.read_to_explain(key).await;
+        leave(place, &read);
         inner.events.of_source(&read);
         let source = match read {
             Ok(Some(_)) => Found::Found,

@@ -151,6 +151,7 @@ pub struct Served {
 const TOLD: usize = 64;
 /// How long one that is refused is listened to, so that it reads the answer before the connection is reset.
 const LINGER: Duration = Duration::from_secs(1);
+
 /// Serves until `shutdown` ends; then takes no new connection, lets requests that are under way end, and cuts what has
 /// not ended after [`Limits::drain`].
 ///
@@ -161,11 +162,22 @@ where
     S::Future: Send,
     F: Future<Output = ()>,
 {
+    serve_each(listener, move |_| service.clone(), options, shutdown).await
+}
+
+/// [`serve`] with a service of its own for each connection: for those that must know where a request comes from.
+pub async fn serve_each<M, S, F>(listener: TcpListener, make: M, options: Options, shutdown: F) -> Served
+where
+    M: Fn(SocketAddr) -> S + Send + Sync + 'static,
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    F: Future<Output = ()>,
+{
     let Options { tls, limits, traffic } = options;
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http1().max_buf_size(limits.head_bytes.max(8 << 10));
     http.http2().max_header_list_size(limits.head_bytes as u32).max_concurrent_streams(limits.streams);
-    let server = Arc::new(Server { http, tls, body_bytes: limits.body_bytes, traffic: traffic.clone(), service });
+    let server = Arc::new(Server { http, tls, body_bytes: limits.body_bytes, traffic: traffic.clone(), make });
     let connections = Connections::new(traffic.clone());
     let told = Arc::new(Semaphore::new(TOLD));
     // Four looks per limit, and no less often than every second.
@@ -182,7 +194,7 @@ where
                 Ok((stream, from)) => match connections.admit(from.ip(), &limits, Instant::now()) {
                     Some((place, drain)) => {
                         let id = place.id();
-                        let task = tokio::spawn(server.clone().connection(stream, place, drain));
+                        let task = tokio::spawn(server.clone().connection(stream, from, place, drain));
                         connections.attach(id, task.abort_handle());
                     }
                     None => {
@@ -242,25 +254,33 @@ fn busy() -> String {
 }
 
 /// What every connection of a listener needs.
-struct Server<S> {
+struct Server<M> {
     http: auto::Builder<TokioExecutor>,
     tls: Option<Tls>,
     body_bytes: usize,
     traffic: Arc<Traffic>,
-    service: S,
+    /// Makes the service of one connection.
+    make: M,
 }
 
-impl<S> Server<S>
+impl<M, S> Server<M>
 where
+    M: Fn(SocketAddr) -> S + Send + Sync + 'static,
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
-    async fn connection(self: Arc<Self>, stream: TcpStream, place: Place, mut drain: oneshot::Receiver<()>) {
+    async fn connection(
+        self: Arc<Self>,
+        stream: TcpStream,
+        from: SocketAddr,
+        place: Place,
+        mut drain: oneshot::Receiver<()>,
+    ) {
         // An answer is one write: to wait for more would only delay it.
         let _ = stream.set_nodelay(true);
         let stream = Counted { stream, pulse: place.pulse.clone() };
         match &self.tls {
-            None => self.talk(stream, place, drain).await,
+            None => self.talk(stream, from, place, drain).await,
             Some(tls) => {
                 let handshake = tls.acceptor().accept(stream);
                 let accepted = tokio::select! {
@@ -268,7 +288,7 @@ where
                     _ = &mut drain => return,
                 };
                 match accepted {
-                    Ok(stream) => self.talk(stream, place, drain).await,
+                    Ok(stream) => self.talk(stream, from, place, drain).await,
                     Err(_) => Traffic::add(&self.traffic.handshakes),
                 }
             }
@@ -278,10 +298,11 @@ where
     async fn talk<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         &self,
         stream: T,
+        from: SocketAddr,
         place: Place,
         mut drain: oneshot::Receiver<()>,
     ) {
-        let (service, pulse, most) = (self.service.clone(), place.pulse.clone(), self.body_bytes);
+        let (service, pulse, most) = ((self.make)(from), place.pulse.clone(), self.body_bytes);
         let service = service_fn(move |request| {
             let in_flight = pulse.begin(request.version() == Version::HTTP_2);
             let service = service.clone();

@@ -21,6 +21,7 @@ Examples:
   bloomgate gate --source sqlite:shop.db --table products --key sku --writers sole
   bloomgate gate --source postgres://app@db/shop --table products --key sku --cache redis://cache
   bloomgate gate --source 'http://catalog:8080/products/{key}' --table products --key-list keys.txt
+  bloomgate gate --source sqlite:bans.db --table bans --key address --meaning deny --writers sole
 
   curl -i http://127.0.0.1:8480/v1/products/SKU      200 with the row, or 404; bloomgate-outcome says how it is known
   curl http://127.0.0.1:8480/explain/SKU             the whole decision about one key

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloomgate_gate::caches::{Cache, LocalCache};
-use bloomgate_gate::service;
+use bloomgate_gate::callers::Callers;
 use bloomgate_gate::service::http::access::{Hosts, Role, Tokens};
 use bloomgate_gate::service::http::{self, Tls};
+use bloomgate_gate::service::{self, Clients};
 use bloomgate_gate::sources::{KeyList, Source, Sqlite, Upstream};
 use bloomgate_gate::{Builder, ErrorKind, Event, Gate, KeyType};
 
@@ -218,6 +219,9 @@ pub async fn gate(
     if let Some(folder) = &settings.data {
         builder = builder.data(folder);
     }
+    if settings.client_misses.is_some() || settings.client_adds.is_some() {
+        builder = builder.callers(Arc::new(Callers::new(settings.client_misses, settings.client_adds)));
+    }
     builder.build().map_err(said)
 }
 
@@ -242,6 +246,9 @@ pub fn service(settings: &Settings) -> Result<(service::Options, http::Options),
         tokens,
         open_reads: settings.open_reads,
         hosts: checked.then(|| Hosts::new(settings.hosts.iter().cloned())),
+        meaning: settings.meaning,
+        unconfirmed: settings.unconfirmed,
+        clients: Clients { by: settings.client_by.clone(), trusted: settings.trusted_proxies.clone() },
         ..service::Options::default()
     };
     let limits = http::Limits {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bloomgate_gate::service::http;
 use bloomgate_gate::service::{self, GateService};
-use bloomgate_gate::{Event, Gate, Policy};
+use bloomgate_gate::{Event, Gate, Meaning, Policy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -70,7 +70,8 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
     }
     notify_system("READY=1");
     let ended = tokio::sync::Notify::new();
-    let serving = http::serve(listener, service.clone(), http, async {
+    let answering = service.clone();
+    let serving = http::serve_each(listener, move |from| answering.of(from.ip()), http, async {
         ended.notified().await;
         notify_system("STOPPING=1");
     });
@@ -182,6 +183,10 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
     screen::tell(format_args!("  filter  {filter}"));
     let writes = if options.writes { "PUT and DELETE are allowed" } else { "PUT and DELETE are not there" };
     screen::tell(format_args!("  policy  {}, writers {}; {writes}", settings.policy, settings.writers));
+    if settings.meaning == Meaning::Deny {
+        let unconfirmed = settings.unconfirmed;
+        screen::tell(format_args!("  meaning deny: 204 allowed, 403 denied; what cannot be confirmed: {unconfirmed}"));
+    }
     let secured =
         if options.tokens.is_some() && !options.open_reads { " -H 'Authorization: Bearer TOKEN'" } else { "" };
     let table = &options.table;

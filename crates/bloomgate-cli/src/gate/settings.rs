@@ -4,7 +4,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use bloomgate_gate::{Policy, Writers};
+use bloomgate_gate::callers::Limit;
+use bloomgate_gate::service::{ClientBy, Network};
+use bloomgate_gate::{Meaning, Policy, Unconfirmed, Writers};
 
 use crate::number;
 use crate::told::{self, Named};
@@ -37,6 +39,8 @@ pub struct Settings {
     pub headroom: f64,
     pub writers: Writers,
     pub policy: Policy,
+    pub meaning: Meaning,
+    pub unconfirmed: Unconfirmed,
     pub rebuild_every: Option<Duration>,
     pub accept_fewer: bool,
     pub audit: f64,
@@ -48,6 +52,10 @@ pub struct Settings {
     pub open_reads: bool,
     pub allow_writes: bool,
     pub hosts: Vec<String>,
+    pub client_misses: Option<Limit>,
+    pub client_adds: Option<Limit>,
+    pub client_by: ClientBy,
+    pub trusted_proxies: Vec<Network>,
     pub max_clients: usize,
     pub max_clients_per_address: usize,
     pub threads: usize,
@@ -79,6 +87,8 @@ impl Default for Settings {
             headroom: 1.5,
             writers: Writers::default(),
             policy: Policy::default(),
+            meaning: Meaning::default(),
+            unconfirmed: Unconfirmed::default(),
             rebuild_every: Some(Duration::from_secs(86_400)),
             accept_fewer: false,
             audit: 0.001,
@@ -90,6 +100,10 @@ impl Default for Settings {
             open_reads: false,
             allow_writes: false,
             hosts: Vec::new(),
+            client_misses: None,
+            client_adds: None,
+            client_by: ClientBy::default(),
+            trusted_proxies: Vec::new(),
             max_clients: 10_000,
             max_clients_per_address: 1_000,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -177,6 +191,10 @@ settings! {
         |to, text| to.writers = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "policy" "POLICY" "open" "what a lookup gets while the filter cannot say no: `open` asks the source, `closed` refuses with 503, `shadow` only watches"
         |to, text| to.policy = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "meaning" "MEANING" "present" "what a row means: `present` (200 with the row, else 404) or `deny` (403 with the row, else 204; never by the filter alone)"
+        |to, text| to.meaning = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "unconfirmed" "ANSWER" "refuse" "deny lists: what a key gets that the filter may know while the source cannot be asked: `refuse` (503) or `allow` (204)"
+        |to, text| to.unconfirmed = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "rebuild-every" "TIME" "24h" "how often the filter is rebuilt, give or take a tenth; `never`: only when somebody asks for it or the filter needs it"
         |to, text| to.rebuild_every = if text == "never" { None } else { Some(number::period(text)?) };
     "accept-fewer" "yes or no" "no" "for one start: believe a source that has far fewer keys than at the last rebuild"
@@ -199,6 +217,14 @@ settings! {
         |to, text| to.allow_writes = yes(text)?;
     "hosts" "NAME,NAME" "none" "without tokens: names beside this machine's own under which clients ask for it, as through a proxy"
         |to, text| to.hosts = text.split(',').map(|name| filled(name.trim())).collect::<Result<_, _>>()?;
+    "client-misses" "N/TIME" "none" "lookups of one client that may reach the source and find nothing, as `100/1min`; more are refused with 429"
+        |to, text| to.client_misses = limit(text)?;
+    "client-adds" "N/TIME" "none" "rows that one client may PUT, as `1000/1h`; more are refused with 429"
+        |to, text| to.client_adds = limit(text)?;
+    "client-by" "WHAT" "address" "who is one client: `address` (one of IPv4, a /64 of IPv6) or `header:NAME`, a header that a trusted proxy sets"
+        |to, text| to.client_by = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "trusted-proxies" "ADDR,ADDR/BITS" "none" "proxies whose `X-Forwarded-For` and header of `client-by` are believed"
+        |to, text| to.trusted_proxies = networks(text)?;
     "max-clients" "N" "10000" "connections at once"
         |to, text| to.max_clients = within(text, 1, 1 << 20)?;
     "max-clients-per-address" "N" "1000" "connections at once from one address"
@@ -258,6 +284,29 @@ impl Settings {
             (None, Some(_)) => return Err("--tls-key needs --tls-cert beside it: the file of the certificate".into()),
             _ => {}
         }
+        if matches!(self.client_by, ClientBy::Header(_)) && self.trusted_proxies.is_empty() {
+            return Err(
+                "--client-by header:NAME needs --trusted-proxies: a header that anybody may write says nothing about \
+                        who it is"
+                    .into(),
+            );
+        }
+        if self.client_misses.is_none() && self.client_adds.is_none() {
+            for (name, said) in [
+                ("--client-by", self.client_by != ClientBy::default()),
+                ("--trusted-proxies", !self.trusted_proxies.is_empty()),
+            ] {
+                if said {
+                    return Err(format!("{name} means nothing without --client-misses or --client-adds"));
+                }
+            }
+        }
+        if self.client_adds.is_some() && !self.allow_writes {
+            return Err("--client-adds means nothing without --allow-writes: nobody can add a row".into());
+        }
+        if self.unconfirmed == Unconfirmed::Allow && self.meaning != Meaning::Deny {
+            return Err("--unconfirmed is for deny lists: say --meaning deny, or leave it out".into());
+        }
         if self.open_reads && self.tokens.is_none() {
             return Err("--open-reads means nothing without --tokens: without tokens reads are open already".into());
         }
@@ -276,10 +325,23 @@ impl Settings {
         self.listen.ip().to_canonical().is_loopback()
     }
 
+    /// Whether the filter may ever answer alone.
+    fn may_block(&self) -> bool {
+        let lists_keys = !self.source.starts_with("http://") || self.key_list.is_some();
+        lists_keys && self.writers != Writers::Unknown && self.policy != Policy::Shadow
+    }
+
     /// What whoever starts it should know, though nothing is wrong.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if self.source.starts_with("http://") && self.key_list.is_none() {
+        if self.meaning == Meaning::Deny && !self.may_block() {
+            all.push(
+                "the filter may not say no here (--writers, --policy, --key-list), so EVERY LOOKUP IS CONFIRMED AT THE SOURCE: \
+                 nobody who is denied gets in, and nothing is kept away from the source. If every write passes this gate, start \
+                 it with --writers sole"
+                    .to_owned(),
+            );
+        } else if self.source.starts_with("http://") && self.key_list.is_none() {
             all.push(
                 "there is no --key-list, so no filter can be built and NOTHING IS BLOCKED: every lookup goes on to the \
                  cache and the source"
@@ -293,7 +355,14 @@ impl Settings {
                     .to_owned(),
             );
         }
-        if self.policy == Policy::Shadow {
+        if self.meaning == Meaning::Deny && self.unconfirmed == Unconfirmed::Allow {
+            all.push(
+                "while the source cannot be asked, whoever is denied gets in (--unconfirmed allow); the answers say \
+                 allowed-unconfirmed, and are counted"
+                    .to_owned(),
+            );
+        }
+        if self.policy == Policy::Shadow && self.meaning != Meaning::Deny {
             all.push("the policy is shadow, so nothing is blocked: it is only counted (/stats, shadow)".to_owned());
         }
         if !self.is_local() && self.tokens.is_none() {
@@ -317,6 +386,25 @@ fn filled(text: &str) -> Result<String, String> {
         true => Err("it is empty: leave it out".to_owned()),
         false => Ok(text.to_owned()),
     }
+}
+
+/// So many in so much time: `100/1min`; `none` for no limit.
+fn limit(text: &str) -> Result<Option<Limit>, String> {
+    if text == "none" {
+        return Ok(None);
+    }
+    let (count, time) = text
+        .split_once('/')
+        .ok_or_else(|| format!("{text:?} is no number in a time: write one like 100/1min, or none"))?;
+    let count = number::count(count.trim())?;
+    let count = u32::try_from(count).map_err(|_| format!("{count} is too many: from 1 to 1000000 are allowed"))?;
+    Limit::new(count, number::period(time.trim())?).map(Some).map_err(|error| error.to_string())
+}
+
+/// Proxies, with commas between them.
+fn networks(text: &str) -> Result<Vec<Network>, String> {
+    let parse = |one: &str| one.trim().parse().map_err(|error: bloomgate_gate::Error| error.to_string());
+    text.split(',').map(parse).collect()
 }
 
 fn yes(text: &str) -> Result<bool, String> {
@@ -388,12 +476,22 @@ mod tests {
             ("data", "none"),
             ("hosts", "shop.example, api.example"),
             ("allow-writes", "yes"),
+            ("meaning", "deny"),
+            ("unconfirmed", "allow"),
+            ("client-misses", "100 / 1min"),
+            ("client-adds", "1k/1h"),
+            ("client-by", "header:X-User"),
+            ("trusted-proxies", "10.0.0.0/8, 2001:db8::1"),
         ] {
             set(&mut settings, name, text).unwrap();
         }
         assert_eq!((settings.rate, settings.listen.port(), settings.rebuild_every), (0.01, 9000, None));
         assert_eq!((settings.writers, settings.policy, &settings.data), (Writers::Sole, Policy::Closed, &None));
         assert_eq!((settings.hosts.len(), settings.allow_writes), (2, true));
+        assert_eq!((settings.meaning, settings.unconfirmed), (Meaning::Deny, Unconfirmed::Allow));
+        let limits = [settings.client_misses, settings.client_adds].map(|limit| limit.unwrap().to_string());
+        assert_eq!(limits, ["100 in 60s", "1000 in 3600s"]);
+        assert_eq!((settings.trusted_proxies.len(), settings.check()), (2, Ok(())));
         for (name, text, says) in [
             ("rate", "2", "between 0 and 1"),
             ("listen", "nowhere", "no address"),
@@ -405,6 +503,15 @@ mod tests {
             ("negative-ttl", "soon", "not a period"),
             ("polcy", "open", "did you mean 'policy'"),
             ("name", "", "empty"),
+            ("meaning", "absent", "present, deny"),
+            ("unconfirmed", "maybe", "refuse, allow"),
+            ("client-misses", "100", "like 100/1min"),
+            ("client-misses", "0/1min", "from 1 to"),
+            ("client-misses", "5000M/1min", "from 1 to"),
+            ("client-adds", "5/never", "not a period"),
+            ("client-adds", "5/365d", "to 7 days"),
+            ("client-by", "cookie", "header:NAME"),
+            ("trusted-proxies", "10.0.0.0/33", "10.0.0.0/8"),
         ] {
             let error = set(&mut settings, name, text).unwrap_err();
             assert!(error.contains(says), "{name} {text}: {error}");
@@ -419,6 +526,29 @@ mod tests {
             page.push_str(&format!("| `{name}` | {value} | {default} | {about} |\n"));
         }
         assert!(include_str!("../../../../docs/gate.md").contains(&page), "docs/gate.md should have\n{page}");
+    }
+
+    #[test]
+    fn what_means_nothing_or_is_believed_from_anybody_is_refused() {
+        let hundred = limit("100/1min").unwrap();
+        let header = ClientBy::Header("x-user".parse().unwrap());
+        for (settings, says) in [
+            (Settings { client_by: header.clone(), client_misses: hundred, ..minimal() }, "needs --trusted-proxies"),
+            (Settings { trusted_proxies: networks("::1").unwrap(), ..minimal() }, "without --client-misses"),
+            (Settings { client_adds: hundred, ..minimal() }, "without --allow-writes"),
+            (Settings { unconfirmed: Unconfirmed::Allow, ..minimal() }, "--meaning deny"),
+        ] {
+            let error = settings.check().unwrap_err();
+            assert!(error.contains(says), "{error}");
+        }
+        let trusted = networks("127.0.0.1").unwrap();
+        let good = Settings { client_by: header, client_misses: hundred, trusted_proxies: trusted, ..minimal() };
+        assert_eq!(good.check(), Ok(()));
+        // What is said of gates that block nothing is not said of deny lists, which deny all the same.
+        let deny = Settings { meaning: Meaning::Deny, ..minimal() };
+        assert!(deny.warnings().len() == 1 && deny.warnings()[0].contains("CONFIRMED AT THE SOURCE"));
+        let sole = Settings { writers: Writers::Sole, unconfirmed: Unconfirmed::Allow, ..deny };
+        assert!(sole.warnings().len() == 1 && sole.warnings()[0].contains("--unconfirmed allow"));
     }
 
     #[test]

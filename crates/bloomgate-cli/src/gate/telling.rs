@@ -141,6 +141,15 @@ fn words(event: &Event) -> (&'static str, Line) {
             (part_kind(*part), Line::Error(format!("the {part} does not answer, {meanwhile}: {why}")))
         }
         Event::Regained { part } => (part_kind(*part), Line::Plain(format!("the {part} answers again"))),
+        Event::Capped { client, cap, limit } => (
+            "capped",
+            Line::Note(format!(
+                "the client {client} is over its cap of {} ({} in {}): what would reach the source is refused with 429",
+                cap.name(),
+                limit.count(),
+                duration(limit.per())
+            )),
+        ),
         Event::SaveFailed { why } => {
             ("save", Line::Error(format!("the filter could not be saved, the next start may begin without one: {why}")))
         }

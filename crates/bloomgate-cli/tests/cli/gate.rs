@@ -363,6 +363,61 @@ fn a_cache_that_is_not_there_is_told_at_the_start() {
 }
 
 #[test]
+fn a_deny_list_denies_by_the_table_alone() {
+    let scene = shop();
+    let deny = format!("{SHOP} --writers sole --data none --allow-writes --meaning deny");
+    let gate = Running::ready_gate(&scene, &deny);
+    let denied = gate.get("/v1/products/sku-7");
+    assert_eq!((denied.outcome(), &denied.json()["row"]["price"]), ((403, Some("denied")), &7.into()));
+    // At the default rate one in a thousand is confirmed first, and allowed too.
+    let outcomes: Vec<Got> = (0..300).map(|number| gate.get(&format!("/v1/products/other-{number}"))).collect();
+    assert!(outcomes.iter().all(|got| got.status == 204), "{outcomes:?}");
+    assert!(outcomes.iter().filter(|got| got.outcome().1 == Some("allowed-by-filter")).count() > 290);
+    assert_eq!(gate.ask("PUT", "/v1/products/other-1", "", r#"{"price":1}"#).status, 204);
+    assert_eq!(gate.get("/v1/products/other-1").outcome(), (403, Some("denied")));
+    assert_eq!(gate.ask("DELETE", "/v1/products/other-1", "", "").status, 204);
+    assert_eq!(gate.get("/v1/products/other-1").outcome(), (204, Some("allowed")));
+    let said = gate.stop();
+    assert!(said.contains("  meaning deny: 204 allowed, 403 denied; what cannot be confirmed: refuse"), "{said}");
+    // What nobody tells it of must not get in either: then every lookup is confirmed.
+    let watching = Running::ready_gate(&scene, &format!("{SHOP} --data none --meaning deny --unconfirmed allow"));
+    let database = Connection::open(scene.path("shop.db")).unwrap();
+    database.execute("INSERT INTO products VALUES ('past-the-gate', 1)", ()).unwrap();
+    assert_eq!(watching.get("/v1/products/past-the-gate").status, 403);
+    let said = watching.stop();
+    assert!(said.contains("EVERY LOOKUP IS CONFIRMED AT THE SOURCE") && said.contains("--unconfirmed allow"), "{said}");
+}
+
+#[test]
+fn a_client_over_its_cap_is_refused_and_told_of() {
+    let scene = shop();
+    let caps = "--client-misses 3/1h --client-adds 2/1h --trusted-proxies 127.0.0.1 --allow-writes";
+    let gate = Running::gate(&scene, &format!("{SHOP} --data none {caps}"), &[]);
+    gate.wait_for("bloomgate: filter ready");
+    let from = |client: &str| format!("x-forwarded-for: 198.51.100.1, {client}\r\n");
+    let get = |key: &str, client: &str| gate.ask("GET", &format!("/v1/products/{key}"), &from(client), "");
+    for number in 0..3 {
+        assert_eq!(get(&format!("nobody-{number}"), "203.0.113.1").status, 404);
+    }
+    let over = get("nobody-3", "203.0.113.1");
+    assert!(over.status == 429 && over.body.contains("too-many-misses"), "{over:?}");
+    assert_eq!(over.header("retry-after"), Some("1200"));
+    assert_eq!(get("nobody-3", "203.0.113.2").status, 404);
+    assert_eq!(get("sku-1", "203.0.113.2").status, 200);
+    for status in [204, 204, 429] {
+        assert_eq!(gate.ask("PUT", "/v1/products/new", &from("203.0.113.3"), "{}").status, status);
+    }
+    gate.wait_for(
+        "note: the client 203.0.113.1 is over its cap of misses (3 in 60.0 min): what would reach the source",
+    );
+    gate.wait_for("note: the client 203.0.113.3 is over its cap of adds");
+    assert_eq!(gate.get("/stats").json()["clients"]["capped"], 2);
+    gate.stop();
+    let anybody = format!("{SHOP} --client-misses 3/1h --client-by header:x-user");
+    refused(&scene, &anybody, &[], &["--trusted-proxies"]);
+}
+
+#[test]
 fn a_service_manager_is_told() {
     let scene = shop();
     service::tells_its_manager(&scene, |variables| Running::gate(&scene, &format!("{SHOP} --data none"), variables));

@@ -8,6 +8,7 @@ use bloomgate::Secret;
 
 use super::{Gate, Settings};
 use crate::caches::Cache;
+use crate::callers::Callers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, Listener};
 use crate::policy::{Policy, Writers};
@@ -19,6 +20,7 @@ use crate::sources::Source;
 pub struct Builder {
     pub(super) source: Arc<dyn Source>,
     pub(super) cache: Option<Arc<dyn Cache>>,
+    pub(super) callers: Option<Arc<Callers>>,
     pub(super) secret: Option<Secret>,
     pub(super) listener: Option<Listener>,
     pub(super) settings: Settings,
@@ -31,6 +33,7 @@ impl Builder {
         Self {
             source,
             cache: None,
+            callers: None,
             secret: None,
             listener: None,
             settings: Settings::default(),
@@ -42,6 +45,12 @@ impl Builder {
     /// Where rows are kept that were read before. Without one every lookup of a row that exists reaches the source.
     pub fn cache(mut self, cache: Arc<dyn Cache>) -> Self {
         self.cache = Some(cache);
+        self
+    }
+
+    /// The caps on single clients, for calls that name one: [`Gate::get_for`], [`Gate::put_for`]. Without it there is none.
+    pub fn callers(mut self, callers: Arc<Callers>) -> Self {
+        self.callers = Some(callers);
         self
     }
 

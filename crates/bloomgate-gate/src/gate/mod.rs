@@ -2,6 +2,7 @@
 
 mod admission;
 mod builder;
+mod caps;
 mod read;
 mod write;
 
@@ -14,6 +15,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bloomgate::Secret;
 
 pub use builder::Builder;
+pub(crate) use caps::leave;
 pub use read::MOST_KEYS;
 pub(crate) use read::Verdict;
 
@@ -21,6 +23,7 @@ use crate::audit::Audits;
 use crate::background::Background;
 use crate::baseline::Baseline;
 use crate::caches::Cache;
+use crate::callers::Callers;
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, Events};
@@ -100,6 +103,8 @@ pub(crate) struct Inner {
     pub baseline: Baseline,
     pub source: Arc<dyn Source>,
     pub cache: Option<Arc<dyn Cache>>,
+    /// The caps on single clients.
+    pub callers: Option<Arc<Callers>>,
     pub filters: Filters,
     /// Where the filters are made, if not in this process.
     #[cfg(feature = "redis")]
@@ -127,7 +132,7 @@ impl Gate {
     fn open(builder: Builder) -> Result<Self> {
         #[cfg(feature = "redis")]
         let remote = builder.remote;
-        let Builder { source, cache, secret, listener, settings, .. } = builder;
+        let Builder { source, cache, callers, secret, listener, settings, .. } = builder;
         let events = Events::new(listener);
         let lock = settings.data.as_deref().map(keeping::lock).transpose()?;
         let secret = match (secret, &settings.data) {
@@ -172,6 +177,7 @@ impl Gate {
             settings,
             source,
             cache,
+            callers,
         };
         let inner = Arc::new(inner);
         inner.stand_on_source();

@@ -6,8 +6,10 @@ use bloomgate::Digest;
 use bytes::Bytes;
 use tokio::sync::watch;
 
+use super::caps::leave;
 use super::{Gate, Inner};
 use crate::audit::Sample;
+use crate::callers::{ClientId, Place};
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Part;
@@ -87,11 +89,25 @@ impl Gate {
 
     /// Looks a key up.
     pub async fn get(&self, key: &Key) -> Result<Answer> {
+        self.get_by(key, None).await
+    }
+
+    /// [`get`](Self::get) for a client that has a cap on lookups that reach the source and find nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TooManyMisses`] if the source would have to be asked and the client had too many of those. What the
+    /// filter and the caches know, and what another lookup is reading just now, it is told all the same.
+    pub async fn get_for(&self, key: &Key, client: &ClientId) -> Result<Answer> {
+        self.get_by(key, Some(*client)).await
+    }
+
+    pub(crate) async fn get_by(&self, key: &Key, client: Option<ClientId>) -> Result<Answer> {
         if let Some(answer) = self.look(key) {
             return Ok(answer);
         }
         // Boxed: the future of a "no", by far the most frequent, stays small.
-        let result = Box::pin(self.pass(key)).await;
+        let result = Box::pin(self.pass(key, client)).await;
         self.inner.count_failure(result.as_ref().err());
         result
     }
@@ -105,17 +121,26 @@ impl Gate {
     /// [`get_many`](Self::get_many) with an answer or an error for each key: what the filter and the caches know is not
     /// lost when the source is down.
     pub async fn get_each(&self, keys: &[Key]) -> Result<Vec<Result<Answer>>> {
+        self.get_each_by(keys, None).await
+    }
+
+    /// [`get_each`](Self::get_each) for a client that has a cap: each key counts.
+    pub async fn get_each_for(&self, keys: &[Key], client: &ClientId) -> Result<Vec<Result<Answer>>> {
+        self.get_each_by(keys, Some(*client)).await
+    }
+
+    pub(crate) async fn get_each_by(&self, keys: &[Key], client: Option<ClientId>) -> Result<Vec<Result<Answer>>> {
         if keys.len() > MOST_KEYS {
             let message = format!("{} keys in one call: at most {MOST_KEYS} are allowed, ask in parts", keys.len());
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         keys.iter().try_for_each(|key| self.inner.check(key))?;
-        let answers = Box::pin(self.pass_many(keys)).await;
+        let answers = Box::pin(self.pass_many(keys, client)).await;
         answers.iter().for_each(|answer| self.inner.count_failure(answer.as_ref().err()));
         Ok(answers)
     }
 
-    async fn pass(&self, key: &Key) -> Result<Answer> {
+    async fn pass(&self, key: &Key, client: Option<ClientId>) -> Result<Answer> {
         let inner = &self.inner;
         inner.check(key)?;
         let digest = inner.filters.digest(key);
@@ -133,7 +158,8 @@ impl Gate {
         if let Some(row) = inner.cached(key).await {
             return Ok(inner.settle(basis, Some(Outcome::Cache), Some(row)));
         }
-        match inner.shards.read(digest, remembered) {
+        let (turn, place) = inner.turn(digest, remembered, inner.counted(client)).await?;
+        match turn {
             Turn::Absent => Ok(inner.settle(basis, Some(Outcome::NegativeCached), None)),
             Turn::Join(result) => {
                 inner.counters.one(Count::Joined);
@@ -141,7 +167,7 @@ impl Gate {
                 Ok(inner.settle(basis, None, row))
             }
             Turn::Lead(lead, result) => {
-                inner.read_one(key.clone(), lead, basis.is_unlikely());
+                inner.read_one(key.clone(), lead, place, basis.is_unlikely());
                 let row = outcome_of(result).await?;
                 inner.count_false_positive_read(basis, row.is_none());
                 Ok(inner.settle(basis, None, row))
@@ -149,8 +175,8 @@ impl Gate {
         }
     }
 
-    async fn pass_many(&self, keys: &[Key]) -> Vec<Result<Answer>> {
-        let inner = &self.inner;
+    async fn pass_many(&self, keys: &[Key], client: Option<ClientId>) -> Vec<Result<Answer>> {
+        let (inner, counted) = (&self.inner, self.inner.counted(client));
         let digests = inner.filters.digests(keys);
         let audited: Vec<_> =
             digests.iter().map(|&digest| inner.audits.draw().then(|| inner.shards.epoch(digest))).collect();
@@ -172,38 +198,57 @@ impl Gate {
             }
         }
         let wanted: Vec<Key> = left.iter().map(|&at| keys[at].clone()).collect();
-        let mut reads = Vec::new();
-        // Those of keys that a filter from before does not know are read apart: they wait behind the others.
-        let mut led: [(Vec<Key>, Vec<Lead>); 2] = Default::default();
+        let mut wanting = Vec::new();
         for (&at, row) in left.iter().zip(inner.cached_many(&wanted).await) {
-            if let Some(row) = row {
-                answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::Cache), Some(row))));
-                continue;
-            }
-            match inner.shards.read(digests[at], bases[at].remembers()) {
-                Turn::Absent => answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::NegativeCached), None))),
-                Turn::Join(result) => {
-                    inner.counters.one(Count::Joined);
-                    reads.push((at, result, false));
-                }
-                Turn::Lead(lead, result) => {
-                    let (keys_led, leads) = &mut led[usize::from(bases[at].is_unlikely())];
-                    keys_led.push(keys[at].clone());
-                    leads.push(lead);
-                    reads.push((at, result, true));
-                }
+            match row {
+                Some(row) => answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::Cache), Some(row)))),
+                None => wanting.push(at),
             }
         }
-        for (unlikely, (keys, leads)) in led.into_iter().enumerate().filter(|(_, (keys, _))| !keys.is_empty()) {
-            inner.read_many(keys, leads, unlikely == 1);
-        }
-        for (at, result, is_lead) in reads {
-            answers[at] = Some(outcome_of(result).await.map(|row| {
-                if is_lead {
-                    inner.count_false_positive_read(bases[at], row.is_none());
+        // All at once; of a client with a cap, as many at a time as may miss. Later ones were asked of the filter a while ago:
+        // what is remembered by then may not count beside the filter that is there by then.
+        let mut is_first = true;
+        while !wanting.is_empty() {
+            let (mut reads, mut later) = (Vec::new(), Vec::new());
+            // Those of keys that a filter from before does not know are read apart: they wait behind the others.
+            let mut led: [(Vec<Key>, Vec<(Lead, Option<Place>)>); 2] = Default::default();
+            for at in wanting {
+                let (digest, remembered) = (digests[at], bases[at].remembers() && is_first);
+                // The first waits for a place, the others take what is free: nobody waits for a place and holds one.
+                let turn = match reads.is_empty() && later.is_empty() {
+                    true => inner.turn(digest, remembered, counted).await.map(Some),
+                    false => inner.turn_now(digest, remembered, counted),
+                };
+                match turn {
+                    Err(refused) => answers[at] = Some(Err(refused)),
+                    Ok(None) => later.push(at),
+                    Ok(Some((Turn::Absent, _))) => {
+                        answers[at] = Some(Ok(inner.settle(bases[at], Some(Outcome::NegativeCached), None)));
+                    }
+                    Ok(Some((Turn::Join(result), _))) => {
+                        inner.counters.one(Count::Joined);
+                        reads.push((at, result, false));
+                    }
+                    Ok(Some((Turn::Lead(lead, result), place))) => {
+                        let (keys_led, leads) = &mut led[usize::from(bases[at].is_unlikely())];
+                        keys_led.push(keys[at].clone());
+                        leads.push((lead, place));
+                        reads.push((at, result, true));
+                    }
                 }
-                inner.settle(bases[at], None, row)
-            }));
+            }
+            for (unlikely, (keys, leads)) in led.into_iter().enumerate().filter(|(_, (keys, _))| !keys.is_empty()) {
+                inner.read_many(keys, leads, unlikely == 1);
+            }
+            for (at, result, is_lead) in reads {
+                answers[at] = Some(outcome_of(result).await.map(|row| {
+                    if is_lead {
+                        inner.count_false_positive_read(bases[at], row.is_none());
+                    }
+                    inner.settle(bases[at], None, row)
+                }));
+            }
+            (wanting, is_first) = (later, false);
         }
         let lost = || Err(Error::new(ErrorKind::Source, "an answer was lost: this is a fault of the gate"));
         answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect()
@@ -361,6 +406,7 @@ impl Inner {
         match error.map(Error::kind) {
             None => return,
             Some(ErrorKind::Busy) => self.counters.one(Count::Busy),
+            Some(ErrorKind::TooManyMisses) => self.counters.one(Count::Capped),
             Some(_) => {}
         }
         self.counters.one(Count::Failed);
@@ -396,7 +442,7 @@ impl Inner {
     }
 
     /// Reads a key for all who want it, in a task of its own: it goes on when the one who led goes away.
-    fn read_one(self: &Arc<Self>, key: Key, lead: Lead, unlikely: bool) {
+    fn read_one(self: &Arc<Self>, key: Key, lead: Lead, place: Option<Place>, unlikely: bool) {
         let inner = self.clone();
         tokio::spawn(async move {
             let result = match inner.admission.enter(unlikely).await {
@@ -408,12 +454,12 @@ impl Inner {
                     read
                 }
             };
-            inner.finish(&key, &lead, result).await;
+            inner.finish(&key, &lead, place, result).await;
         });
     }
 
     /// Reads many keys in one question.
-    fn read_many(self: &Arc<Self>, keys: Vec<Key>, leads: Vec<Lead>, unlikely: bool) {
+    fn read_many(self: &Arc<Self>, keys: Vec<Key>, leads: Vec<(Lead, Option<Place>)>, unlikely: bool) {
         let inner = self.clone();
         tokio::spawn(async move {
             let weight = inner.source.weight(keys.len());
@@ -434,12 +480,12 @@ impl Inner {
                 }
             };
             let mut rows = result.as_ref().ok().cloned().unwrap_or_default().into_iter();
-            for (key, lead) in keys.iter().zip(&leads) {
+            for (key, (lead, place)) in keys.iter().zip(leads) {
                 let one = match &result {
                     Ok(_) => Ok(rows.next().flatten()),
                     Err(error) => Err(error.clone()),
                 };
-                inner.finish(key, lead, one).await;
+                inner.finish(key, &lead, place, one).await;
             }
         });
     }
@@ -452,7 +498,9 @@ impl Inner {
     }
 
     /// Puts what was read into the cache, unless somebody wrote meanwhile, and hands it out.
-    async fn finish(&self, key: &Key, lead: &Lead, result: Result<Option<Bytes>>) {
+    async fn finish(&self, key: &Key, lead: &Lead, place: Option<Place>, result: Result<Option<Bytes>>) {
+        // First, and here: a client that goes away before the answer pays all the same, and one that has it has paid.
+        leave(place, &result);
         if let (Ok(Some(row)), Some(cache)) = (&result, &self.cache) {
             let _alone = self.shards.fill(lead.digest()).await;
             if self.shards.epoch(lead.digest()) == lead.epoch() {

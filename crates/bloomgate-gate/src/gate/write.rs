@@ -9,6 +9,7 @@ use futures_util::FutureExt;
 
 use super::read::MOST_KEYS;
 use super::{Gate, Inner, died};
+use crate::callers::ClientId;
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::Key;
@@ -19,11 +20,30 @@ impl Gate {
     /// An error of kind [`Unknown`](ErrorKind::Unknown) says that the source may have done it, or do it yet; the key stays
     /// in the filter either way. It runs to its end even if the caller goes away.
     pub async fn put(&self, key: Key, row: Bytes) -> Result<()> {
-        self.put_many(vec![(key, row)]).await
+        self.put_many_by(vec![(key, row)], None).await
+    }
+
+    /// [`put`](Self::put) for a client that has a cap on adds. It counts once the row has passed the check, whatever the
+    /// source says then, for from there on its key is in the filter; a row that replaces another counts too.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::TooManyAdds`] if the client has added too many; nothing was changed then.
+    pub async fn put_for(&self, key: Key, row: Bytes, client: &ClientId) -> Result<()> {
+        self.put_many_by(vec![(key, row)], Some(*client)).await
     }
 
     /// Writes many rows, all or none.
     pub async fn put_many(&self, rows: Vec<(Key, Bytes)>) -> Result<()> {
+        self.put_many_by(rows, None).await
+    }
+
+    /// [`put_many`](Self::put_many) for a client that has a cap on adds: each row counts.
+    pub async fn put_many_for(&self, rows: Vec<(Key, Bytes)>, client: &ClientId) -> Result<()> {
+        self.put_many_by(rows, Some(*client)).await
+    }
+
+    pub(crate) async fn put_many_by(&self, rows: Vec<(Key, Bytes)>, client: Option<ClientId>) -> Result<()> {
         if rows.len() > MOST_KEYS {
             let message = format!("{} rows in one call: at most {MOST_KEYS} are allowed, write in parts", rows.len());
             return Err(Error::new(ErrorKind::Invalid, message));
@@ -33,6 +53,7 @@ impl Gate {
         let checked = self.inner.source.check_rows(&rows).await;
         self.inner.failed_at_source(&checked);
         checked?;
+        self.inner.count_adds(client, rows.len())?;
         let inner = self.inner.clone();
         tokio::spawn(async move { inner.put(rows).await }).await.map_err(died)?
     }

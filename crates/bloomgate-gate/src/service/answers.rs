@@ -11,10 +11,11 @@ use axum::response::IntoResponse;
 use bloomgate_http::problem::{MEDIA_TYPE, Problem};
 use bytes::Bytes;
 
+use super::deny::{self, Decision};
 use super::path::bad_key;
 use crate::error::{Error, ErrorKind};
 use crate::outcome::Answer;
-use crate::policy::State;
+use crate::policy::{Meaning, State};
 
 /// Where the lookup ended.
 const OUTCOME: HeaderName = HeaderName::from_static("bloomgate-outcome");
@@ -51,9 +52,10 @@ pub(super) fn name_by_state(response: &mut Response<Body>, state: State) {
     name(response.headers_mut(), refused.then_some("refused"), version, watermark);
 }
 
-/// The "no" of the filter that answers now.
-#[derive(Debug, Default)]
+/// The "no" of the filter that answers now: "absent", or "allowed" where rows deny.
+#[derive(Debug)]
 pub(super) struct Template {
+    meaning: Meaning,
     made: ArcSwapOption<Made>,
 }
 
@@ -65,20 +67,36 @@ struct Made {
 }
 
 impl Template {
+    pub(super) fn new(meaning: Meaning) -> Self {
+        Self { meaning, made: ArcSwapOption::empty() }
+    }
+
     /// The answer to a lookup that the filter stopped.
     pub(super) fn absent(&self, answer: &Answer) -> Response<Body> {
         let made = self.made.load();
         let headers = match made.as_deref() {
             Some(made) if made.version == answer.version && made.watermark == answer.watermark => made.headers.clone(),
             _ => {
-                let headers = absent_headers(answer);
+                let headers = match self.meaning {
+                    Meaning::Present => absent_headers(answer),
+                    Meaning::Deny => allowed_headers(answer),
+                };
                 let made = Made { version: answer.version, watermark: answer.watermark, headers: headers.clone() };
                 self.made.store(Some(Arc::new(made)));
                 headers
             }
         };
-        absent_with(headers)
+        match self.meaning {
+            Meaning::Present => absent_with(headers),
+            Meaning::Deny => deny::allowed(headers),
+        }
     }
+}
+
+fn allowed_headers(answer: &Answer) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(8);
+    name(&mut headers, Some(Decision::AllowedByFilter.name()), answer.version, answer.watermark);
+    headers
 }
 
 fn absent_headers(answer: &Answer) -> HeaderMap {
@@ -148,6 +166,13 @@ pub(super) fn problem(error: &Error) -> Problem {
         }
         ErrorKind::NotReady => not_now("not-ready", "The filter is not ready and the policy is closed"),
         ErrorKind::Busy => not_now("busy", "The source is busy"),
+        ErrorKind::TooManyMisses => too_many(
+            "too-many-misses",
+            "Too many lookups of this client found nothing",
+            format!("{detail}; what is known without asking the source is still answered"),
+            error,
+        ),
+        ErrorKind::TooManyAdds => too_many("too-many-adds", "This client has added too many rows", detail, error),
         ErrorKind::Source => not_now("source-down", "The source does not answer"),
         ErrorKind::Cache => not_now("cache-down", "The cache does not answer"),
         ErrorKind::Filter => not_now("filter-down", "The filter cannot do this now"),
@@ -158,6 +183,12 @@ pub(super) fn problem(error: &Error) -> Problem {
             format!("{detail}; read the row before you write it again"),
         ),
     }
+}
+
+/// 429, and when to come again.
+fn too_many(name: &'static str, title: &'static str, detail: String, error: &Error) -> Problem {
+    let again = error.retry_after().unwrap_or(AGAIN);
+    Problem::new(StatusCode::TOO_MANY_REQUESTS, name, title, detail).retry_after(again)
 }
 
 #[cfg(test)]
@@ -173,9 +204,14 @@ mod tests {
     #[test]
     fn no_error_is_ever_a_404() {
         use ErrorKind::*;
-        for kind in [BadKey, Invalid, Unsupported, Source, Unknown, Cache, Filter, NotReady, Busy] {
+        let capped = [TooManyMisses, TooManyAdds];
+        let others = [BadKey, Invalid, Unsupported, Source, Unknown, Cache, Filter, NotReady, Busy];
+        for kind in others.into_iter().chain(capped) {
             let status = problem(&Error::new(kind, "why")).status();
             assert!(status != StatusCode::NOT_FOUND && !status.is_success(), "{kind:?}: {status}");
+            // Nor one that a deny list says of keys.
+            assert_ne!(status, StatusCode::FORBIDDEN, "{kind:?}");
+            assert_eq!(status == StatusCode::TOO_MANY_REQUESTS, capped.contains(&kind), "{kind:?}");
         }
     }
 }

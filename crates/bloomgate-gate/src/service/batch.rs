@@ -12,11 +12,14 @@ use bloomgate_http::problem::Problem;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::callers::ClientId;
+use crate::error::Error;
 use crate::gate::{Gate, MOST_KEYS};
 use crate::key::Key;
 use crate::outcome::Answer;
 
-use super::answers;
+use super::deny::Decision;
+use super::{Desk, answers};
 
 /// Rows of one answer together, in bytes.
 const MOST_BYTES: usize = 64 << 20;
@@ -64,7 +67,12 @@ impl<'a> Asked<'a> {
     }
 
     /// Looks all of them up and writes the answers.
-    pub(super) async fn answer(&self, gate: &Gate) -> Result<(Vec<u8>, Option<Answer>), Problem> {
+    pub(super) async fn answer(
+        &self,
+        desk: &Desk,
+        gate: &Gate,
+        client: Option<ClientId>,
+    ) -> Result<(Vec<u8>, Option<Answer>), Problem> {
         let parsed: Vec<Result<Key, String>> = self.0.iter().map(|key| parse(gate, key)).collect();
         let (keys, places) = once_each(&parsed);
         let mut answers = Vec::with_capacity(keys.len());
@@ -74,7 +82,7 @@ impl<'a> Asked<'a> {
             let some = ((MOST_BYTES - bytes) / longest.max(1)).clamp(1, if longest == 0 { FIRST } else { MOST_KEYS });
             let (now, later) = left.split_at(some.min(left.len()));
             left = later;
-            for answer in gate.get_each(now).await.map_err(|error| answers::problem(&error))? {
+            for answer in gate.get_each_by(now, client).await.map_err(|error| answers::problem(&error))? {
                 let row = answer.as_ref().ok().and_then(|answer| answer.row.as_ref()).map_or(0, |row| row.len());
                 (bytes, longest) = (bytes + row, longest.max(row));
                 answers.push(answer);
@@ -84,9 +92,12 @@ impl<'a> Asked<'a> {
             }
         }
         // Where nothing could be said of any key, the whole request was refused.
-        if let (Some(Err(error)), false) = (answers.first(), answers.iter().any(Result::is_ok)) {
+        let is_said =
+            |answer: &Result<Answer, Error>| answer.as_ref().map_or_else(|error| desk.lets_pass(error), |_| true);
+        if let (Some(Err(error)), false) = (answers.first(), answers.iter().any(is_said)) {
             return Err(answers::problem(error));
         }
+        let deny = desk.is_deny_list();
         let first = answers.iter().flatten().next().cloned();
         let mut out = Vec::with_capacity(bytes + 80 * self.0.len() + 16);
         out.extend_from_slice(br#"{"answers":["#);
@@ -99,13 +110,19 @@ impl<'a> Asked<'a> {
             out.extend_from_slice(asked.get().as_bytes());
             let answer = parsed.as_ref().ok().and_then(|_| places.next()).and_then(|place| answers.get(place));
             match (parsed, answer) {
-                (Err(why), _) => unanswered(&mut out, "bad-key", why),
+                (Err(why), _) => unanswered(&mut out, deny, "bad-key", why),
                 // A key that is asked for many times has its row that often.
                 (Ok(_), Some(Ok(answer))) if out.len() + answer.row.as_ref().map_or(0, |row| row.len()) > MOST_OUT => {
                     return Err(too_large());
                 }
-                (Ok(_), Some(Ok(answer))) => one(&mut out, answer),
-                (Ok(_), Some(Err(error))) => unanswered(&mut out, "refused", &error.to_string()),
+                (Ok(_), Some(Ok(answer))) if !deny => one(&mut out, answer),
+                (Ok(_), Some(answer)) => match desk.decide(answer.as_ref()) {
+                    Some(decision) => decided(&mut out, decision, answer.as_ref()),
+                    None => {
+                        let why = answer.as_ref().err().map(Error::to_string).unwrap_or_default();
+                        unanswered(&mut out, deny, "refused", &why);
+                    }
+                },
                 (Ok(_), None) => return Err(Problem::internal("an answer is missing: this is a fault of the gate")),
             }
             out.push(b'}');
@@ -116,9 +133,22 @@ impl<'a> Asked<'a> {
 }
 
 /// Why nothing is known of one key.
-fn unanswered(out: &mut Vec<u8>, outcome: &str, why: &str) {
-    let why = serde_json::Value::from(why);
-    out.extend_from_slice(format!(r#","found":null,"outcome":"{outcome}","error":{why}"#).as_bytes());
+fn unanswered(out: &mut Vec<u8>, deny: bool, outcome: &str, why: &str) {
+    let (why, what) = (serde_json::Value::from(why), if deny { "denied" } else { "found" });
+    out.extend_from_slice(format!(r#","{what}":null,"outcome":"{outcome}","error":{why}"#).as_bytes());
+}
+
+/// What a deny list says of one key.
+fn decided(out: &mut Vec<u8>, decision: Decision, answer: Result<&Answer, &Error>) {
+    let (denied, outcome) = (decision == Decision::Denied, decision.name());
+    out.extend_from_slice(format!(r#","denied":{denied},"outcome":"{outcome}""#).as_bytes());
+    match answer {
+        Ok(answer) => row(out, answer),
+        Err(error) => {
+            let why = serde_json::Value::from(error.to_string());
+            out.extend_from_slice(format!(r#","error":{why}"#).as_bytes());
+        }
+    }
 }
 
 /// Each key once, and for each that was asked for its place among them.
@@ -148,6 +178,11 @@ fn too_large() -> Problem {
 fn one(out: &mut Vec<u8>, answer: &Answer) {
     let (found, outcome) = (answer.row.is_some(), answer.outcome.name());
     out.extend_from_slice(format!(r#","found":{found},"outcome":"{outcome}""#).as_bytes());
+    row(out, answer);
+}
+
+/// The row, if there is one.
+fn row(out: &mut Vec<u8>, answer: &Answer) {
     let Some(row) = &answer.row else { return };
     // One row that is no JSON (a source of one's own may have such) must not spoil the answers of the others.
     match serde_json::from_slice::<&RawValue>(row) {

@@ -3,6 +3,7 @@
 use bloomgate_http::listen::Traffic;
 use bloomgate_http::metrics::{Metric, Scrape};
 
+use super::deny::Decided;
 use crate::policy::State;
 use crate::stats::Stats;
 
@@ -19,7 +20,7 @@ metrics! {
     STATE = gauge "bloomgate_gate_state" "" &["state"], "1 for the state the filter is in: loading, ready, degraded (it cannot be reached), stale or broken; 0 for the others";
     BLOCKING = gauge "bloomgate_gate_blocking" "" &[], "1 while a lookup can be answered by the filter alone, else 0: alert when it is 0 for long";
     LOOKUPS = counter "bloomgate_gate_lookups_total" "" &["outcome"], "Lookups that were answered, by where they ended";
-    FAILED = counter "bloomgate_gate_lookups_failed_total" "" &["reason"], "Lookups that ended in an error: the policy is closed, too many waited for the source, or the source failed";
+    FAILED = counter "bloomgate_gate_lookups_failed_total" "" &["reason"], "Lookups that ended in an error: the policy is closed, too many waited for the source, the client is over its cap, or the source failed";
     JOINED = counter "bloomgate_gate_lookups_joined_total" "" &[], "Lookups that took the answer of a read under way";
     BYPASS_ABSENT = counter "bloomgate_gate_bypassed_absent_total" "" &[], "Lookups of absent keys that reached the source because the filter was not ready or only watches";
     ABSENT = counter "bloomgate_gate_absent_lookups_total" "" &[], "Lookups of absent keys that a ready filter judged: what false positives are a share of";
@@ -52,6 +53,10 @@ metrics! {
     CAPACITY = gauge "bloomgate_gate_filter_capacity" "" &[], "Keys the filter was sized for";
     REMOVED = gauge "bloomgate_gate_filter_removed" "" &[], "Rows deleted since the filter was built; their bits stay until the next rebuild";
     BYTES = gauge "bloomgate_gate_filter_bytes" "bytes" &[], "The size of the filter";
+    CLIENTS = gauge "bloomgate_gate_clients" "" &[], "Clients that are remembered for their caps";
+    CLIENTS_CAPPED = gauge "bloomgate_gate_clients_capped" "" &[], "Clients that are over a cap at this moment";
+    CLIENT_REFUSED = counter "bloomgate_gate_client_refusals_total" "" &["cap"], "Lookups that would have reached the source, and rows to be added, that were refused since their client is over its cap";
+    DENY = counter "bloomgate_gate_deny_answers_total" "" &["outcome"], "Answers of a deny list, by what was decided";
     DENSITY = gauge "bloomgate_gate_filter_bit_density_ratio" "ratio" &[], "The share of the filter's bits that are set";
 }
 
@@ -76,7 +81,7 @@ fn begin(now: &str, blocking: bool) -> Scrape {
 }
 
 /// Everything at one moment.
-pub(super) fn scrape(stats: &Stats, traffic: &Traffic) -> Scrape {
+pub(super) fn scrape(stats: &Stats, deny: Option<&Decided>, traffic: &Traffic) -> Scrape {
     let mut scrape = begin(stats.state, stats.blocking);
     lookups(&mut scrape, stats);
     scrape.whole(&AUDITED, &[("result", "right")], stats.audit.checked.saturating_sub(stats.audit.wrong));
@@ -99,6 +104,7 @@ pub(super) fn scrape(stats: &Stats, traffic: &Traffic) -> Scrape {
     scrape.whole(&UNDER_WAY, &[], stats.writes.under_way as u64);
     scrape.whole(&DOUBTFUL, &[], stats.writes.doubtful as u64);
     rebuilds(&mut scrape, stats);
+    clients(&mut scrape, stats, deny);
     if let Some(filter) = &stats.filter {
         scrape.whole(&VERSION, &[], filter.version);
         if let Some(watermark) = filter.watermark_ms {
@@ -132,9 +138,11 @@ fn lookups(scrape: &mut Scrape, stats: &Stats) {
     ] {
         scrape.whole(&LOOKUPS, &[("outcome", outcome)], count);
     }
-    let other = lookups.failed.saturating_sub(lookups.refused_closed + lookups.refused_busy);
+    let refused = lookups.refused_closed + lookups.refused_busy + lookups.refused_capped;
+    let other = lookups.failed.saturating_sub(refused);
     scrape.whole(&FAILED, &[("reason", "closed")], lookups.refused_closed);
     scrape.whole(&FAILED, &[("reason", "busy")], lookups.refused_busy);
+    scrape.whole(&FAILED, &[("reason", "capped")], lookups.refused_capped);
     scrape.whole(&FAILED, &[("reason", "other")], other);
     scrape.whole(&JOINED, &[], lookups.joined);
     scrape.whole(&BYPASS_ABSENT, &[], lookups.bypass_absent);
@@ -142,6 +150,23 @@ fn lookups(scrape: &mut Scrape, stats: &Stats) {
     scrape.whole(&FALSE_POSITIVES, &[], stats.measured.false_positives);
     if let Some(rate) = stats.measured.false_positive_rate {
         scrape.number(&MEASURED, &[], rate);
+    }
+}
+
+/// Caps on clients, and what a deny list decided: zeros where there is none.
+fn clients(scrape: &mut Scrape, stats: &Stats, deny: Option<&Decided>) {
+    let clients = stats.clients.as_ref();
+    scrape.whole(&CLIENTS, &[], clients.map_or(0, |clients| clients.remembered as u64));
+    scrape.whole(&CLIENTS_CAPPED, &[], clients.map_or(0, |clients| clients.capped as u64));
+    scrape.whole(&CLIENT_REFUSED, &[("cap", "misses")], clients.map_or(0, |clients| clients.refused_lookups));
+    scrape.whole(&CLIENT_REFUSED, &[("cap", "adds")], clients.map_or(0, |clients| clients.refused_adds));
+    for (outcome, count) in [
+        ("allowed-by-filter", deny.map(|deny| deny.allowed_by_filter)),
+        ("allowed", deny.map(|deny| deny.allowed)),
+        ("denied", deny.map(|deny| deny.denied)),
+        ("allowed-unconfirmed", deny.map(|deny| deny.allowed_unconfirmed)),
+    ] {
+        scrape.whole(&DENY, &[("outcome", outcome)], count.unwrap_or(0));
     }
 }
 

@@ -11,6 +11,9 @@
 //! GET    /healthz /readyz /metrics
 //! ```
 //!
+//! Of a deny list ([`Meaning::Deny`]) a lookup gives 204 for who is allowed and 403 with the row for who is denied. A client
+//! that is over its cap ([`callers`](crate::callers)) gets a 429 where the source would have to be asked.
+//!
 //! Every answer names the filter behind it: `bloomgate-filter-version` and `bloomgate-watermark`, and those about keys
 //! what became of them: `bloomgate-outcome`. **Under `/v1` a 404 is said of keys alone**: a wrong table or a key with a
 //! bare slash is a 400, so that no client takes a typing error for an absent row. No answer may be cached on the way: a
@@ -20,12 +23,15 @@
 
 mod answers;
 mod batch;
+mod clients;
+mod deny;
 mod metrics;
 mod path;
 mod routes;
 mod waiting;
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -38,15 +44,19 @@ use axum::response::IntoResponse;
 use tokio::net::TcpListener;
 
 pub use bloomgate_http as http;
+pub use clients::{ClientBy, Clients, Network};
 pub use metrics::TABLE as METRICS;
 
+use crate::callers::ClientId;
 use crate::gate::Gate;
 use crate::key::Key;
+use crate::policy::{Meaning, Unconfirmed};
 use answers::Template;
 use bloomgate_http::Served;
 use bloomgate_http::access::{Hosts, Role, Tokens};
 use bloomgate_http::listen::Traffic;
 use bloomgate_http::problem::Problem;
+use deny::Decisions;
 
 /// How a gate is served.
 #[derive(Clone, Debug)]
@@ -68,6 +78,12 @@ pub struct Options {
     pub batch_bytes: usize,
     /// How long a body may take to arrive: 30 s.
     pub body_time: Duration,
+    /// What a row means.
+    pub meaning: Meaning,
+    /// Of a deny list: what becomes of keys that cannot be confirmed.
+    pub unconfirmed: Unconfirmed,
+    /// How clients are told apart, if the gate has [caps](crate::Builder::callers) on them.
+    pub clients: Clients,
 }
 
 impl Default for Options {
@@ -81,6 +97,9 @@ impl Default for Options {
             row_bytes: 1 << 20,
             batch_bytes: 4 << 20,
             body_time: Duration::from_secs(30),
+            meaning: Meaning::default(),
+            unconfirmed: Unconfirmed::default(),
+            clients: Clients::default(),
         }
     }
 }
@@ -94,13 +113,15 @@ pub async fn serve<F: Future<Output = ()>>(
     shutdown: F,
 ) -> Served {
     let service = GateService::new(gate, options, http.traffic.clone());
-    bloomgate_http::serve(listener, service, http, shutdown).await
+    bloomgate_http::serve_each(listener, move |from| service.of(from.ip()), http, shutdown).await
 }
 
 /// A gate as an HTTP service. Clones share one.
 #[derive(Clone)]
 pub struct GateService {
     desk: Arc<Desk>,
+    /// Where the requests come from, if that is known.
+    peer: Option<IpAddr>,
 }
 
 impl GateService {
@@ -116,14 +137,22 @@ impl GateService {
     pub fn waiting(options: Options, traffic: Arc<Traffic>) -> Self {
         let desk = Desk {
             prefix: path::encoded_prefix(&options.table),
-            template: Template::default(),
+            template: Template::new(options.meaning),
+            decisions: Decisions::default(),
             rebuilding: AtomicBool::new(false),
             gate: OnceLock::new(),
             waits_for: Mutex::default(),
             options,
             traffic,
         };
-        Self { desk: Arc::new(desk) }
+        Self { desk: Arc::new(desk), peer: None }
+    }
+
+    /// The same service for the requests of one connection, which come from this address. Without it nobody knows whose
+    /// requests they are, and no cap on single clients holds.
+    #[must_use]
+    pub fn of(&self, peer: IpAddr) -> Self {
+        Self { desk: self.desk.clone(), peer: Some(peer) }
     }
 
     /// Says what is waited for.
@@ -157,6 +186,8 @@ struct Desk {
     /// `/v1/TABLE/`, as most clients write it.
     prefix: String,
     template: Template,
+    /// What was decided, of a deny list.
+    decisions: Decisions,
     /// Whether a rebuild that was asked for has not ended yet.
     rebuilding: AtomicBool,
 }
@@ -166,13 +197,13 @@ enum First {
     /// The filter alone gave the answer.
     Answered(Response<Body>),
     /// It is a lookup that goes on, of a client that may.
-    Lookup(Gate, Key),
+    Lookup(Gate, Key, Option<ClientId>),
     /// Something else, or something wrong: the routes say what.
     Other,
 }
 
 impl Desk {
-    fn first(&self, request: &Request<Body>) -> First {
+    fn first(&self, request: &Request<Body>, peer: Option<IpAddr>) -> First {
         let Some(rest) = request.uri().path().strip_prefix(&self.prefix) else { return First::Other };
         if request.method() != Method::GET || self.may(request.headers(), request.uri(), Role::Read).is_err() {
             return First::Other;
@@ -182,8 +213,14 @@ impl Desk {
         let Some(key) = key else { return First::Other };
         match gate.look(&key) {
             Some(answer) => First::Answered(self.template.absent(&answer)),
-            None => First::Lookup(gate.clone(), key),
+            None => First::Lookup(gate.clone(), key, self.client(peer, request.headers())),
         }
+    }
+
+    /// Whose request it is, if anybody counts.
+    fn client(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<ClientId> {
+        self.gate.get()?.callers()?;
+        Some(self.options.clients.of(peer?, headers))
     }
 
     /// Whether a request may do what needs a role.
@@ -191,7 +228,10 @@ impl Desk {
         match (&self.options.tokens, &self.options.hosts) {
             (Some(_), _) if role == Role::Read && self.options.open_reads => Ok(()),
             (Some(tokens), _) => tokens.check(headers, role).map(|_| ()),
-            (None, Some(hosts)) => hosts.check(headers, uri),
+            (None, Some(hosts)) => hosts.check(headers, uri).map_err(|problem| {
+                // A 403 of a deny list is said of keys.
+                if self.is_deny_list() && role == Role::Read { deny::misdirected(&problem) } else { problem }
+            }),
             (None, None) if role == Role::Read => Ok(()),
             (None, None) => Err(Problem::forbidden(format!(
                 "this needs a token of the role {role}, and the service has none: set a file of tokens"
@@ -201,11 +241,11 @@ impl Desk {
 }
 
 /// A lookup that goes on behind the filter.
-async fn look_up(gate: Gate, key: Key) -> Response<Body> {
-    match gate.get(&key).await {
-        Ok(answer) => answers::looked_up(answer),
-        Err(error) => {
-            let mut response = answers::problem(&error).into_response();
+async fn look_up(desk: Arc<Desk>, gate: Gate, key: Key, client: Option<ClientId>) -> Response<Body> {
+    match desk.say(gate.get_by(&key, client).await) {
+        Ok(response) => response,
+        Err(problem) => {
+            let mut response = problem.into_response();
             answers::name_by_state(&mut response, gate.state());
             response
         }
@@ -223,10 +263,10 @@ impl bloomgate_http::Service<Request<Body>> for GateService {
 
     fn call(&mut self, request: Request<Body>) -> Answering {
         // A future of its own for lookups: that of all routes together is several times as large.
-        Answering(match self.desk.first(&request) {
+        Answering(match self.desk.first(&request, self.peer) {
             First::Answered(response) => Step::Now(Some(response)),
-            First::Lookup(gate, key) => Step::Later(Box::pin(look_up(gate, key))),
-            First::Other => Step::Later(Box::pin(self.desk.clone().answer(request))),
+            First::Lookup(gate, key, client) => Step::Later(Box::pin(look_up(self.desk.clone(), gate, key, client))),
+            First::Other => Step::Later(Box::pin(self.desk.clone().answer(request, self.peer))),
         })
     }
 }

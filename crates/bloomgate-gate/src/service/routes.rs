@@ -1,5 +1,6 @@
 //! What stands under which path, and who may ask for it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::time::Duration;
@@ -13,7 +14,10 @@ use bloomgate_http::health;
 use bloomgate_http::problem::Problem;
 
 use super::batch::Asked;
+use super::deny::{self, Decided};
 use super::{Desk, answers, metrics, path};
+use crate::callers::ClientId;
+use crate::error::{Error, ErrorKind};
 use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Policy, State};
@@ -33,9 +37,10 @@ const UNWANTED_TIME: Duration = Duration::from_secs(5);
 
 impl Desk {
     /// The answer to what the filter alone could not answer.
-    pub(super) async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
+    pub(super) async fn answer(self: Arc<Self>, request: Request<Body>, peer: Option<IpAddr>) -> Response<Body> {
         let (head, mut rest) = request.into_parts();
-        let mut response = match self.route(&head, &mut rest).await {
+        let client = self.client(peer, &head.headers);
+        let mut response = match self.route(&head, &mut rest, client).await {
             Ok(response) => response,
             Err(problem) => problem.into_response(),
         };
@@ -49,16 +54,25 @@ impl Desk {
         self.gate.get().ok_or_else(|| self.not_there())
     }
 
-    async fn route(self: &Arc<Self>, head: &Head, rest: &mut Body) -> Result<Response<Body>, Problem> {
+    async fn route(
+        self: &Arc<Self>,
+        head: &Head,
+        rest: &mut Body,
+        client: Option<ClientId>,
+    ) -> Result<Response<Body>, Problem> {
         let (method, whole) = (&head.method, head.uri.path());
         if let Some(below) = whole.strip_prefix("/v1/") {
-            return self.rows(head, rest, below).await;
+            return self.rows(head, rest, below, client).await;
         }
         if let Some(key) = whole.strip_prefix("/explain/") {
             only(method, &[Method::GET])?;
             self.may(&head.headers, &head.uri, Role::Read)?;
             let key = self.key(key)?;
-            let explanation = self.gate()?.explain(&key).await.map_err(|error| answers::problem(&error))?;
+            let explained = self.gate()?.explain_by(&key, client).await;
+            let mut explanation = explained.map_err(|error| answers::problem(&error))?;
+            if self.is_deny_list() {
+                explanation.decision = deny::decision(&explanation, self.options.unconfirmed);
+            }
             return Ok(self.json(StatusCode::OK, &explanation));
         }
         match whole {
@@ -76,7 +90,7 @@ impl Desk {
                 only(method, &[Method::GET])?;
                 self.may(&head.headers, &head.uri, Role::Read)?;
                 match self.gate.get() {
-                    Some(gate) => Ok(self.json(StatusCode::OK, &stats(gate).await?)),
+                    Some(gate) => Ok(self.json(StatusCode::OK, &self.told(stats(gate).await?))),
                     None => Ok(self.waiting_stats()),
                 }
             }
@@ -84,7 +98,10 @@ impl Desk {
                 only(method, &[Method::GET])?;
                 self.may(&head.headers, &head.uri, Role::Read)?;
                 let scrape = match self.gate.get() {
-                    Some(gate) => metrics::scrape(&stats(gate).await?, &self.traffic),
+                    Some(gate) => {
+                        let told = self.told(stats(gate).await?);
+                        metrics::scrape(&told.stats, told.deny.as_ref(), &self.traffic)
+                    }
                     None => self.waiting_metrics(),
                 };
                 Ok(scrape.respond(&head.headers))
@@ -109,7 +126,13 @@ impl Desk {
     }
 
     /// `/v1/TABLE/KEY` and `/v1/TABLE:batch`.
-    async fn rows(&self, head: &Head, rest: &mut Body, below: &str) -> Result<Response<Body>, Problem> {
+    async fn rows(
+        &self,
+        head: &Head,
+        rest: &mut Body,
+        below: &str,
+        client: Option<ClientId>,
+    ) -> Result<Response<Body>, Problem> {
         let method = &head.method;
         let Some((table, key)) = below.split_once('/') else {
             let table = below.strip_suffix(":batch").or_else(|| below.strip_suffix("%3Abatch")).unwrap_or(below);
@@ -119,35 +142,35 @@ impl Desk {
             }
             only(method, &[Method::POST])?;
             self.may(&head.headers, &head.uri, Role::Read)?;
-            return self.batch(rest).await;
+            return self.batch(rest, client).await;
         };
         self.is_table(table)?;
         let writes = self.options.writes;
         only(method, if writes { &[Method::GET, Method::PUT, Method::DELETE] } else { &[Method::GET] })?;
-        self.may(
-            &head.headers,
-            &head.uri,
-            if matches!(*method, Method::GET | Method::HEAD) { Role::Read } else { Role::Write },
-        )?;
+        let is_lookup = matches!(*method, Method::GET | Method::HEAD);
+        self.may(&head.headers, &head.uri, if is_lookup { Role::Read } else { Role::Write })?;
+        if is_lookup && self.gate.get().is_none() && self.lets_pass(&Error::new(ErrorKind::Source, "")) {
+            return Ok(self.unconfirmed());
+        }
         let (gate, key) = (self.gate()?, self.key(key)?);
         let result = match *method {
             Method::PUT => {
                 let row = body::read(rest, self.options.row_bytes, self.options.body_time).await?;
-                gate.put(key, row).await.map(|()| answers::written("written", gate.state()))
+                gate.put_many_by(vec![(key, row)], client).await.map(|()| answers::written("written", gate.state()))
             }
             Method::DELETE => gate.delete(&key).await.map(|was_there| match was_there {
                 true => answers::written("deleted", gate.state()),
                 false => answers::nothing_deleted(gate.state()),
             }),
-            _ => gate.get(&key).await.map(answers::looked_up),
+            _ => return self.say(gate.get_by(&key, client).await),
         };
         result.map_err(|error| answers::problem(&error))
     }
 
-    async fn batch(&self, rest: &mut Body) -> Result<Response<Body>, Problem> {
+    async fn batch(&self, rest: &mut Body, client: Option<ClientId>) -> Result<Response<Body>, Problem> {
         let gate = self.gate()?;
         let body = body::read(rest, self.options.batch_bytes, self.options.body_time).await?;
-        let (text, first) = Asked::parse(&body)?.answer(gate).await?;
+        let (text, first) = Asked::parse(&body)?.answer(self, gate, client).await?;
         let mut response = answers::json(StatusCode::OK, text);
         let (version, watermark) = match (first, gate.state()) {
             (Some(first), _) => (first.version, first.watermark),
@@ -196,6 +219,12 @@ impl Desk {
         }
     }
 
+    /// What the gate tells of itself, and what was decided by it.
+    fn told(&self, stats: Stats) -> Told {
+        let deny = self.is_deny_list().then(|| self.decisions.told(stats.lookups.absent_by_filter));
+        Told { meaning: self.options.meaning.name(), deny, stats }
+    }
+
     fn is_table(&self, segment: &str) -> Result<(), Problem> {
         if path::decoded(segment).is_some_and(|table| table == self.options.table) {
             return Ok(());
@@ -217,6 +246,18 @@ impl Desk {
             Err(error) => Problem::internal(format!("the answer cannot be written: {error}")).into_response(),
         }
     }
+}
+
+/// What `/stats` tells.
+#[derive(serde::Serialize)]
+struct Told {
+    #[serde(flatten)]
+    stats: Stats,
+    /// `present` or `deny`.
+    meaning: &'static str,
+    /// What was decided, of a deny list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deny: Option<Decided>,
 }
 
 /// The numbers; on a thread that may be busy for a while, since the bits of the filter are counted.

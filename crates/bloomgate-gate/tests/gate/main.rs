@@ -2,6 +2,10 @@
 #![forbid(unsafe_code)]
 
 mod caches;
+#[cfg(all(feature = "service", feature = "sqlite"))]
+mod caps;
+#[cfg(all(feature = "service", feature = "sqlite"))]
+mod deny;
 #[cfg(feature = "redis")]
 mod filter_server;
 #[cfg(feature = "service")]

@@ -22,16 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const TOKENS: &str = "read reading-token-12\nwrite writing-token-12\nadmin mighty-token-123\n";
 
 /// A gate that is served on a free port.
-struct Served {
-    address: SocketAddr,
-    gate: Gate,
+pub struct Served {
+    pub address: SocketAddr,
+    pub gate: Gate,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<http::Served>,
 }
 
 impl Got {
     /// The end of a problem's type, if it is one.
-    fn problem(&self) -> String {
+    pub fn problem(&self) -> String {
         assert_eq!(self.header("content-type"), Some("application/problem+json"), "{self:?}");
         let json = self.json();
         assert_eq!(json["status"], self.status, "{self:?}");
@@ -40,11 +40,11 @@ impl Got {
 }
 
 impl Served {
-    async fn start(gate: Gate, options: Options) -> Self {
+    pub async fn start(gate: Gate, options: Options) -> Self {
         Self::start_with(gate, options, http::Options::default()).await
     }
 
-    async fn start_with(gate: Gate, options: Options, http: http::Options) -> Self {
+    pub async fn start_with(gate: Gate, options: Options, http: http::Options) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -62,7 +62,7 @@ impl Served {
         Self::start(gate, options).await
     }
 
-    async fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {
+    pub async fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         let host = if headers.contains("host:") { "" } else { "host: localhost\r\n" };
@@ -73,11 +73,11 @@ impl Served {
         Got::read(&String::from_utf8(answer).unwrap())
     }
 
-    async fn get(&self, path: &str) -> Got {
+    pub async fn get(&self, path: &str) -> Got {
         self.ask("GET", path, "", "").await
     }
 
-    async fn stop(self) {
+    pub async fn stop(self) {
         self.stop.send(()).unwrap();
         assert_eq!(self.serving.await.unwrap().cut, 0);
     }

@@ -202,3 +202,22 @@ async fn http2_is_spoken_to_who_speaks_it_first() {
     drop(client);
     assert_eq!(stop.await.unwrap().cut, 0);
 }
+
+#[tokio::test]
+async fn each_connection_can_have_a_service_that_knows_where_it_comes_from() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let make = |from: std::net::SocketAddr| {
+        axum::Router::new().route("/from", axum::routing::get(move || async move { from.to_string() }))
+    };
+    let serving = tokio::spawn(bloomgate_http::serve_each(listener, make, Options::default(), std::future::pending()));
+    for _ in 0..2 {
+        let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let mine = stream.local_addr().unwrap().to_string();
+        let mut client = Client::over(stream);
+        for _ in 0..2 {
+            assert_eq!(client.get("/from").await.body, mine.as_bytes());
+        }
+    }
+    serving.abort();
+}

@@ -72,6 +72,30 @@
 //! The wait is not left to discipline: [`add`](Guard::add) gives a ticket ([`Writing`]), and a rebuild takes no key
 //! while a ticket from before it is open.
 //!
+//! # Deny lists
+//!
+//! The same two phases decide who is denied, where the source is a list of bans: the filter's "no" lets in at once, its
+//! "maybe" is confirmed. Nobody is denied by the filter alone, and where the source cannot be asked the error is the
+//! caller's to judge: it is neither.
+//!
+//! ```
+//! use bloomgate::guard::{Found, Guard};
+//! use bloomgate::Blocked;
+//! # use std::collections::HashMap;
+//! # let bans = HashMap::from([("192.0.2.7", "spam")]);
+//! # let filter = Blocked::builder().keys::<str>().items(1_000).rate(0.001).build_shared()?;
+//! # filter.insert_batch(&bans.keys().collect::<Vec<_>>())?;
+//! # let guard = Guard::new(filter)?;
+//! // `bans`: the table. Who is in it is denied, and the row says why.
+//! let why_denied = |who: &str| match guard.look(who, |who| Ok::<_, std::io::Error>(bans.get(who).copied()))? {
+//!     Found::AbsentByFilter | Found::NotFound => Ok(None), // let in
+//!     Found::Source(why) => Ok::<_, std::io::Error>(Some(why)),
+//! };
+//! assert_eq!(why_denied("198.51.100.1").unwrap(), None);
+//! assert_eq!(why_denied("192.0.2.7").unwrap(), Some("spam"));
+//! # Ok::<(), bloomgate::Error>(())
+//! ```
+//!
 //! # What it costs
 //!
 //! A "no" costs the filter's own lookup, one read of an exchangeable pointer and one counter on a line of the thread's
