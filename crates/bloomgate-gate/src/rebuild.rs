@@ -33,17 +33,16 @@ const MOST_REMOVED: f64 = 0.2;
 const MOST_RATE: f64 = 2.0;
 /// Keys of the scan that are asked of the source again before the swap.
 const SAMPLE: usize = 64;
-/// The smallest filter: a table that begins empty has room to grow before it is rebuilt.
-const LEAST_CAPACITY: u64 = 10_000;
 /// After a failure: first one second, then twice as long each time, at most five minutes.
-const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+pub(crate) const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// How long a scan may go without a key.
 const SILENCE: Duration = Duration::from_secs(30);
 /// A filter that is lost again and again, as one whose name two gates share, is rebuilt later each time, unless it was there
 /// for so long.
 const STEADY: Duration = Duration::from_secs(600);
-/// Rebuilds that are remembered for reports.
+/// Rebuilds that are remembered for reports; of one tenant among many, a few.
 const HISTORY: usize = 20;
+const FEW: usize = 3;
 
 /// Why a rebuild was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,12 +123,14 @@ pub struct Progress {
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilds {
     one_at_a_time: tokio::sync::Mutex<()>,
-    asked: Notify,
+    asked: Arc<Notify>,
     reason: Mutex<Option<Reason>>,
     running: Mutex<Option<Reason>>,
     scanned: AtomicU64,
     expected: AtomicU64,
     history: Mutex<VecDeque<Rebuilt>>,
+    /// Whether it is one of many.
+    among_many: bool,
     /// Failures since the last success.
     pub failures: AtomicU64,
     pub started: AtomicBool,
@@ -144,6 +145,16 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Rebuilds {
+    /// Those of one among many, that one task rebuilds for all.
+    pub fn among(asked: Arc<Notify>) -> Self {
+        Self { asked, among_many: true, ..Self::default() }
+    }
+
+    /// Why one was asked for, if one was.
+    pub fn take_reason(&self) -> Option<Reason> {
+        lock(&self.reason).take()
+    }
+
     /// Has the background task begin one soon.
     pub fn ask(&self, reason: Reason) {
         lock(&self.reason).get_or_insert(reason);
@@ -214,35 +225,41 @@ impl Inner {
             ended_ms: now_ms(),
             failure: result.as_ref().err().map(ToString::to_string),
         };
-        {
-            let mut history = lock(&self.rebuilds.history);
-            if history.len() == HISTORY {
-                history.pop_front();
-            }
-            history.push_back(rebuilt.clone());
-        }
+        let first_after_ms = self.conclude(&rebuilt, result.as_ref().err());
         match result {
             Ok(()) => {
-                self.counters.one(Count::Rebuilds);
-                self.rebuilds.failures.store(0, Relaxed);
-                let first_after_ms = self.rebuilds.first_ready();
                 let (blocking, told) = (self.may_block, rebuilt.clone());
                 self.events.tell(Event::Rebuilt { rebuilt: told, first_after_ms, blocking });
                 self.save().await;
                 Ok(rebuilt)
             }
-            Err(error) => {
-                self.counters.one(Count::RebuildsFailed);
-                self.rebuilds.failures.fetch_add(1, Relaxed);
-                if error.kind() == ErrorKind::Unsupported {
-                    // The column is not what it was: what its equality is now, the filter does not know.
-                    self.lose(State::Broken);
-                }
-                let still_ready = matches!(self.filters.face().state, State::Ready { .. });
-                self.events.tell(Event::RebuildFailed { rebuilt, still_ready });
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// Notes how a rebuild ended, and tells of a failure. How long the first one took since the start, if this is it.
+    pub(crate) fn conclude(&self, rebuilt: &Rebuilt, error: Option<&Error>) -> Option<u64> {
+        {
+            let mut history = lock(&self.rebuilds.history);
+            if history.len() >= if self.rebuilds.among_many { FEW } else { HISTORY } {
+                history.pop_front();
+            }
+            history.push_back(rebuilt.clone());
+        }
+        let Some(error) = error else {
+            self.counters.one(Count::Rebuilds);
+            self.rebuilds.failures.store(0, Relaxed);
+            return self.rebuilds.first_ready();
+        };
+        self.counters.one(Count::RebuildsFailed);
+        self.rebuilds.failures.fetch_add(1, Relaxed);
+        if error.kind() == ErrorKind::Unsupported {
+            // The column is not what it was: what its equality is now, the filter does not know.
+            self.lose(State::Broken);
+        }
+        let still_ready = matches!(self.filters.face().state, State::Ready { .. });
+        self.events.tell(Event::RebuildFailed { rebuilt: rebuilt.clone(), still_ready });
+        None
     }
 
     async fn build(&self, version: u64, accept_fewer: bool) -> Result<()> {
@@ -253,7 +270,7 @@ impl Inner {
         let mut count = counted?;
         for _ in 0..2 {
             self.rebuilds.expected.store(count, Relaxed);
-            let capacity = ((count as f64 * self.settings.headroom) as u64).max(LEAST_CAPACITY);
+            let capacity = self.capacity_for(count);
             let next = self.make(version, capacity).await?;
             let next = Arc::new(next);
             let installed = Installed { inner: self, next: &next };
@@ -277,6 +294,11 @@ impl Inner {
         ))
     }
 
+    /// Keys that a filter is sized for when the source has so many.
+    pub(crate) fn capacity_for(&self, count: u64) -> u64 {
+        ((count as f64 * self.settings.headroom) as u64).max(self.settings.least_keys).max(1)
+    }
+
     /// An empty filter where the filters of this gate are.
     async fn make(&self, version: u64, capacity: u64) -> Result<Generation> {
         #[cfg(feature = "redis")]
@@ -284,7 +306,11 @@ impl Inner {
             let filter = remote.create(version, capacity, self.settings.rate).await?;
             return Ok(Generation::remote(version, filter, capacity, self.settings.rate));
         }
-        Generation::local(version, self.filters.contract(), capacity, self.settings.rate, self.settings.filter_bytes)
+        let rate = match &self.room {
+            Some(room) => room.rate_for(capacity)?,
+            None => self.settings.rate,
+        };
+        Generation::local(version, self.filters.contract(), capacity, rate, self.settings.filter_bytes)
     }
 
     /// Steps 2 to 5; false if the filter turned out far too small.
@@ -312,17 +338,33 @@ impl Inner {
             // Without headroom it would be over its capacity from the first day.
             return Ok(false);
         }
+        self.take_over(next, &sample.keys, (watermark, removed_before), accept_fewer).await?;
+        self.saved(self.baseline.write_down().await);
+        Ok(true)
+    }
+
+    /// Steps 4 and 5: checks what a scan gave and puts it in force, as of its watermark and what was deleted before it.
+    pub(crate) async fn take_over(
+        &self,
+        next: &Arc<Generation>,
+        sample: &[Key],
+        (watermark, removed_before): (u64, u64),
+        accept_fewer: bool,
+    ) -> Result<()> {
         let belief = self.baseline.judge(next.scanned(), accept_fewer, !self.may_block)?;
-        self.check_sample(next, &sample.keys).await?;
+        self.check_sample(next, sample).await?;
         next.publish().await?;
         // What was read before the scan may be older than what the scan saw.
         self.shards.forget_all();
         self.filters.swap(next, watermark)?;
-        self.saved(self.baseline.adopt(next.scanned(), removed_before).await);
+        if let Some(room) = &self.room {
+            room.took(next);
+        }
+        self.baseline.believe(next.scanned(), removed_before);
         if let Belief::Fewer(before, because) = belief {
             self.events.tell(Event::FewerAccepted { before, now: next.scanned(), because });
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
@@ -363,7 +405,8 @@ impl Inner {
             Some(Reason::Removals)
         } else if current.items() > current.capacity() {
             Some(Reason::Capacity)
-        } else if current.expected_rate() > current.rate() * MOST_RATE {
+        } else if current.items() > current.capacity() / 2 && current.expected_rate() > current.rate() * MOST_RATE {
+            // A filter that is half full has half its rate at most: what costs 20 us is asked only beyond that.
             Some(Reason::Rate)
         } else {
             None
@@ -372,7 +415,7 @@ impl Inner {
 }
 
 /// Waits for the source in a scan, but not for ever: a connection that died without a word would hold up every rebuild.
-async fn unless_silent<T>(next: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn unless_silent<T>(next: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(SILENCE, next).await.unwrap_or_else(|_| {
         let message =
             format!("the source sent no key for {SILENCE:?} in the middle of a scan: look at it and the network");
@@ -409,17 +452,29 @@ impl Drop for Installed<'_> {
 }
 
 /// A fixed number of keys out of any number, each as likely as the others (Vitter's algorithm R, 1985).
-#[derive(Debug, Default)]
-struct Sampler {
-    keys: Vec<Key>,
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    pub keys: Vec<Key>,
+    most: usize,
     seen: u64,
     random: u64,
 }
 
+impl Default for Sampler {
+    fn default() -> Self {
+        Self::of(SAMPLE)
+    }
+}
+
 impl Sampler {
-    fn offer(&mut self, canonical: &[u8]) {
+    /// So many keys.
+    pub fn of(most: usize) -> Self {
+        Self { keys: Vec::new(), most, seen: 0, random: 0 }
+    }
+
+    pub fn offer(&mut self, canonical: &[u8]) {
         self.seen += 1;
-        if self.keys.len() < SAMPLE {
+        if self.keys.len() < self.most {
             self.keys.push(Key::from_canonical(canonical));
             return;
         }
@@ -484,7 +539,7 @@ async fn next_reason(inner: &Inner) -> Reason {
 }
 
 /// A time that is off by at most this share to either side.
-fn jitter(time: Duration, share: f64) -> Duration {
+pub(crate) fn jitter(time: Duration, share: f64) -> Duration {
     let mut bytes = [0; 8];
     // Without randomness of the system there is no secret either, and no gate.
     let random = bloomgate::Secret::generate().map_or(0.5, |secret| {

@@ -120,6 +120,21 @@ pub struct Measured {
     pub reached_source_rate: Option<f64>,
 }
 
+impl Measured {
+    /// Of so many lookups of absent keys that were blocked and that were not, and so many of those that were read.
+    pub(crate) fn of(blocked: u64, false_positives: u64, reads: u64) -> Self {
+        let absent = blocked + false_positives;
+        let share = |of: u64| (absent > 0).then(|| of as f64 / absent as f64);
+        Self {
+            absent_lookups: absent,
+            false_positives,
+            false_positive_rate: share(false_positives),
+            interval: (absent > 0).then(|| rate_interval(false_positives, absent, 2.576)),
+            reached_source_rate: share(reads),
+        }
+    }
+}
+
 /// What was checked of the "no" answers.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct AuditStats {
@@ -258,8 +273,6 @@ impl Gate {
         let (blocked, false_positives) = (count(Count::AbsentByFilter), count(Count::FalsePositives));
         // A watching filter's would-be "no" counts as one, unless it was wrong.
         let blocked = blocked + count(Count::WouldBlock) - count(Count::WouldBlockWrongly);
-        let absent = blocked + false_positives;
-        let share = |of: u64| (absent > 0).then(|| of as f64 / absent as f64);
         Stats {
             source: inner.source.describe(),
             cache: inner.cache.as_ref().map(|cache| cache.describe()),
@@ -282,13 +295,7 @@ impl Gate {
                 refused_busy: count(Count::Busy),
                 joined: count(Count::Joined),
             },
-            measured: Measured {
-                absent_lookups: absent,
-                false_positives,
-                false_positive_rate: share(false_positives),
-                interval: (absent > 0).then(|| rate_interval(false_positives, absent, 2.576)),
-                reached_source_rate: share(count(Count::FalsePositiveReads)),
-            },
+            measured: Measured::of(blocked, false_positives, count(Count::FalsePositiveReads)),
             audit: AuditStats {
                 checked: count(Count::Audited),
                 skipped: count(Count::AuditSkipped),
@@ -302,8 +309,8 @@ impl Gate {
             at_source: SourceStats {
                 reads: count(Count::SourceReads),
                 errors: count(Count::SourceErrors),
-                at_once: inner.admission.at_source(),
-                waiting: inner.admission.waiting(),
+                at_once: inner.entrance.at_source(),
+                waiting: inner.entrance.waiting(),
                 cache_errors: count(Count::CacheErrors),
                 filter_errors: count(Count::FilterErrors),
                 negative_entries: inner.shards.negatives(),
