@@ -75,11 +75,6 @@ impl Audits {
         Self { below: (share * (1u64 << 32) as f64) as u64, offered, taken: Mutex::default() }
     }
 
-    /// Where samples are offered.
-    pub fn offered(&self) -> mpsc::Sender<Sample> {
-        self.offered.clone()
-    }
-
     /// Whether this lookup is audited, should it end in a "no".
     #[inline]
     pub fn draw(&self) -> bool {

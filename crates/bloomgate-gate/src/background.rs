@@ -15,9 +15,11 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// More tasks, which end with the others.
+    /// More tasks, which end with the others. Those that have ended are forgotten.
     pub fn add(&self, tasks: impl IntoIterator<Item = AbortHandle>) {
-        self.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+        let mut all = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|task| !task.is_finished());
+        all.extend(tasks);
     }
 
     /// Ends them. A rebuild under way ends with its task, at a point where nothing is half-done.

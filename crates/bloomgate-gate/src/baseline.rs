@@ -210,14 +210,8 @@ impl Baseline {
         ))
     }
 
-    /// A scan was believed: `removed_before` were deleted when it began. What was deleted during the scan may be in it.
-    pub async fn adopt(&self, scanned: u64, removed_before: u64) -> Result<()> {
-        self.believe(scanned, removed_before);
-        self.write_down().await
-    }
-
-    /// [`adopt`](Self::adopt) without the file: [`write_down`](Self::write_down) comes later, where a thousand wait for the
-    /// disk.
+    /// A scan was believed: `removed_before` were deleted when it began. What was deleted during the scan may be in it. The
+    /// file is [written](Self::write_down) after that, where a thousand tenants wait for the disk much later.
     pub fn believe(&self, scanned: u64, removed_before: u64) {
         let mut known = self.known();
         let removed = known.count.map_or(0, |count| count.removed.saturating_sub(removed_before));
@@ -261,6 +255,13 @@ mod tests {
 
     fn open(folder: Option<&Path>, accept_next: bool) -> (Baseline, Option<String>) {
         Baseline::open(folder, "a table", accept_next).unwrap()
+    }
+
+    impl Baseline {
+        async fn adopt(&self, scanned: u64, removed_before: u64) -> Result<()> {
+            self.believe(scanned, removed_before);
+            self.write_down().await
+        }
     }
 
     #[tokio::test]

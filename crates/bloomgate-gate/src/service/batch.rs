@@ -25,6 +25,23 @@ const MOST_OUT: usize = MOST_BYTES + (4 << 20);
 /// Keys that are asked for before it is known how long rows are.
 const FIRST: usize = 500;
 
+/// Who answers for keys: a gate, or that of one tenant.
+pub(super) trait Answering: Sync {
+    fn parse_key(&self, text: &str) -> crate::Result<Key>;
+
+    fn get_each(&self, keys: &[Key]) -> impl Future<Output = crate::Result<Vec<crate::Result<Answer>>>> + Send;
+}
+
+impl Answering for Gate {
+    fn parse_key(&self, text: &str) -> crate::Result<Key> {
+        Self::parse_key(self, text)
+    }
+
+    async fn get_each(&self, keys: &[Key]) -> crate::Result<Vec<crate::Result<Answer>>> {
+        Self::get_each(self, keys).await
+    }
+}
+
 /// The keys of a request as they were written: the JSON of each.
 #[derive(Debug)]
 pub(super) struct Asked<'a>(Vec<&'a RawValue>);
@@ -64,7 +81,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Looks all of them up and writes the answers.
-    pub(super) async fn answer(&self, gate: &Gate) -> Result<(Vec<u8>, Option<Answer>), Problem> {
+    pub(super) async fn answer(&self, gate: &impl Answering) -> Result<(Vec<u8>, Option<Answer>), Problem> {
         let parsed: Vec<Result<Key, String>> = self.0.iter().map(|key| parse(gate, key)).collect();
         let (keys, places) = once_each(&parsed);
         let mut answers = Vec::with_capacity(keys.len());
@@ -159,7 +176,7 @@ fn one(out: &mut Vec<u8>, answer: &Answer) {
     }
 }
 
-fn parse(gate: &Gate, asked: &RawValue) -> Result<Key, String> {
+fn parse(gate: &impl Answering, asked: &RawValue) -> Result<Key, String> {
     let json = asked.get();
     let text: Cow<'_, str> = match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str::<String>(json).map_err(|error| error.to_string())?.into(),

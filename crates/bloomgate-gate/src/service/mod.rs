@@ -11,6 +11,9 @@
 //! GET    /healthz /readyz /metrics
 //! ```
 //!
+//! Before a table of many tenants the tenant stands before the key: `/v1/TABLE/TENANT/KEY`, `/v1/TABLE/TENANT:batch`,
+//! `/explain/TENANT/KEY`, `/stats/TENANT`, `/rebuild/TENANT`.
+//!
 //! Every answer names the filter behind it: `bloomgate-filter-version` and `bloomgate-watermark`, and those about keys
 //! what became of them: `bloomgate-outcome`. **Under `/v1` a 404 is said of keys alone**: a wrong table or a key with a
 //! bare slash is a 400, so that no client takes a typing error for an absent row. No answer may be cached on the way: a
@@ -23,6 +26,7 @@ mod batch;
 mod metrics;
 mod path;
 mod routes;
+mod tenants;
 mod waiting;
 
 use std::convert::Infallible;
@@ -42,6 +46,7 @@ pub use metrics::TABLE as METRICS;
 
 use crate::gate::Gate;
 use crate::key::Key;
+use crate::tenants::Tenants;
 use answers::Template;
 use bloomgate_http::Served;
 use bloomgate_http::access::{Hosts, Role, Tokens};
@@ -68,6 +73,8 @@ pub struct Options {
     pub batch_bytes: usize,
     /// How long a body may take to arrive: 30 s.
     pub body_time: Duration,
+    /// Whether paths name a tenant before the key: [`GateService::open_tenants`] instead of [`GateService::open`].
+    pub by_tenant: bool,
 }
 
 impl Default for Options {
@@ -81,6 +88,7 @@ impl Default for Options {
             row_bytes: 1 << 20,
             batch_bytes: 4 << 20,
             body_time: Duration::from_secs(30),
+            by_tenant: false,
         }
     }
 }
@@ -119,6 +127,7 @@ impl GateService {
             template: Template::default(),
             rebuilding: AtomicBool::new(false),
             gate: OnceLock::new(),
+            tenants: OnceLock::new(),
             waits_for: Mutex::default(),
             options,
             traffic,
@@ -144,10 +153,39 @@ impl GateService {
         }
         let _ = self.desk.gate.set(gate);
     }
+
+    /// The gates of tenants, once they are there.
+    #[must_use]
+    pub fn tenants(&self) -> Option<&Tenants> {
+        self.desk.tenants.get()
+    }
+
+    /// The gates of tenants are there. Only the first ones count.
+    pub fn open_tenants(&self, tenants: Tenants) {
+        if self.desk.options.writes {
+            tenants.expect_writes();
+        }
+        let _ = self.desk.tenants.set(tenants);
+    }
+}
+
+/// Serves the gates of many tenants: see [`serve`].
+pub async fn serve_tenants<F: Future<Output = ()>>(
+    listener: TcpListener,
+    tenants: Tenants,
+    options: Options,
+    http: bloomgate_http::Options,
+    shutdown: F,
+) -> Served {
+    let service = GateService::waiting(Options { by_tenant: true, ..options }, http.traffic.clone());
+    service.open_tenants(tenants);
+    bloomgate_http::serve(listener, service, http, shutdown).await
 }
 
 /// What answering needs.
 struct Desk {
+    /// Those of many tenants, in the place of one gate.
+    tenants: OnceLock<Tenants>,
     /// Nothing while its source could not be reached yet.
     gate: OnceLock<Gate>,
     /// Why there is none.
@@ -167,6 +205,8 @@ enum First {
     Answered(Response<Body>),
     /// It is a lookup that goes on, of a client that may.
     Lookup(Gate, Key),
+    /// The same for a key of a tenant.
+    LookupOf(Tenants, Key, Key),
     /// Something else, or something wrong: the routes say what.
     Other,
 }
@@ -176,6 +216,9 @@ impl Desk {
         let Some(rest) = request.uri().path().strip_prefix(&self.prefix) else { return First::Other };
         if request.method() != Method::GET || self.may(request.headers(), request.uri(), Role::Read).is_err() {
             return First::Other;
+        }
+        if self.options.by_tenant {
+            return self.first_of_tenant(rest);
         }
         let Some(gate) = self.gate.get() else { return First::Other };
         let key = path::key(rest).ok().and_then(|text| gate.parse_key(&text).ok());
@@ -226,6 +269,7 @@ impl bloomgate_http::Service<Request<Body>> for GateService {
         Answering(match self.desk.first(&request) {
             First::Answered(response) => Step::Now(Some(response)),
             First::Lookup(gate, key) => Step::Later(Box::pin(look_up(gate, key))),
+            First::LookupOf(tenants, tenant, key) => Step::Later(Box::pin(tenants::look_up(tenants, tenant, key))),
             First::Other => Step::Later(Box::pin(self.desk.clone().answer(request))),
         })
     }

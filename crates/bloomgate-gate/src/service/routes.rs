@@ -18,12 +18,13 @@ use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Policy, State};
 use crate::stats::Stats;
+use crate::tenants::Tenants;
 
 /// When to come again for a rebuild that is under way.
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
 /// What is asked for, without its body.
-type Head = axum::http::request::Parts;
+pub(super) type Head = axum::http::request::Parts;
 
 /// A body that nobody wanted is read up to here and thrown away: clients of HTTP/2 that still send when the answer is
 /// there take the end of the stream for an error (curl 7.88 does) and never show the answer.
@@ -35,12 +36,14 @@ impl Desk {
     /// The answer to what the filter alone could not answer.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
         let (head, mut rest) = request.into_parts();
-        let mut response = match self.route(&head, &mut rest).await {
-            Ok(response) => response,
-            Err(problem) => problem.into_response(),
+        let routed = match self.options.by_tenant {
+            true => self.route_by_tenant(&head, &mut rest).await,
+            false => self.route(&head, &mut rest).await,
         };
+        let mut response = routed.unwrap_or_else(IntoResponse::into_response);
         body::discard(&mut rest, UNWANTED, UNWANTED_TIME.min(self.options.body_time)).await;
-        answers::name_by_state(&mut response, self.gate.get().map_or(State::Loading, Gate::state));
+        let of_tenants = self.tenants.get().map_or(State::Loading, Tenants::state);
+        answers::name_by_state(&mut response, self.gate.get().map_or(of_tenants, Gate::state));
         response
     }
 
@@ -160,6 +163,21 @@ impl Desk {
 
     async fn rebuild(self: &Arc<Self>, wishes: Wishes) -> Result<Response<Body>, Problem> {
         let gate = self.gate()?.clone();
+        let rebuild = async move {
+            match wishes.accept_fewer {
+                true => gate.rebuild_accepting_fewer().await,
+                false => gate.rebuild().await,
+            }
+        };
+        self.run_rebuild(wishes, rebuild).await
+    }
+
+    /// Runs a rebuild, one at a time, and waits for it if that was asked for.
+    pub(super) async fn run_rebuild<T: serde::Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        wishes: Wishes,
+        rebuild: impl Future<Output = crate::Result<T>> + Send + 'static,
+    ) -> Result<Response<Body>, Problem> {
         if self.rebuilding.swap(true, Acquire) {
             return Err(Problem::new(
                 StatusCode::CONFLICT,
@@ -172,10 +190,7 @@ impl Desk {
         // In a task of its own: it ends, and is noted as ended, even if the client goes away.
         let desk = self.clone();
         let running = tokio::spawn(async move {
-            let rebuilt = match wishes.accept_fewer {
-                true => gate.rebuild_accepting_fewer().await,
-                false => gate.rebuild().await,
-            };
+            let rebuilt = rebuild.await;
             desk.rebuilding.store(false, Release);
             rebuilt
         });
@@ -196,11 +211,12 @@ impl Desk {
         }
     }
 
-    fn is_table(&self, segment: &str) -> Result<(), Problem> {
+    pub(super) fn is_table(&self, segment: &str) -> Result<(), Problem> {
         if path::decoded(segment).is_some_and(|table| table == self.options.table) {
             return Ok(());
         }
-        let detail = format!("the table here is {}: ask for {}KEY", self.options.table, self.prefix);
+        let tenant = if self.options.by_tenant { "TENANT/" } else { "" };
+        let detail = format!("the table here is {}: ask for {}{tenant}KEY", self.options.table, self.prefix);
         Err(Problem::new(StatusCode::BAD_REQUEST, "no-such-table", "This table is not served here", detail))
     }
 
@@ -208,7 +224,7 @@ impl Desk {
         self.gate()?.parse_key(&path::key(segment)?).map_err(|error| answers::problem(&error))
     }
 
-    fn json(&self, status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
+    pub(super) fn json(&self, status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
         match serde_json::to_vec_pretty(value) {
             Ok(mut text) => {
                 text.push(b'\n');
@@ -228,13 +244,13 @@ async fn stats(gate: &Gate) -> Result<Stats, Problem> {
 
 /// What was asked for along with a rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wishes {
+pub(super) struct Wishes {
     wait: bool,
-    accept_fewer: bool,
+    pub(super) accept_fewer: bool,
 }
 
 /// Reads the query of a rebuild; what is not understood is refused, not left out.
-fn wishes(query: &str) -> Result<Wishes, Problem> {
+pub(super) fn wishes(query: &str) -> Result<Wishes, Problem> {
     let mut wishes = Wishes::default();
     for wish in query.split('&').filter(|wish| !wish.is_empty()) {
         let (name, value) = wish.split_once('=').unwrap_or((wish, "true"));
@@ -256,7 +272,7 @@ fn wishes(query: &str) -> Result<Wishes, Problem> {
 }
 
 /// Refuses other methods than these; where GET is allowed, HEAD is.
-fn only(method: &Method, allowed: &[Method]) -> Result<(), Problem> {
+pub(super) fn only(method: &Method, allowed: &[Method]) -> Result<(), Problem> {
     if allowed.contains(method) || method == Method::HEAD && allowed.contains(&Method::GET) {
         return Ok(());
     }

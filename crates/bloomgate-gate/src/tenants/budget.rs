@@ -351,7 +351,11 @@ impl Room {
 
     /// The rate asked for, the one that was allotted, and what its filter takes.
     pub fn share(&self) -> (f64, Option<f64>, u64) {
-        self.budget.entries().of.get(&self.number).map_or((0.0, None, 0), |entry| (entry.asked, entry.rate, entry.bytes))
+        self.budget
+            .entries()
+            .of
+            .get(&self.number)
+            .map_or((0.0, None, 0), |entry| (entry.asked, entry.rate, entry.bytes))
     }
 
     /// The most it may take itself.
@@ -438,7 +442,8 @@ mod tests {
 
     #[test]
     fn a_thousand_tenants_are_weighed_in_no_time_and_fit() {
-        let wants: Vec<Want> = (1..=1000).map(|number| want(number * 7 % 997 + 300, (number % 13) as f64 + 0.1)).collect();
+        let wants: Vec<Want> =
+            (1..=1000).map(|number| want(number * 7 % 997 + 300, (number % 13) as f64 + 0.1)).collect();
         let all = sum(&wants, &vec![Some(0.001); 1000]);
         for share in [0.8, 0.3, 0.05] {
             let total = (all as f64 * share) as u64;

@@ -236,6 +236,7 @@ impl TenantsBuilder {
             unsaved: AtomicBool::new(false),
             had_list: AtomicBool::new(false),
             progress: super::fill::Scanned::default(),
+            #[cfg(feature = "service")]
             labelled: Mutex::default(),
             settings,
         });

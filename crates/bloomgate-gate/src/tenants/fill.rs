@@ -188,14 +188,10 @@ impl All {
         result
     }
 
-    async fn scan_everyone(
-        self: &Arc<Self>,
-        reason: Reason,
-        accept_fewer: bool,
-        begun: Instant,
-    ) -> Result<Built> {
-        let moves = self.moves();
+    async fn scan_everyone(self: &Arc<Self>, reason: Reason, accept_fewer: bool, begun: Instant) -> Result<Built> {
         self.prepare().await?;
+        // Before anything of it is read: a move from now on makes it worthless.
+        let moves = self.moves();
         let mut built = Built::default();
         let mut standing = Vec::new();
         for (tenant, capacity, rate) in self.share_out().await? {
@@ -253,7 +249,7 @@ impl All {
         let all = Arc::downgrade(self);
         self.background.add([tokio::spawn(async move {
             if let Some(all) = all.upgrade() {
-                all.save_everyone().await;
+                all.save_everyone(true).await;
             }
         })
         .abort_handle()]);
@@ -294,8 +290,15 @@ impl All {
                     _ => {
                         let tenant = Key::from_canonical(tenant);
                         let place = places.get(&tenant).copied();
-                        if place.is_none() && strangers.len() < self.most && self.find(&tenant).is_none() {
+                        if place.is_none() && self.find(&tenant).is_none() {
                             strangers.insert(tenant.clone());
+                            if strangers.len() > self.most {
+                                let message = format!(
+                                    "the table got more than {} tenants while it was scanned: allow more (--tenants-most)",
+                                    self.most
+                                );
+                                return Err(Error::new(ErrorKind::Invalid, message));
+                            }
                         }
                         last = Some((tenant, place));
                         place

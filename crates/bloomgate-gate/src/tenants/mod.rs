@@ -137,8 +137,9 @@ pub(crate) struct All {
     /// The last run left a list of tenants.
     had_list: AtomicBool,
     progress: fill::Scanned,
-    /// Tenants that have a label of their own in metrics, once they were chosen.
-    pub labelled: Mutex<Option<Vec<Arc<Tenant>>>>,
+    /// Tenants that have a label of their own in metrics.
+    #[cfg(feature = "service")]
+    labelled: Mutex<Vec<Arc<Tenant>>>,
 }
 
 /// A tenant: its gate, and what is done for it.
@@ -149,6 +150,7 @@ pub(crate) struct Tenant {
     /// Lookups of absent keys in earlier runs: where the budget is short, it goes where it saves most.
     absent_before: AtomicU64,
     upkeep: Mutex<upkeep::Upkeep>,
+    saved: store::Saved,
 }
 
 impl Tenant {
@@ -291,9 +293,10 @@ impl All {
             audits: Audits::among(settings.audit_share, self.offered.clone()),
             rebuilds: Rebuilds::among(self.asked.clone()),
             room: Some(self.budget.room(number, settings.rate, most)),
-            cache: self.cache.as_ref().map(|cache| -> Arc<dyn Cache> {
-                Arc::new(TenantCache::new(cache.clone(), tenant.clone()))
-            }),
+            cache: self
+                .cache
+                .as_ref()
+                .map(|cache| -> Arc<dyn Cache> { Arc::new(TenantCache::new(cache.clone(), tenant.clone())) }),
             secret: self.secret.clone(),
             events: self.events.of_tenant(name.clone()),
             lock: None,
@@ -316,6 +319,7 @@ impl All {
             gate,
             absent_before: AtomicU64::new(0),
             upkeep: Mutex::new(upkeep::Upkeep::new(own.weight.unwrap_or(1.0))),
+            saved: store::Saved::default(),
         })
     }
 
@@ -330,7 +334,8 @@ impl All {
         let capacity = inner.capacity_for(0);
         let first = tenant.room().map_or(Err(()), |room| room.rate_for(capacity).map_err(|_| ())).and_then(|rate| {
             let version = inner.next_version.fetch_add(1, SeqCst);
-            Generation::local(version, inner.filters.contract(), capacity, rate, inner.settings.filter_bytes).map_err(|_| ())
+            Generation::local(version, inner.filters.contract(), capacity, rate, inner.settings.filter_bytes)
+                .map_err(|_| ())
         });
         let Ok(first) = first else { return };
         if let Some(room) = tenant.room() {

@@ -1,6 +1,7 @@
 //! What all tenants together have done, and each by itself.
 
 use std::sync::Arc;
+#[cfg(feature = "service")]
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
@@ -167,6 +168,11 @@ impl Tenant {
         }
     }
 
+    /// Different keys in its filter.
+    fn keys(&self) -> u64 {
+        self.inner().filters.face().current.as_ref().map_or(0, |current| current.items())
+    }
+
     /// Lookups that were answered.
     pub(crate) fn answered(&self) -> u64 {
         let counters = &self.inner().counters;
@@ -180,7 +186,7 @@ impl Tenant {
             tenant: self.name.to_string(),
             state: self.state_name(),
             version: face.current.as_ref().map_or(0, |current| current.version()),
-            keys: face.current.as_ref().map_or(0, |current| current.items()),
+            keys: self.keys(),
             bytes,
             lookups: self.answered(),
             absent_by_filter: self.inner().counters.get(Count::AbsentByFilter),
@@ -244,34 +250,69 @@ impl Summed {
 impl All {
     /// The tenants that have a label of their own in metrics: the largest when they were first chosen, and the same ones from
     /// then on, so that no series falls. None before all tenants are known.
-    pub(crate) fn labelled(&self, most: usize) -> Vec<Arc<Tenant>> {
+    #[cfg(feature = "service")]
+    fn chosen(&self, most: usize) -> Vec<Arc<Tenant>> {
         let mut chosen = self.labelled.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = self.len();
-        match &*chosen {
-            // All that there were have one: there may be room for more.
-            Some(tenants) if tenants.len() >= most || tenants.len() == all => tenants.clone(),
-            _ if self.known().is_none() => Vec::new(),
-            before => {
-                let mut tenants = before.clone().unwrap_or_default();
-                let mut others = self.everyone();
-                others.retain(|tenant| {
-                    // The rest together is told under this name.
-                    &*tenant.name != OTHER && !tenants.iter().any(|chosen| Arc::ptr_eq(chosen, tenant))
-                });
-                others.sort_by_cached_key(|tenant| {
-                    let keys = tenant.inner().filters.face().current.as_ref().map_or(0, |current| current.items());
-                    (std::cmp::Reverse(keys), tenant.name.clone())
-                });
-                tenants.extend(others.into_iter().take(most - tenants.len()));
-                *chosen = Some(tenants.clone());
-                tenants
-            }
+        if chosen.len() >= most || chosen.len() == self.len() || self.known().is_none() {
+            return chosen.clone();
+        }
+        let mut others = self.everyone();
+        // The rest together is told under that name.
+        others.retain(|tenant| &*tenant.name != OTHER && !chosen.iter().any(|one| Arc::ptr_eq(one, tenant)));
+        others.sort_by_cached_key(|tenant| (std::cmp::Reverse(tenant.keys()), tenant.name.clone()));
+        let room = most - chosen.len();
+        chosen.extend(others.into_iter().take(room));
+        chosen.clone()
+    }
+}
+
+/// What metrics tell of one tenant, or of the rest of them.
+#[cfg(feature = "service")]
+pub(crate) struct Labelled {
+    pub tenant: String,
+    pub lookups: Lookups,
+    pub measured: Measured,
+    /// The share of them whose filter is in force.
+    pub ready: f64,
+    pub items: u64,
+    pub bytes: u64,
+}
+
+#[cfg(feature = "service")]
+impl Labelled {
+    fn of(label: &str, tenants: &[Arc<Tenant>]) -> Self {
+        let sums = Summed::of(tenants.iter().map(|tenant| &tenant.inner().counters));
+        let ready = tenants.iter().filter(|tenant| tenant.state_name() == "ready").count();
+        Self {
+            tenant: label.to_owned(),
+            lookups: sums.lookups(),
+            measured: sums.measured(),
+            ready: ready as f64 / tenants.len().max(1) as f64,
+            items: tenants.iter().map(|tenant| tenant.keys()).sum(),
+            bytes: tenants.iter().filter_map(|tenant| tenant.room()).map(|room| room.share().2).sum(),
         }
     }
 }
 
+#[cfg(feature = "service")]
+impl Tenants {
+    /// The largest tenants by name and the rest together.
+    pub(crate) fn labelled(&self, most: usize) -> Vec<Labelled> {
+        let chosen = self.all.chosen(most);
+        let mut told: Vec<Labelled> =
+            chosen.iter().map(|tenant| Labelled::of(&tenant.name, std::slice::from_ref(tenant))).collect();
+        let mut rest = self.all.everyone();
+        rest.retain(|tenant| !chosen.iter().any(|one| Arc::ptr_eq(one, tenant)));
+        if !rest.is_empty() {
+            told.push(Labelled::of(OTHER, &rest));
+        }
+        told
+    }
+}
+
 /// The label of all tenants that have none of their own.
-pub(crate) const OTHER: &str = "other";
+#[cfg(feature = "service")]
+const OTHER: &str = "other";
 
 impl Tenants {
     /// All tenants together.

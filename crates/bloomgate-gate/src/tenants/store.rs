@@ -10,8 +10,8 @@
 //! found again with their folders; those that it has lost are forgotten.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,20 @@ struct Listed {
     tenant: String,
     /// Lookups of absent keys so far.
     absent: u64,
+}
+
+/// The version and the keys of the filter that was saved last.
+#[derive(Debug, Default)]
+pub(super) struct Saved(Mutex<(u64, u64)>);
+
+impl Saved {
+    fn load(&self) -> (u64, u64) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn store(&self, now: (u64, u64)) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
 }
 
 impl All {
@@ -92,16 +106,22 @@ impl All {
         Ok(())
     }
 
-    /// Saves the filters of all tenants.
-    pub(super) async fn save_everyone(&self) {
+    /// Saves the filters of all tenants that have changed since they were saved last; `counts`: and how many keys each has.
+    pub(super) async fn save_everyone(&self, counts: bool) {
         if self.settings.data.is_none() {
             return;
         }
         self.save_list().await;
         for tenant in self.everyone() {
             let inner = tenant.inner();
-            inner.saved(inner.baseline.write_down().await);
-            inner.save().await;
+            if counts {
+                inner.saved(inner.baseline.write_down().await);
+            }
+            let now = inner.filters.face().current.as_ref().map_or((0, 0), |now| (now.version(), now.items()));
+            if tenant.saved.load() != now {
+                inner.save().await;
+                tenant.saved.store(now);
+            }
         }
     }
 

@@ -24,7 +24,7 @@ const NUMBER: u64 = u64::MAX;
 const WAITING: usize = 256;
 
 /// A "no" about a tenant that is to be checked.
-pub(super) struct Unknown {
+pub(crate) struct Unknown {
     tenant: Key,
     key: Key,
 }
@@ -122,7 +122,8 @@ impl All {
         if self.settings.policy == Policy::Closed {
             counters.add(Count::Closed, many);
             counters.add(Count::Failed, many);
-            let message = "the tenants are not all known yet and the policy is closed: nothing is looked up until they are";
+            let message =
+                "the tenants are not all known yet and the policy is closed: nothing is looked up until they are";
             return Err(Error::new(ErrorKind::NotReady, message));
         }
         let rows = self.read_for_stranger(tenant, keys).await;
@@ -146,7 +147,9 @@ impl All {
         self.strangers.counters.add(Count::SourceReads, keys.len() as u64);
         let read = match source.get_many(keys).await {
             Ok(rows) if rows.len() == keys.len() => Ok(rows),
-            Ok(_) => Err(Error::new(ErrorKind::Source, "the source gave another number of rows than keys were asked for")),
+            Ok(_) => {
+                Err(Error::new(ErrorKind::Source, "the source gave another number of rows than keys were asked for"))
+            }
             Err(error) => Err(error),
         };
         if self.events.of_source(&read) {
@@ -165,7 +168,9 @@ impl All {
             Err(error) => Found::Error(error.to_string()),
         };
         let (filter, decision) = match (&known, &source) {
-            (Some(known), Found::Found) if self.known().is_some_and(|now| now == *known) && self.find(tenant).is_none() => {
+            (Some(known), Found::Found)
+                if self.known().is_some_and(|now| now == *known) && self.find(tenant).is_none() =>
+            {
                 self.wrong_stranger(tenant, key, "an explanation");
                 (
                     "no such tenant, wrongly",

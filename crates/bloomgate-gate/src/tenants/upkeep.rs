@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{All, Tenant, Tenants, strangers};
+use crate::audit;
 use crate::counters::Count;
 use crate::error::ErrorKind;
 use crate::events::Event;
 use crate::policy::State;
 use crate::rebuild::{BACK_OFF, Reason, jitter};
-use crate::audit;
 
 /// How often it is looked at which tenants need something, and where the source is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -108,7 +108,7 @@ impl Tenants {
     /// still work afterwards.
     pub async fn stop(&self) {
         self.all.background.stop();
-        self.all.save_everyone().await;
+        self.all.save_everyone(false).await;
         for tenant in self.all.everyone() {
             let inner = tenant.inner();
             inner.saved(inner.baseline.close().await);
