@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::number::duration;
 use crate::screen;
 
-fn said(error: impl std::fmt::Display) -> Failure {
+pub fn said(error: impl std::fmt::Display) -> Failure {
     Failure::Message(error.to_string())
 }
 
@@ -104,7 +104,7 @@ fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
 }
 
 /// Opens the cache, if there is to be one.
-async fn cache(settings: &Settings) -> Result<Option<Arc<dyn Cache>>, Failure> {
+pub async fn cache(settings: &Settings) -> Result<Option<Arc<dyn Cache>>, Failure> {
     match settings.cache.as_str() {
         "none" => Ok(None),
         "local" => Ok(Some(Arc::new(LocalCache::new(settings.cache_memory).map_err(said)?))),
@@ -242,6 +242,7 @@ pub fn service(settings: &Settings) -> Result<(service::Options, http::Options),
         tokens,
         open_reads: settings.open_reads,
         hosts: checked.then(|| Hosts::new(settings.hosts.iter().cloned())),
+        by_tenant: settings.tenant.is_some(),
         ..service::Options::default()
     };
     let limits = http::Limits {

@@ -47,7 +47,7 @@ impl Desk {
     pub(super) fn first_of_tenant(&self, rest: &str) -> First {
         let parsed = || {
             let tenants = self.tenants.get()?;
-            let (tenant, key) = rest.split_once('/')?;
+            let (tenant, key) = rest.split_once('/').filter(|(tenant, _)| !tenant.is_empty())?;
             let tenant = tenants.parse_tenant(&path::key(tenant).ok()?).ok()?;
             let key = tenants.parse_key(&path::key(key).ok()?).ok()?;
             Some((tenants, tenant, key))
@@ -64,6 +64,10 @@ impl Desk {
     }
 
     fn tenant(&self, segment: &str) -> Result<Key, Problem> {
+        // Two slashes in a row are a typing error far more often than a tenant without a name.
+        if segment.is_empty() {
+            return Err(path::bad_key("the tenant is missing: a path names one before the key"));
+        }
         self.tenants()?.parse_tenant(&path::key(segment)?).map_err(|error| {
             let detail = format!("the tenant is none: {error}");
             Problem::new(StatusCode::BAD_REQUEST, "bad-tenant", "This is no tenant of the table", detail)

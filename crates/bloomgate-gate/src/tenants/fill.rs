@@ -178,14 +178,19 @@ impl All {
             }
             Err(error) => {
                 counters.one(Count::RebuildsFailed);
-                if error.kind() == ErrorKind::Unsupported {
-                    self.everyone().iter().for_each(|tenant| tenant.inner().lose(State::Broken));
-                    self.forget_set();
-                }
+                self.break_all_if(error);
                 self.events.tell(Event::TenantsFailed { why: error.to_string() });
             }
         }
         result
+    }
+
+    /// A column that is not what it was: what its equality is now, no filter knows.
+    fn break_all_if(&self, error: &Error) {
+        if error.kind() == ErrorKind::Unsupported {
+            self.everyone().iter().for_each(|tenant| tenant.inner().lose(State::Broken));
+            self.forget_set();
+        }
     }
 
     async fn scan_everyone(self: &Arc<Self>, reason: Reason, accept_fewer: bool, begun: Instant) -> Result<Built> {
@@ -365,10 +370,15 @@ impl All {
         }
         let _rolling = Rolling(self);
         let begun = Instant::now();
-        let mut shared = {
+        let shared = {
             let _alone = self.rebuilding.lock().await;
-            self.share_out().await?
+            let prepared = self.prepare().await;
+            match prepared {
+                Ok(()) => self.share_out().await,
+                Err(error) => Err(error),
+            }
         };
+        let mut shared = shared.inspect_err(|error| self.break_all_if(error))?;
         shared.sort_by_key(|(tenant, capacity, rate)| {
             let now = tenant.room().map_or(0, |room| room.share().2) as i64;
             rate.map_or(-now, |rate| super::budget::bytes(*capacity, rate) as i64 - now)
