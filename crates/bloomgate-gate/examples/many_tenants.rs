@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut insert = filling.prepare("INSERT INTO products VALUES (?1, ?2, ?3)")?;
         for tenant in 0..tenants {
             for key in 0..keys {
-                insert.execute((format!("tenant-{tenant}"), format!("sku-{key}"), key))?;
+                insert.execute((format!("tenant-{tenant}"), format!("sku-{key}"), key as i64))?;
             }
         }
     }

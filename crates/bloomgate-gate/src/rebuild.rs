@@ -33,6 +33,8 @@ const MOST_REMOVED: f64 = 0.2;
 const MOST_RATE: f64 = 2.0;
 /// Keys of the scan that are asked of the source again before the swap.
 const SAMPLE: usize = 64;
+/// Fewer than this, and deletes of a moment can be most of them.
+const FEW_KEYS: usize = 16;
 /// After a failure: first one second, then twice as long each time, at most five minutes.
 pub(crate) const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// How long a scan may go without a key.
@@ -117,6 +119,17 @@ pub struct Progress {
     pub scanned: u64,
     /// About how many there are.
     pub expected: u64,
+}
+
+/// What was before a scan.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    /// As of when the scan is, at the earliest.
+    pub watermark: u64,
+    /// What was deleted before it.
+    removed: u64,
+    /// The write epochs before it.
+    epochs: Vec<u64>,
 }
 
 /// What a gate knows of its rebuilds.
@@ -325,7 +338,7 @@ impl Inner {
             return Err(Error::new(ErrorKind::Source, message));
         }
         // Every write answered before this moment is in the scan, every later one is put into the filter.
-        let (watermark, removed_before) = (now_ms(), self.baseline.removed());
+        let moment = self.moment();
         let mut scan = unless_silent(self.source.scan()).await?;
         let (mut batch, mut sample) = (KeyBatch::default(), Sampler::default());
         while unless_silent(scan.next(&mut batch)).await? {
@@ -338,29 +351,34 @@ impl Inner {
             // Without headroom it would be over its capacity from the first day.
             return Ok(false);
         }
-        self.take_over(next, &sample.keys, (watermark, removed_before), accept_fewer).await?;
+        self.take_over(next, &sample.keys, &moment, accept_fewer).await?;
         self.saved(self.baseline.write_down().await);
         Ok(true)
     }
 
-    /// Steps 4 and 5: checks what a scan gave and puts it in force, as of its watermark and what was deleted before it.
+    /// The moment before a scan.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { watermark: now_ms(), removed: self.baseline.removed(), epochs: self.shards.epochs() }
+    }
+
+    /// Steps 4 and 5: checks what a scan gave and puts it in force, as of the moment before it.
     pub(crate) async fn take_over(
         &self,
         next: &Arc<Generation>,
         sample: &[Key],
-        (watermark, removed_before): (u64, u64),
+        moment: &Moment,
         accept_fewer: bool,
     ) -> Result<()> {
         let belief = self.baseline.judge(next.scanned(), accept_fewer, !self.may_block)?;
-        self.check_sample(next, sample).await?;
+        self.check_sample(next, sample, moment).await?;
         next.publish().await?;
         // What was read before the scan may be older than what the scan saw.
         self.shards.forget_all();
-        self.filters.swap(next, watermark)?;
+        self.filters.swap(next, moment.watermark)?;
         if let Some(room) = &self.room {
             room.took(next);
         }
-        self.baseline.believe(next.scanned(), removed_before);
+        self.baseline.believe(next.scanned(), moment.removed);
         if let Belief::Fewer(before, because) = belief {
             self.events.tell(Event::FewerAccepted { before, now: next.scanned(), because });
         }
@@ -369,7 +387,7 @@ impl Inner {
 
     /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
     /// make every "no" wrong; here it is found out.
-    async fn check_sample(&self, next: &Generation, sample: &[Key]) -> Result<()> {
+    async fn check_sample(&self, next: &Generation, sample: &[Key], moment: &Moment) -> Result<()> {
         // What no text spells (NaN, more than 4,096 bytes) is in the filter and is never asked for: parsing refuses it.
         let key_type = self.source.key_type();
         let sample: Vec<Key> = sample.iter().filter(|key| key_type.holds(key)).cloned().collect();
@@ -379,9 +397,15 @@ impl Inner {
         let sample = &sample[..];
         let digests = self.filters.digests(sample);
         if next.ask(sample, &digests).await?.iter().all(|&has| has) {
-            let known = self.source.get_many(sample).await?.iter().flatten().count();
-            // Some may have been deleted since; not most of them.
-            if known * 2 >= sample.len() {
+            let rows = self.source.get_many(sample).await?;
+            let known = rows.iter().flatten().count();
+            // Some may have been deleted since; not most of them. Of a few keys all may have been, but not unseen.
+            let few = sample.len() < FEW_KEYS;
+            let unseen = rows
+                .iter()
+                .zip(&digests)
+                .filter(|(row, digest)| row.is_none() && !(few && self.shards.moved_since(&moment.epochs, **digest)));
+            if unseen.count() * 2 <= sample.len() {
                 return Ok(());
             }
             let message = format!(

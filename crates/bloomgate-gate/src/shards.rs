@@ -120,6 +120,16 @@ impl Shards {
         self.shard(digest).epoch
     }
 
+    /// The write epochs of all shards.
+    pub fn epochs(&self) -> Vec<u64> {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).epoch).collect()
+    }
+
+    /// Whether something was written near a key since these were the epochs.
+    pub fn moved_since(&self, epochs: &[u64], digest: Digest) -> bool {
+        epochs.get(self.at(digest)).is_none_or(|&before| before != self.epoch(digest))
+    }
+
     /// Whether the source said no a short while ago.
     pub fn is_absent(&self, digest: Digest) -> bool {
         let now = self.now();

@@ -33,7 +33,7 @@ use crate::filters::Generation;
 use crate::gate::now_ms;
 use crate::key::Key;
 use crate::policy::State;
-use crate::rebuild::{Reason, Rebuilt, Sampler, unless_silent};
+use crate::rebuild::{Moment, Reason, Rebuilt, Sampler, unless_silent};
 use crate::sources::TenantBatch;
 
 /// Keys of each tenant that are asked of the source again before its swap: the columns are the same for all.
@@ -82,7 +82,7 @@ struct Standing {
     tenant: Arc<Tenant>,
     next: Arc<Generation>,
     sample: Sampler,
-    removed_before: u64,
+    moment: Moment,
     failure: Option<Error>,
 }
 
@@ -216,7 +216,7 @@ impl All {
         self.wait_for_writes(&mut standing).await;
         // Every write answered before this moment is in the scan, every later one is put into the filters.
         let watermark = now_ms();
-        standing.iter_mut().for_each(|one| one.removed_before = one.tenant.inner().baseline.removed());
+        standing.iter_mut().for_each(|one| one.moment = one.tenant.inner().moment());
         let strangers = self.scan_into(&mut standing).await?;
         for tenant in strangers {
             // It came while this ran: it has a filter already, or gets one by itself.
@@ -231,10 +231,7 @@ impl All {
                     inner.rebuilds.ask(Reason::Capacity);
                     continue;
                 }
-                None => {
-                    let moment = (watermark, one.removed_before);
-                    inner.take_over(&one.next, &one.sample.keys, moment, accept_fewer).await
-                }
+                None => inner.take_over(&one.next, &one.sample.keys, &one.moment, accept_fewer).await,
             };
             note(&one.tenant, reason, one.next.scanned(), begun, taken.as_ref().err());
             match &taken {
@@ -419,8 +416,8 @@ async fn install(tenant: &Arc<Tenant>, capacity: u64, rate: f64) -> Result<Stand
     let most = inner.settings.filter_bytes;
     let next = Arc::new(Generation::local(version, inner.filters.contract(), capacity, rate, most)?);
     inner.filters.install(&next).await?;
-    let (tenant, sample) = (tenant.clone(), Sampler::of(SAMPLE));
-    Ok(Standing { tenant, next, sample, removed_before: 0, failure: None })
+    let (tenant, sample, moment) = (tenant.clone(), Sampler::of(SAMPLE), inner.moment());
+    Ok(Standing { tenant, next, sample, moment, failure: None })
 }
 
 /// Notes in a tenant's history how its part of the scan ended.
