@@ -38,7 +38,17 @@ pub fn all<'a, T: Named>(
     flag: impl Fn(&str) -> Option<&'a str>,
     config: Option<&Path>,
 ) -> Result<Vec<(String, &'static str, String)>, Failure> {
-    let file = config.map(|path| from_file(table, path)).transpose()?.unwrap_or_default();
+    all_beside(table, flag, config, "")
+}
+
+/// [`all`], where the file may have sections of this name too, which [`sections`] reads.
+pub fn all_beside<'a, T: Named>(
+    table: &'static [T],
+    flag: impl Fn(&str) -> Option<&'a str>,
+    config: Option<&Path>,
+    section: &str,
+) -> Result<Vec<(String, &'static str, String)>, Failure> {
+    let file = config.map(|path| from_file(table, path, section)).transpose()?.unwrap_or_default();
     let mut all = Vec::new();
     for setting in table {
         let name = setting.name();
@@ -60,26 +70,53 @@ pub fn all<'a, T: Named>(
     Ok(all)
 }
 
-/// The lines of a settings file.
-fn from_file<T: Named>(table: &[T], path: &Path) -> Result<Vec<(String, String)>, Failure> {
+fn read(path: &Path) -> Result<toml::Table, Failure> {
     let name = path.display();
     let text = std::fs::read_to_string(path).map_err(|error| Failure::Message(format!("{name}: {error}")))?;
-    let file: toml::Table = text.parse().map_err(|error| Failure::Message(format!("{name}: {error}")))?;
-    file.into_iter()
+    text.parse().map_err(|error| Failure::Message(format!("{name}: {error}")))
+}
+
+/// The value of a line, as a flag would have it.
+fn written(path: &Path, key: &str, value: toml::Value) -> Result<String, Failure> {
+    match value {
+        toml::Value::String(text) => Ok(text),
+        toml::Value::Integer(number) => Ok(number.to_string()),
+        toml::Value::Float(number) => Ok(number.to_string()),
+        toml::Value::Boolean(truth) => Ok(truth.to_string()),
+        other => Err(Failure::Message(format!(
+            "{}: {key} is a text or a number, and here it is of the type {}",
+            path.display(),
+            other.type_str()
+        ))),
+    }
+}
+
+/// The lines of a settings file, those of the section left out.
+fn from_file<T: Named>(table: &[T], path: &Path, section: &str) -> Result<Vec<(String, String)>, Failure> {
+    let lines = read(path)?.into_iter().filter(|(key, value)| key != section || !value.is_table());
+    lines
         .map(|(key, value): (String, toml::Value)| {
-            find(table, &key).map_err(|why| Failure::Message(format!("{name}: {why}")))?;
-            let text = match value {
-                toml::Value::String(text) => text,
-                toml::Value::Integer(number) => number.to_string(),
-                toml::Value::Float(number) => number.to_string(),
-                toml::Value::Boolean(truth) => truth.to_string(),
-                other => {
-                    let message =
-                        format!("{name}: {key} is a text or a number, and here it is of the type {}", other.type_str());
-                    return Err(Failure::Message(message));
-                }
-            };
+            find(table, &key).map_err(|why| Failure::Message(format!("{}: {why}", path.display())))?;
+            let text = written(path, &key, value)?;
             Ok((key, text))
+        })
+        .collect()
+}
+
+/// A section of a settings file: its name, and its lines.
+pub type Section = (String, Vec<(String, String)>);
+
+/// The sections `[section.NAME]` of a settings file.
+pub fn sections(path: &Path, section: &str) -> Result<Vec<Section>, Failure> {
+    let Some(toml::Value::Table(all)) = read(path)?.remove(section) else { return Ok(Vec::new()) };
+    all.into_iter()
+        .map(|(name, lines)| {
+            let toml::Value::Table(lines) = lines else {
+                let message = format!("{}: [{section}.{name}] is a section with settings in it", path.display());
+                return Err(Failure::Message(message));
+            };
+            let lines = lines.into_iter().map(|(key, value)| Ok((key.clone(), written(path, &key, value)?)));
+            Ok((name, lines.collect::<Result<_, Failure>>()?))
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 //! wrong; one that is turns the filter to "maybe" until it is rebuilt.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bloomgate::Digest;
 use tokio::sync::mpsc;
@@ -22,6 +22,8 @@ const AT_ONCE: usize = 64;
 /// A "no" to be checked.
 #[derive(Debug)]
 pub(crate) struct Sample {
+    /// Whose "no" it was.
+    pub of: Weak<Inner>,
     pub key: Key,
     pub digest: Digest,
     /// The write epoch of the key's shard from before the filter was asked.
@@ -65,7 +67,12 @@ fn draw() -> u64 {
 impl Audits {
     pub fn new(share: f64) -> Self {
         let (offered, taken) = mpsc::channel(WAITING);
-        Self { below: (share * (1u64 << 32) as f64) as u64, offered, taken: Mutex::new(Some(taken)) }
+        Self { taken: Mutex::new(Some(taken)), ..Self::among(share, offered) }
+    }
+
+    /// Those of one among many, that one task checks for all.
+    pub fn among(share: f64, offered: mpsc::Sender<Sample>) -> Self {
+        Self { below: (share * (1u64 << 32) as f64) as u64, offered, taken: Mutex::default() }
     }
 
     /// Whether this lookup is audited, should it end in a "no".
@@ -89,25 +96,35 @@ impl Audits {
 }
 
 /// Checks samples for as long as there are any to come.
-pub(crate) async fn run(inner: Arc<Inner>, mut samples: mpsc::Receiver<Sample>) {
+pub(crate) async fn run(mut samples: mpsc::Receiver<Sample>) {
     let mut batch = Vec::new();
     while samples.recv_many(&mut batch, AT_ONCE).await > 0 {
-        for _ in 0..TRIES {
-            batch = check(&inner, std::mem::take(&mut batch)).await;
-            if batch.is_empty() {
-                break;
+        while let Some(whose) = batch.first().map(|first| first.of.clone()) {
+            let (mine, others) = batch.drain(..).partition(|sample: &Sample| Weak::ptr_eq(&sample.of, &whose));
+            batch = others;
+            if let Some(inner) = whose.upgrade() {
+                check_all(&inner, mine).await;
             }
         }
-        inner.counters.add(Count::AuditUndecided, batch.len() as u64);
-        batch.clear();
     }
+}
+
+/// Checks the samples of one gate.
+async fn check_all(inner: &Arc<Inner>, mut samples: Vec<Sample>) {
+    for _ in 0..TRIES {
+        samples = check(inner, samples).await;
+        if samples.is_empty() {
+            break;
+        }
+    }
+    inner.counters.add(Count::AuditUndecided, samples.len() as u64);
 }
 
 /// Checks samples at the source. Those that cannot be judged, since somebody wrote nearby meanwhile, come back to be checked
 /// again if the filter still says no to them.
 async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
     let keys: Vec<Key> = samples.iter().map(|sample| sample.key.clone()).collect();
-    let rows = match inner.admission.enter_many(true, inner.source.weight(keys.len())).await {
+    let rows = match inner.entrance.enter_many(true, inner.source.weight(keys.len())).await {
         Ok(_leave) => {
             let read = inner.source.get_many(&keys).await;
             inner.events.of_source(&read);
@@ -130,7 +147,7 @@ async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
                 continue;
             }
             if row.is_none() {
-                undecided.push(Sample { key: sample.key.clone(), digest: sample.digest, epoch });
+                undecided.push(Sample { of: sample.of.clone(), key: sample.key.clone(), digest: sample.digest, epoch });
                 continue;
             }
         }

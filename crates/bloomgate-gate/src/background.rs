@@ -15,6 +15,13 @@ pub(crate) struct Background {
 }
 
 impl Background {
+    /// More tasks, which end with the others. Those that have ended are forgotten.
+    pub fn add(&self, tasks: impl IntoIterator<Item = AbortHandle>) {
+        let mut all = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|task| !task.is_finished());
+        all.extend(tasks);
+    }
+
     /// Ends them. A rebuild under way ends with its task, at a point where nothing is half-done.
     pub fn stop(&self) {
         for task in self.tasks.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
@@ -37,9 +44,9 @@ impl Gate {
             tasks.push(tokio::spawn(rebuild::run(inner.clone())).abort_handle());
         }
         if let Some(samples) = inner.audits.take() {
-            tasks.push(tokio::spawn(audit::run(inner.clone(), samples)).abort_handle());
+            tasks.push(tokio::spawn(audit::run(samples)).abort_handle());
         }
         tasks.extend(inner.look_around());
-        inner.background.tasks.lock().unwrap_or_else(PoisonError::into_inner).extend(tasks);
+        inner.background.add(tasks);
     }
 }

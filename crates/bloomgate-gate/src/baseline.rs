@@ -210,18 +210,24 @@ impl Baseline {
         ))
     }
 
-    /// A scan was believed: `removed_before` were deleted when it began. What was deleted during the scan may be in it.
-    pub async fn adopt(&self, scanned: u64, removed_before: u64) -> Result<()> {
-        let _alone = self.writing.lock().await;
-        let count = {
-            let mut known = self.known();
-            let removed = known.count.map_or(0, |count| count.removed.saturating_sub(removed_before));
-            let count = Count { scanned, removed };
-            (known.count, known.smaller) = (Some(count), None);
-            count
-        };
+    /// A scan was believed: `removed_before` were deleted when it began. What was deleted during the scan may be in it. The
+    /// file is [written](Self::write_down) after that, where a thousand tenants wait for the disk much later.
+    pub fn believe(&self, scanned: u64, removed_before: u64) {
+        let mut known = self.known();
+        let removed = known.count.map_or(0, |count| count.removed.saturating_sub(removed_before));
+        (known.count, known.smaller) = (Some(Count { scanned, removed }), None);
+        drop(known);
         self.accept_next.store(false, SeqCst);
-        self.write(Count { removed: count.removed + scanned / AHEAD, ..count }).await
+    }
+
+    /// Writes what is believed, deletions ahead.
+    pub async fn write_down(&self) -> Result<()> {
+        let _alone = self.writing.lock().await;
+        let count = self.known().count;
+        match count {
+            Some(count) => self.write(Count { removed: count.removed + count.scanned / AHEAD, ..count }).await,
+            None => Ok(()),
+        }
     }
 
     /// Writes the exact number, at the end.
@@ -249,6 +255,13 @@ mod tests {
 
     fn open(folder: Option<&Path>, accept_next: bool) -> (Baseline, Option<String>) {
         Baseline::open(folder, "a table", accept_next).unwrap()
+    }
+
+    impl Baseline {
+        async fn adopt(&self, scanned: u64, removed_before: u64) -> Result<()> {
+            self.believe(scanned, removed_before);
+            self.write_down().await
+        }
     }
 
     #[tokio::test]

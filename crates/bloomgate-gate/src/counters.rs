@@ -65,6 +65,11 @@ pub(crate) enum Count {
 
 const COUNTS: usize = Count::SaveErrors as usize + 1;
 
+impl Count {
+    /// How many there are.
+    pub const ALL: usize = COUNTS;
+}
+
 impl From<Outcome> for Count {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -106,17 +111,29 @@ fn slot() -> usize {
 
 impl Counters {
     pub fn new() -> Self {
-        Self { slots: (0..SLOTS).map(|_| Slot([const { AtomicU64::new(0) }; COUNTS])).collect() }
+        Self::with_slots(SLOTS)
+    }
+
+    /// So many slots, a power of two, 256 bytes each. A tenant among a thousand has few: seldom do two threads count for it.
+    pub fn with_slots(slots: usize) -> Self {
+        Self { slots: (0..slots.next_power_of_two()).map(|_| Slot([const { AtomicU64::new(0) }; COUNTS])).collect() }
     }
 
     #[inline]
     pub fn add(&self, what: impl Into<Count>, many: u64) {
-        self.slots[slot()].0[what.into() as usize].fetch_add(many, Relaxed);
+        self.slots[slot() & (self.slots.len() - 1)].0[what.into() as usize].fetch_add(many, Relaxed);
     }
 
     #[inline]
     pub fn one(&self, what: impl Into<Count>) {
         self.add(what, 1);
+    }
+
+    /// Adds every count to a sum, in the order of their numbers.
+    pub fn add_to(&self, sums: &mut [u64; COUNTS]) {
+        for slot in &self.slots {
+            sums.iter_mut().zip(&slot.0).for_each(|(sum, count)| *sum += count.load(Relaxed));
+        }
     }
 
     pub fn get(&self, what: Count) -> u64 {

@@ -102,6 +102,40 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// Something that concerns one tenant alone.
+    OfTenant {
+        /// The tenant, as it is written.
+        tenant: Arc<str>,
+        /// What happened.
+        event: Box<Event>,
+    },
+    /// The filters of many tenants were built by one scan.
+    TenantsBuilt {
+        /// Tenants that have a ready filter from it.
+        built: usize,
+        /// Tenants whose filter failed; each is told of by itself.
+        failed: usize,
+        /// Tenants for whose filters the memory does not suffice.
+        without_room: usize,
+        /// Keys of all of them.
+        keys: u64,
+        /// How long it took, in seconds.
+        seconds: f64,
+        /// Whether absent keys are answered by them, or only counted.
+        blocking: bool,
+    },
+    /// The scan of all tenants failed: what was in force stays.
+    TenantsFailed {
+        /// Why.
+        why: String,
+    },
+    /// A tenant that has settings of its own has no rows.
+    TenantWithoutRows {
+        /// The tenant, as the settings write it.
+        tenant: String,
+        /// A tenant with a similar name that has rows.
+        near: Option<String>,
+    },
 }
 
 /// Who is told. Called where it happens: it must not wait.
@@ -123,6 +157,18 @@ impl fmt::Debug for Events {
 impl Events {
     pub fn new(listener: Option<Listener>) -> Self {
         Self { listener, lost: Arc::default() }
+    }
+
+    /// Those of one tenant: what it tells is told as its own, but for parts that all tenants share, which are lost and
+    /// regained once.
+    pub fn of_tenant(&self, tenant: Arc<str>) -> Self {
+        let listener = self.listener.clone().map(|all| -> Listener {
+            Arc::new(move |event| match event {
+                Event::Lost { .. } | Event::Regained { .. } => all(event),
+                event => all(Event::OfTenant { tenant: tenant.clone(), event: Box::new(event) }),
+            })
+        });
+        Self { listener, lost: self.lost.clone() }
     }
 
     pub fn tell(&self, event: Event) {

@@ -41,6 +41,7 @@ pub mod service;
 mod shards;
 pub mod sources;
 mod stats;
+pub mod tenants;
 
 pub use error::{Error, ErrorKind, Result};
 pub use events::{Event, Part};

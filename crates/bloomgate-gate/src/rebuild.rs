@@ -33,17 +33,18 @@ const MOST_REMOVED: f64 = 0.2;
 const MOST_RATE: f64 = 2.0;
 /// Keys of the scan that are asked of the source again before the swap.
 const SAMPLE: usize = 64;
-/// The smallest filter: a table that begins empty has room to grow before it is rebuilt.
-const LEAST_CAPACITY: u64 = 10_000;
+/// Fewer than this, and deletes of a moment can be most of them.
+const FEW_KEYS: usize = 16;
 /// After a failure: first one second, then twice as long each time, at most five minutes.
-const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
+pub(crate) const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// How long a scan may go without a key.
 const SILENCE: Duration = Duration::from_secs(30);
 /// A filter that is lost again and again, as one whose name two gates share, is rebuilt later each time, unless it was there
 /// for so long.
 const STEADY: Duration = Duration::from_secs(600);
-/// Rebuilds that are remembered for reports.
+/// Rebuilds that are remembered for reports; of one tenant among many, a few.
 const HISTORY: usize = 20;
+const FEW: usize = 3;
 
 /// Why a rebuild was begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,16 +121,29 @@ pub struct Progress {
     pub expected: u64,
 }
 
+/// What was before a scan.
+#[derive(Debug)]
+pub(crate) struct Moment {
+    /// As of when the scan is, at the earliest.
+    pub watermark: u64,
+    /// What was deleted before it.
+    removed: u64,
+    /// The write epochs before it.
+    epochs: Vec<u64>,
+}
+
 /// What a gate knows of its rebuilds.
 #[derive(Debug, Default)]
 pub(crate) struct Rebuilds {
     one_at_a_time: tokio::sync::Mutex<()>,
-    asked: Notify,
+    asked: Arc<Notify>,
     reason: Mutex<Option<Reason>>,
     running: Mutex<Option<Reason>>,
     scanned: AtomicU64,
     expected: AtomicU64,
     history: Mutex<VecDeque<Rebuilt>>,
+    /// Whether it is one of many.
+    among_many: bool,
     /// Failures since the last success.
     pub failures: AtomicU64,
     pub started: AtomicBool,
@@ -144,6 +158,16 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Rebuilds {
+    /// Those of one among many, that one task rebuilds for all.
+    pub fn among(asked: Arc<Notify>) -> Self {
+        Self { asked, among_many: true, ..Self::default() }
+    }
+
+    /// Why one was asked for, if one was.
+    pub fn take_reason(&self) -> Option<Reason> {
+        lock(&self.reason).take()
+    }
+
     /// Has the background task begin one soon.
     pub fn ask(&self, reason: Reason) {
         lock(&self.reason).get_or_insert(reason);
@@ -214,35 +238,41 @@ impl Inner {
             ended_ms: now_ms(),
             failure: result.as_ref().err().map(ToString::to_string),
         };
-        {
-            let mut history = lock(&self.rebuilds.history);
-            if history.len() == HISTORY {
-                history.pop_front();
-            }
-            history.push_back(rebuilt.clone());
-        }
+        let first_after_ms = self.conclude(&rebuilt, result.as_ref().err());
         match result {
             Ok(()) => {
-                self.counters.one(Count::Rebuilds);
-                self.rebuilds.failures.store(0, Relaxed);
-                let first_after_ms = self.rebuilds.first_ready();
                 let (blocking, told) = (self.may_block, rebuilt.clone());
                 self.events.tell(Event::Rebuilt { rebuilt: told, first_after_ms, blocking });
                 self.save().await;
                 Ok(rebuilt)
             }
-            Err(error) => {
-                self.counters.one(Count::RebuildsFailed);
-                self.rebuilds.failures.fetch_add(1, Relaxed);
-                if error.kind() == ErrorKind::Unsupported {
-                    // The column is not what it was: what its equality is now, the filter does not know.
-                    self.lose(State::Broken);
-                }
-                let still_ready = matches!(self.filters.face().state, State::Ready { .. });
-                self.events.tell(Event::RebuildFailed { rebuilt, still_ready });
-                Err(error)
-            }
+            Err(error) => Err(error),
         }
+    }
+
+    /// Notes how a rebuild ended, and tells of a failure. How long the first one took since the start, if this is it.
+    pub(crate) fn conclude(&self, rebuilt: &Rebuilt, error: Option<&Error>) -> Option<u64> {
+        {
+            let mut history = lock(&self.rebuilds.history);
+            if history.len() >= if self.rebuilds.among_many { FEW } else { HISTORY } {
+                history.pop_front();
+            }
+            history.push_back(rebuilt.clone());
+        }
+        let Some(error) = error else {
+            self.counters.one(Count::Rebuilds);
+            self.rebuilds.failures.store(0, Relaxed);
+            return self.rebuilds.first_ready();
+        };
+        self.counters.one(Count::RebuildsFailed);
+        self.rebuilds.failures.fetch_add(1, Relaxed);
+        if error.kind() == ErrorKind::Unsupported {
+            // The column is not what it was: what its equality is now, the filter does not know.
+            self.lose(State::Broken);
+        }
+        let still_ready = matches!(self.filters.face().state, State::Ready { .. });
+        self.events.tell(Event::RebuildFailed { rebuilt: rebuilt.clone(), still_ready });
+        None
     }
 
     async fn build(&self, version: u64, accept_fewer: bool) -> Result<()> {
@@ -253,7 +283,7 @@ impl Inner {
         let mut count = counted?;
         for _ in 0..2 {
             self.rebuilds.expected.store(count, Relaxed);
-            let capacity = ((count as f64 * self.settings.headroom) as u64).max(LEAST_CAPACITY);
+            let capacity = self.capacity_for(count);
             let next = self.make(version, capacity).await?;
             let next = Arc::new(next);
             let installed = Installed { inner: self, next: &next };
@@ -277,6 +307,11 @@ impl Inner {
         ))
     }
 
+    /// Keys that a filter is sized for when the source has so many.
+    pub(crate) fn capacity_for(&self, count: u64) -> u64 {
+        ((count as f64 * self.settings.headroom) as u64).max(self.settings.least_keys).max(1)
+    }
+
     /// An empty filter where the filters of this gate are.
     async fn make(&self, version: u64, capacity: u64) -> Result<Generation> {
         #[cfg(feature = "redis")]
@@ -284,7 +319,11 @@ impl Inner {
             let filter = remote.create(version, capacity, self.settings.rate).await?;
             return Ok(Generation::remote(version, filter, capacity, self.settings.rate));
         }
-        Generation::local(version, self.filters.contract(), capacity, self.settings.rate, self.settings.filter_bytes)
+        let rate = match &self.room {
+            Some(room) => room.rate_for(capacity)?,
+            None => self.settings.rate,
+        };
+        Generation::local(version, self.filters.contract(), capacity, rate, self.settings.filter_bytes)
     }
 
     /// Steps 2 to 5; false if the filter turned out far too small.
@@ -299,7 +338,7 @@ impl Inner {
             return Err(Error::new(ErrorKind::Source, message));
         }
         // Every write answered before this moment is in the scan, every later one is put into the filter.
-        let (watermark, removed_before) = (now_ms(), self.baseline.removed());
+        let moment = self.moment();
         let mut scan = unless_silent(self.source.scan()).await?;
         let (mut batch, mut sample) = (KeyBatch::default(), Sampler::default());
         while unless_silent(scan.next(&mut batch)).await? {
@@ -312,22 +351,43 @@ impl Inner {
             // Without headroom it would be over its capacity from the first day.
             return Ok(false);
         }
+        self.take_over(next, &sample.keys, &moment, accept_fewer).await?;
+        self.saved(self.baseline.write_down().await);
+        Ok(true)
+    }
+
+    /// The moment before a scan.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment { watermark: now_ms(), removed: self.baseline.removed(), epochs: self.shards.epochs() }
+    }
+
+    /// Steps 4 and 5: checks what a scan gave and puts it in force, as of the moment before it.
+    pub(crate) async fn take_over(
+        &self,
+        next: &Arc<Generation>,
+        sample: &[Key],
+        moment: &Moment,
+        accept_fewer: bool,
+    ) -> Result<()> {
         let belief = self.baseline.judge(next.scanned(), accept_fewer, !self.may_block)?;
-        self.check_sample(next, &sample.keys).await?;
+        self.check_sample(next, sample, moment).await?;
         next.publish().await?;
         // What was read before the scan may be older than what the scan saw.
         self.shards.forget_all();
-        self.filters.swap(next, watermark)?;
-        self.saved(self.baseline.adopt(next.scanned(), removed_before).await);
+        self.filters.swap(next, moment.watermark)?;
+        if let Some(room) = &self.room {
+            room.took(next);
+        }
+        self.baseline.believe(next.scanned(), moment.removed);
         if let Belief::Fewer(before, because) = belief {
             self.events.tell(Event::FewerAccepted { before, now: next.scanned(), because });
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
     /// make every "no" wrong; here it is found out.
-    async fn check_sample(&self, next: &Generation, sample: &[Key]) -> Result<()> {
+    async fn check_sample(&self, next: &Generation, sample: &[Key], moment: &Moment) -> Result<()> {
         // What no text spells (NaN, more than 4,096 bytes) is in the filter and is never asked for: parsing refuses it.
         let key_type = self.source.key_type();
         let sample: Vec<Key> = sample.iter().filter(|key| key_type.holds(key)).cloned().collect();
@@ -337,9 +397,15 @@ impl Inner {
         let sample = &sample[..];
         let digests = self.filters.digests(sample);
         if next.ask(sample, &digests).await?.iter().all(|&has| has) {
-            let known = self.source.get_many(sample).await?.iter().flatten().count();
-            // Some may have been deleted since; not most of them.
-            if known * 2 >= sample.len() {
+            let rows = self.source.get_many(sample).await?;
+            let known = rows.iter().flatten().count();
+            // Some may have been deleted since; not most of them. Of a few keys all may have been, but not unseen.
+            let few = sample.len() < FEW_KEYS;
+            let unseen = rows
+                .iter()
+                .zip(&digests)
+                .filter(|(row, digest)| row.is_none() && !(few && self.shards.moved_since(&moment.epochs, **digest)));
+            if unseen.count() * 2 <= sample.len() {
                 return Ok(());
             }
             let message = format!(
@@ -363,7 +429,8 @@ impl Inner {
             Some(Reason::Removals)
         } else if current.items() > current.capacity() {
             Some(Reason::Capacity)
-        } else if current.expected_rate() > current.rate() * MOST_RATE {
+        } else if current.items() > current.capacity() / 2 && current.expected_rate() > current.rate() * MOST_RATE {
+            // A filter that is half full has half its rate at most: what costs 20 us is asked only beyond that.
             Some(Reason::Rate)
         } else {
             None
@@ -372,7 +439,7 @@ impl Inner {
 }
 
 /// Waits for the source in a scan, but not for ever: a connection that died without a word would hold up every rebuild.
-async fn unless_silent<T>(next: impl Future<Output = Result<T>>) -> Result<T> {
+pub(crate) async fn unless_silent<T>(next: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(SILENCE, next).await.unwrap_or_else(|_| {
         let message =
             format!("the source sent no key for {SILENCE:?} in the middle of a scan: look at it and the network");
@@ -409,17 +476,29 @@ impl Drop for Installed<'_> {
 }
 
 /// A fixed number of keys out of any number, each as likely as the others (Vitter's algorithm R, 1985).
-#[derive(Debug, Default)]
-struct Sampler {
-    keys: Vec<Key>,
+#[derive(Debug)]
+pub(crate) struct Sampler {
+    pub keys: Vec<Key>,
+    most: usize,
     seen: u64,
     random: u64,
 }
 
+impl Default for Sampler {
+    fn default() -> Self {
+        Self::of(SAMPLE)
+    }
+}
+
 impl Sampler {
-    fn offer(&mut self, canonical: &[u8]) {
+    /// So many keys.
+    pub fn of(most: usize) -> Self {
+        Self { keys: Vec::new(), most, seen: 0, random: 0 }
+    }
+
+    pub fn offer(&mut self, canonical: &[u8]) {
         self.seen += 1;
-        if self.keys.len() < SAMPLE {
+        if self.keys.len() < self.most {
             self.keys.push(Key::from_canonical(canonical));
             return;
         }
@@ -484,7 +563,7 @@ async fn next_reason(inner: &Inner) -> Reason {
 }
 
 /// A time that is off by at most this share to either side.
-fn jitter(time: Duration, share: f64) -> Duration {
+pub(crate) fn jitter(time: Duration, share: f64) -> Duration {
     let mut bytes = [0; 8];
     // Without randomness of the system there is no secret either, and no gate.
     let random = bloomgate::Secret::generate().map_or(0.5, |secret| {

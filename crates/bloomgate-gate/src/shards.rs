@@ -7,7 +7,8 @@
 //! Everything of a shard is behind one small lock: check and store are one step. A "no" of the filter never comes here.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bloomgate::Digest;
@@ -33,8 +34,8 @@ pub(crate) struct Shards {
     shards: Box<[Mutex<Shard>]>,
     /// Held around "check the epoch, then change the cache": see [`fill`](Self::fill).
     fills: Box<[SlowMutex<()>]>,
-    /// Negative entries a shard may hold.
-    most: usize,
+    /// Negative entries that all shards together may hold. Tenants share a budget, so it changes with their number.
+    entries: Arc<AtomicUsize>,
     ttl: Duration,
     begun: Instant,
 }
@@ -81,10 +82,15 @@ pub(crate) enum Turn {
 
 impl Shards {
     pub fn new(entries: usize, ttl: Duration) -> Self {
+        Self::with(SHARDS, Arc::new(AtomicUsize::new(entries)), ttl)
+    }
+
+    /// So many shards, 250 bytes each.
+    pub fn with(shards: usize, entries: Arc<AtomicUsize>, ttl: Duration) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            fills: (0..SHARDS).map(|_| SlowMutex::default()).collect(),
-            most: entries.div_ceil(SHARDS),
+            shards: (0..shards).map(|_| Mutex::default()).collect(),
+            fills: (0..shards).map(|_| SlowMutex::default()).collect(),
+            entries,
             ttl,
             begun: Instant::now(),
         }
@@ -94,19 +100,34 @@ impl Shards {
         self.begun.elapsed().as_millis() as u64
     }
 
-    fn at(digest: Digest) -> usize {
+    fn at(&self, digest: Digest) -> usize {
         // Filters use the low half; any bits of a keyed hash do.
-        (digest.hi >> 48) as usize % SHARDS
+        (digest.hi >> 48) as usize % self.shards.len()
+    }
+
+    /// Negative entries a shard may hold.
+    fn most(&self) -> usize {
+        self.entries.load(Relaxed).div_ceil(self.shards.len())
     }
 
     fn shard(&self, digest: Digest) -> MutexGuard<'_, Shard> {
         // Nothing in here panics between two changes that belong together.
-        self.shards[Self::at(digest)].lock().unwrap_or_else(PoisonError::into_inner)
+        self.shards[self.at(digest)].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The write epoch of a key's shard.
     pub fn epoch(&self, digest: Digest) -> u64 {
         self.shard(digest).epoch
+    }
+
+    /// The write epochs of all shards.
+    pub fn epochs(&self) -> Vec<u64> {
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).epoch).collect()
+    }
+
+    /// Whether something was written near a key since these were the epochs.
+    pub fn moved_since(&self, epochs: &[u64], digest: Digest) -> bool {
+        epochs.get(self.at(digest)).is_none_or(|&before| before != self.epoch(digest))
     }
 
     /// Whether the source said no a short while ago.
@@ -151,8 +172,9 @@ impl Shards {
         }
         if matches!(result, Ok(None)) && shard.epoch == lead.epoch {
             let doubtful = shard.doubtful.get(&lead.digest).is_some_and(|&until| now < until);
-            if !doubtful && self.most > 0 && !self.ttl.is_zero() {
-                shard.remember(lead.digest, now, now + self.ttl.as_millis() as u64, self.most);
+            let most = self.most();
+            if !doubtful && most > 0 && !self.ttl.is_zero() {
+                shard.remember(lead.digest, now, now + self.ttl.as_millis() as u64, most);
             }
         }
         drop(shard);
@@ -191,7 +213,7 @@ impl Shards {
     /// Changes the cache for this key alone in its shard. Who stores a row that was read checks by `epoch` first; who
     /// wrote moves the epoch first. So an old row is never stored after a new one.
     pub async fn fill(&self, digest: Digest) -> tokio::sync::MutexGuard<'_, ()> {
-        self.fills[Self::at(digest)].lock().await
+        self.fills[self.at(digest)].lock().await
     }
 
     /// Negative entries, those that ended and were not cleared away yet included.

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use bloomgate::math::estimate::rate_interval;
 use serde::Serialize;
 
-use crate::callers::ClientId;
+use crate::callers::{Callers, ClientId};
 use crate::counters::Count;
 use crate::error::Result;
 use crate::filters::Generation;
@@ -64,6 +64,20 @@ pub struct ClientStats {
     pub refused_adds: u64,
     /// Those that are capped for longest, at most ten.
     pub capped_now: Vec<CappedClient>,
+}
+
+impl ClientStats {
+    pub(crate) fn of(callers: Option<&Callers>, refused_lookups: u64, refused_adds: u64) -> Option<Self> {
+        let callers = callers?;
+        let (capped, named) = callers.capped();
+        let named = named.into_iter().map(|(client, cap, again)| CappedClient {
+            client: client.to_string(),
+            cap: cap.name(),
+            again_in_ms: again.as_millis() as u64,
+        });
+        let (remembered, capped_now) = (callers.len(), named.collect());
+        Some(Self { remembered, capped, refused_lookups, refused_adds, capped_now })
+    }
 }
 
 /// A client that is over a cap.
@@ -149,6 +163,21 @@ pub struct Measured {
     pub interval: Option<(f64, f64)>,
     /// The share of lookups of absent keys that reached the source: remembered ones do not.
     pub reached_source_rate: Option<f64>,
+}
+
+impl Measured {
+    /// Of so many lookups of absent keys that were blocked and that were not, and so many of those that were read.
+    pub(crate) fn of(blocked: u64, false_positives: u64, reads: u64) -> Self {
+        let absent = blocked + false_positives;
+        let share = |of: u64| (absent > 0).then(|| of as f64 / absent as f64);
+        Self {
+            absent_lookups: absent,
+            false_positives,
+            false_positive_rate: share(false_positives),
+            interval: (absent > 0).then(|| rate_interval(false_positives, absent, 2.576)),
+            reached_source_rate: share(reads),
+        }
+    }
 }
 
 /// What was checked of the "no" answers.
@@ -289,8 +318,6 @@ impl Gate {
         let (blocked, false_positives) = (count(Count::AbsentByFilter), count(Count::FalsePositives));
         // A watching filter's would-be "no" counts as one, unless it was wrong.
         let blocked = blocked + count(Count::WouldBlock) - count(Count::WouldBlockWrongly);
-        let absent = blocked + false_positives;
-        let share = |of: u64| (absent > 0).then(|| of as f64 / absent as f64);
         Stats {
             source: inner.source.describe(),
             cache: inner.cache.as_ref().map(|cache| cache.describe()),
@@ -314,13 +341,7 @@ impl Gate {
                 refused_capped: count(Count::Capped),
                 joined: count(Count::Joined),
             },
-            measured: Measured {
-                absent_lookups: absent,
-                false_positives,
-                false_positive_rate: share(false_positives),
-                interval: (absent > 0).then(|| rate_interval(false_positives, absent, 2.576)),
-                reached_source_rate: share(count(Count::FalsePositiveReads)),
-            },
+            measured: Measured::of(blocked, false_positives, count(Count::FalsePositiveReads)),
             audit: AuditStats {
                 checked: count(Count::Audited),
                 skipped: count(Count::AuditSkipped),
@@ -334,8 +355,8 @@ impl Gate {
             at_source: SourceStats {
                 reads: count(Count::SourceReads),
                 errors: count(Count::SourceErrors),
-                at_once: inner.admission.at_source(),
-                waiting: inner.admission.waiting(),
+                at_once: inner.entrance.at_source(),
+                waiting: inner.entrance.waiting(),
                 cache_errors: count(Count::CacheErrors),
                 filter_errors: count(Count::FilterErrors),
                 negative_entries: inner.shards.negatives(),
@@ -356,21 +377,7 @@ impl Gate {
                 ready_after_ms: Some(inner.rebuilds.ready_after_ms.load(Relaxed)).filter(|&after| after > 0),
                 save_errors: count(Count::SaveErrors),
             },
-            clients: inner.callers.as_ref().map(|callers| {
-                let (capped, named) = callers.capped();
-                let named = named.into_iter().map(|(client, cap, again)| CappedClient {
-                    client: client.to_string(),
-                    cap: cap.name(),
-                    again_in_ms: again.as_millis() as u64,
-                });
-                ClientStats {
-                    remembered: callers.len(),
-                    capped,
-                    refused_lookups: count(Count::Capped),
-                    refused_adds: count(Count::CappedAdds),
-                    capped_now: named.collect(),
-                }
-            }),
+            clients: ClientStats::of(inner.callers.as_deref(), count(Count::Capped), count(Count::CappedAdds)),
         }
     }
 

@@ -4,6 +4,7 @@ mod parts;
 mod serving;
 mod settings;
 mod telling;
+mod tenants;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ Examples:
   bloomgate gate --source postgres://app@db/shop --table products --key sku --cache redis://cache
   bloomgate gate --source 'http://catalog:8080/products/{key}' --table products --key-list keys.txt
   bloomgate gate --source sqlite:bans.db --table bans --key address --meaning deny --writers sole
+  bloomgate gate --source sqlite:shop.db --table products --key sku --tenant shop --writers sole
 
   curl -i http://127.0.0.1:8480/v1/products/SKU      200 with the row, or 404; bloomgate-outcome says how it is known
   curl http://127.0.0.1:8480/explain/SKU             the whole decision about one key
@@ -119,9 +121,12 @@ fn is_of_serve(_: &str) -> bool {
 
 fn settings(args: &Args) -> Result<Settings, Failure> {
     let mut settings = Settings::default();
-    for (by, name, value) in told::all(TABLE, |name| args.flags.get(name).map(String::as_str), args.config.as_deref())?
-    {
+    let flag = |name: &str| args.flags.get(name).map(String::as_str);
+    for (by, name, value) in told::all_beside(TABLE, flag, args.config.as_deref(), tenants::SECTION)? {
         settings::set(&mut settings, name, &value).map_err(|why| Failure::Message(format!("{by}: {why}")))?;
+    }
+    if let Some(path) = &args.config {
+        settings.own = tenants::own(path)?;
     }
     told::unknown_variables(TABLE, is_of_serve)?;
     settings.check()?;

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::number::duration;
 use crate::screen;
 
-fn said(error: impl std::fmt::Display) -> Failure {
+pub fn said(error: impl std::fmt::Display) -> Failure {
     Failure::Message(error.to_string())
 }
 
@@ -105,7 +105,7 @@ fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
 }
 
 /// Opens the cache, if there is to be one.
-async fn cache(settings: &Settings) -> Result<Option<Arc<dyn Cache>>, Failure> {
+pub async fn cache(settings: &Settings) -> Result<Option<Arc<dyn Cache>>, Failure> {
     match settings.cache.as_str() {
         "none" => Ok(None),
         "local" => Ok(Some(Arc::new(LocalCache::new(settings.cache_memory).map_err(said)?))),
@@ -191,6 +191,12 @@ async fn remote_filter(_: Builder, _: &Settings) -> Result<Builder, Failure> {
     Err(Failure::Message("this bloomgate was built without Redis: build it with the feature redis".into()))
 }
 
+/// The caps on single clients, if there are to be any.
+pub fn callers(settings: &Settings) -> Option<Arc<Callers>> {
+    let (misses, adds) = (settings.client_misses, settings.client_adds);
+    (misses.is_some() || adds.is_some()).then(|| Arc::new(Callers::new(misses, adds)))
+}
+
 /// Makes the gate.
 pub async fn gate(
     settings: &Settings,
@@ -219,8 +225,8 @@ pub async fn gate(
     if let Some(folder) = &settings.data {
         builder = builder.data(folder);
     }
-    if settings.client_misses.is_some() || settings.client_adds.is_some() {
-        builder = builder.callers(Arc::new(Callers::new(settings.client_misses, settings.client_adds)));
+    if let Some(callers) = callers(settings) {
+        builder = builder.callers(callers);
     }
     builder.build().map_err(said)
 }
@@ -249,6 +255,7 @@ pub fn service(settings: &Settings) -> Result<(service::Options, http::Options),
         meaning: settings.meaning,
         unconfirmed: settings.unconfirmed,
         clients: Clients { by: settings.client_by.clone(), trusted: settings.trusted_proxies.clone() },
+        by_tenant: settings.tenant.is_some(),
         ..service::Options::default()
     };
     let limits = http::Limits {

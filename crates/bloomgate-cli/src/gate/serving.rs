@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bloomgate_gate::service::http;
 use bloomgate_gate::service::{self, GateService};
+use bloomgate_gate::tenants::Tenants;
 use bloomgate_gate::{Event, Gate, Meaning, Policy};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -12,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::parts::{self, Unopened};
 use super::settings::Settings;
 use super::telling::Telling;
+use super::tenants;
 use crate::failure::{DONE, Failure, Outcome};
 use crate::number::{counted, duration};
 use crate::screen;
@@ -52,9 +54,9 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
         settings.warnings().iter().for_each(screen::note);
     }
     let opening = Opening { settings, options: &options, service: &service, telling: &telling, url: &url, quiet };
-    let unreached = match parts::source(settings, REACH.0).await {
-        Ok(source) => {
-            opening.open(parts::gate(settings, source, telling.listener()).await?);
+    let unreached = match opening.try_to(REACH.0).await {
+        Ok(opened) => {
+            opening.open(opened);
             None
         }
         Err(Unopened::Wrong(failure)) => return Err(failure),
@@ -98,6 +100,9 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
     if let Some(gate) = service.gate() {
         gate.stop().await;
     }
+    if let Some(tenants) = service.tenants() {
+        tenants.stop().await;
+    }
     if served.cut > 0 {
         screen::note(format!("{} did not end in time and were cut off", counted(served.cut as u64, "connection")));
     }
@@ -118,14 +123,46 @@ struct Opening<'a> {
     quiet: bool,
 }
 
+/// What was opened: one gate, or those of many tenants.
+enum Opened {
+    One(Gate),
+    Many(Tenants),
+}
+
 impl Opening<'_> {
-    /// Opens the gate.
-    fn open(&self, gate: Gate) {
-        if !self.quiet {
-            tell(&gate, self.settings, self.options, self.url);
+    /// Makes the gate, if its source is there within this time.
+    async fn try_to(&self, patience: Duration) -> Result<Opened, Unopened> {
+        let (settings, listener) = (self.settings, self.telling.listener());
+        match &settings.tenant {
+            None => {
+                let source = parts::source(settings, patience).await?;
+                Ok(Opened::One(parts::gate(settings, source, listener).await?))
+            }
+            Some(column) => {
+                let table = tenants::table(settings, column, patience).await?;
+                Ok(Opened::Many(tenants::gates(settings, table, listener).await?))
+            }
         }
-        gate.start();
-        self.service.open(gate);
+    }
+
+    /// Opens the gate.
+    fn open(&self, opened: Opened) {
+        match opened {
+            Opened::One(gate) => {
+                if !self.quiet {
+                    tell(&gate, self.settings, self.options, self.url);
+                }
+                gate.start();
+                self.service.open(gate);
+            }
+            Opened::Many(tenants) => {
+                if !self.quiet {
+                    tenants::tell(&tenants, self.settings, self.options, self.url);
+                }
+                self.service.open_tenants(tenants.clone());
+                tenants.start();
+            }
+        }
     }
 
     /// Tries to reach the source until it is there, if it is not yet. Ends only with a mistake that no further try mends.
@@ -134,17 +171,14 @@ impl Opening<'_> {
         while is_missing {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSES.1);
-            match parts::source(self.settings, REACH.1).await {
+            match self.try_to(REACH.1).await {
                 Err(Unopened::Unreachable(why)) => self.service.waits_for(why),
                 Err(Unopened::Wrong(failure)) => return failure,
-                Ok(source) => match parts::gate(self.settings, source, self.telling.listener()).await {
-                    Err(failure) => return failure,
-                    Ok(gate) => {
-                        (self.telling.listener())(Event::Regained { part: bloomgate_gate::Part::Source });
-                        self.open(gate);
-                        is_missing = false;
-                    }
-                },
+                Ok(opened) => {
+                    (self.telling.listener())(Event::Regained { part: bloomgate_gate::Part::Source });
+                    self.open(opened);
+                    is_missing = false;
+                }
             }
         }
         std::future::pending().await

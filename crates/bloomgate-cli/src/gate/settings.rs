@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bloomgate_gate::callers::Limit;
 use bloomgate_gate::service::{ClientBy, Network};
+use bloomgate_gate::tenants::{Own, Spending};
 use bloomgate_gate::{Meaning, Policy, Unconfirmed, Writers};
 
 use crate::number;
@@ -20,6 +21,11 @@ pub struct Settings {
     pub source: String,
     pub table: String,
     pub key: String,
+    pub tenant: Option<String>,
+    pub tenants_most: usize,
+    pub tenant_budget: Spending,
+    /// What single tenants have of their own, by sections of the settings file.
+    pub own: Vec<(String, Own)>,
     pub name: Option<String>,
     pub key_list: Option<String>,
     pub key_type: String,
@@ -68,6 +74,10 @@ impl Default for Settings {
             source: String::new(),
             table: String::new(),
             key: String::new(),
+            tenant: None,
+            tenants_most: 10_000,
+            tenant_budget: Spending::default(),
+            own: Vec::new(),
             name: None,
             key_list: None,
             key_type: "text".to_owned(),
@@ -153,6 +163,12 @@ settings! {
         |to, text| to.table = text.to_owned();
     "key" "COLUMN" "" "the column that rows are looked up by: unique, and compared byte by byte; not for HTTP sources"
         |to, text| to.key = text.to_owned();
+    "tenant" "COLUMN" "none" "the column that says whose a row is: each tenant gets its own filter, and paths name it before the key; unique together with the key"
+        |to, text| to.tenant = Some(filled(text)?);
+    "tenants-most" "N" "10000" "with --tenant: tenants there may be; each takes about 8 KB beside its bits"
+        |to, text| to.tenants_most = within(text, 1, 1_000_000)?;
+    "tenant-budget" "HOW" "strict" "with --tenant, when the filters of all do not fit into --filter-memory: `strict` keeps rates and leaves the largest out, `cost-first` loosens rates where it costs the source least"
+        |to, text| to.tenant_budget = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "name" "NAME" "the table" "the table's name in paths"
         |to, text| to.name = Some(filled(text)?);
     "key-list" "FILE or URL" "none" "HTTP sources: where all keys are listed, one a line; without it the gate only watches"
@@ -277,6 +293,7 @@ impl Settings {
                 }
             }
         }
+        self.check_tenants(is_http)?;
         match (&self.tls_cert, &self.tls_key) {
             (Some(_), None) => {
                 return Err("--tls-cert needs --tls-key beside it: the file of the certificate's key".into());
@@ -316,6 +333,30 @@ impl Settings {
                  that nobody on the way reads them; or listen on 127.0.0.1",
                 self.listen
             ));
+        }
+        Ok(())
+    }
+
+    fn check_tenants(&self, is_http: bool) -> Result<(), String> {
+        if self.tenant.is_none() {
+            return match self.own.first() {
+                None => Ok(()),
+                Some((name, _)) => {
+                    Err(format!("the settings of the tenant {name:?} mean nothing without --tenant COLUMN"))
+                }
+            };
+        }
+        if is_http {
+            return Err(
+                "--tenant is for tables: an HTTP source lists its keys without saying whose they are. Run a gate for \
+                        each tenant's URL, or gate the table itself"
+                    .into(),
+            );
+        }
+        if self.filter != "local" {
+            return Err(
+                "--tenant and --filter redis:// do not go together: the filters of tenants are in this process".into(),
+            );
         }
         Ok(())
     }

@@ -81,6 +81,16 @@ enum Line {
 }
 
 impl Line {
+    /// The same, of one tenant.
+    fn of(self, tenant: &str) -> Self {
+        let with = |text: String| format!("tenant {tenant:?}: {text}");
+        match self {
+            Self::Plain(text) => Self::Plain(with(text)),
+            Self::Note(text) => Self::Note(with(text)),
+            Self::Error(text) => Self::Error(with(text)),
+        }
+    }
+
     fn print(&self, more: &str) {
         match self {
             Self::Plain(text) => screen::tell(format_args!("bloomgate: {text}{more}")),
@@ -155,6 +165,36 @@ fn words(event: &Event) -> (&'static str, Line) {
         }
         Event::SavedUnusable { why } => {
             ("saved", Line::Note(format!("what the last run saved is not used, a new filter is built: {why}")))
+        }
+        Event::OfTenant { tenant, event } => {
+            let (kind, line) = words(event);
+            (kind, line.of(&shortened(tenant)))
+        }
+        Event::TenantsBuilt { built, failed, without_room, keys, seconds, blocking } => {
+            let what = if *blocking { "absent keys are answered here" } else { "they only watch" };
+            let took = Duration::from_secs_f64(*seconds);
+            let after = if took < Duration::from_secs(1) { format!("{} ms", took.as_millis()) } else { duration(took) };
+            let (tenants, keys) = (counted(*built as u64, "tenant"), counted(*keys, "key"));
+            let mut words = format!("filters ready after {after}: {tenants}, {keys}; {what}");
+            if *failed > 0 {
+                words.push_str(&format!("; {} failed and are tried again", counted(*failed as u64, "tenant")));
+            }
+            if *without_room > 0 {
+                let without = counted(*without_room as u64, "tenant");
+                words.push_str(&format!("; {without} without a filter, for --filter-memory does not suffice"));
+            }
+            ("tenants", Line::Plain(words))
+        }
+        Event::TenantsFailed { why } => (
+            "tenants failed",
+            Line::Error(format!("the filters of all tenants could not be built, what was in force stays: {why}")),
+        ),
+        Event::TenantWithoutRows { tenant, near } => {
+            let meant = near.as_ref().map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
+            (
+                "tenant without rows",
+                Line::Note(format!("the tenant {:?} has settings of its own and no rows{meant}", shortened(tenant))),
+            )
         }
         other => ("other", Line::Note(format!("{other:?}"))),
     }

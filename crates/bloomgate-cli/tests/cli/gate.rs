@@ -30,7 +30,7 @@ fn shop() -> Scene {
 /// A gate, and what its clients do.
 impl Running {
     /// Starts `gate` on any free port, and waits until it says that it listens.
-    fn gate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
+    pub fn gate(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Self {
         Self::start(scene, &format!("gate --listen 127.0.0.1:0 {arguments}"), variables, |line| {
             let told = line.strip_prefix("bloomgate: gate ready on http")?;
             Some(told.rsplit(':').next().unwrap().parse().unwrap())
@@ -44,7 +44,7 @@ impl Running {
         gate
     }
 
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {
+    pub fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {
         let mut stream = self.connect();
         let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
         let request =
@@ -55,7 +55,7 @@ impl Running {
         Got::read(&answer)
     }
 
-    fn get(&self, path: &str) -> Got {
+    pub fn get(&self, path: &str) -> Got {
         self.ask("GET", path, "", "")
     }
 }

@@ -16,6 +16,8 @@ mod foreign;
 #[cfg(all(unix, feature = "gate"))]
 mod gate;
 #[cfg(all(unix, feature = "gate"))]
+mod gate_tenants;
+#[cfg(all(unix, feature = "gate"))]
 #[path = "../../../bloomgate-gate/tests/shared/got.rs"]
 mod got;
 #[cfg(feature = "redis")]

@@ -248,6 +248,16 @@ impl Generation {
         Ok(())
     }
 
+    /// Puts keys of a scan in by their digests, and counts them. Only where the bits are in this process.
+    pub fn fill_digests(&self, digests: &[Digest]) -> Result<()> {
+        let Some(filter) = self.local_bits() else {
+            return Err(Error::new(ErrorKind::Filter, "a filter behind a network takes keys, not digests"));
+        };
+        filter.insert_digests(digests)?;
+        self.scanned.fetch_add(digests.len() as u64, Relaxed);
+        Ok(())
+    }
+
     /// Different keys in it, as far as it can tell.
     pub fn items(&self) -> u64 {
         match &self.bits {

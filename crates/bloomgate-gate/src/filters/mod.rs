@@ -210,6 +210,19 @@ impl Filters {
         Ok(())
     }
 
+    /// Puts an empty filter in force, ready as of the watermark: the caller knows that the source has no key yet.
+    pub fn begin_empty(&self, first: Generation, watermark: u64) {
+        let _ = self.change(|face| {
+            let state = State::Ready { version: first.version(), watermark };
+            Ok((Face { state, current: Some(Arc::new(first)), next: face.next.clone() }, ()))
+        });
+    }
+
+    /// Gives the current filter up: there is no room for it any more.
+    pub fn give_up(&self) {
+        let _ = self.change(|face| Ok((Face { state: State::Loading, current: None, next: face.next.clone() }, ())));
+    }
+
     /// Takes the next filter away: it failed.
     pub fn abandon(&self, next: &Arc<Generation>) {
         let _ = self.change(|face| {

@@ -6,9 +6,59 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use std::sync::Arc;
+
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use super::turns::{Turn, Turns};
 use crate::error::{Error, ErrorKind, Result};
+
+/// The way to the source: a gate's own, or one that the tenants of a table share.
+#[derive(Debug)]
+pub(crate) enum Entrance {
+    Own(Admission),
+    /// The turns of all, and the number of this one.
+    Shared(Arc<Turns>, u64),
+}
+
+/// Leave to read; ends when it is dropped.
+#[derive(Debug)]
+#[expect(dead_code, reason = "held for its end")]
+pub(crate) enum Passed<'a> {
+    Own(Leave<'a>),
+    Shared(Turn),
+}
+
+impl Entrance {
+    /// Waits for a turn, or says at once that too many do.
+    pub async fn enter(&self, unlikely: bool) -> Result<Passed<'_>> {
+        self.enter_many(unlikely, 1).await
+    }
+
+    /// [`enter`](Self::enter) for what keeps the source as busy as so many single reads.
+    pub async fn enter_many(&self, unlikely: bool, weight: usize) -> Result<Passed<'_>> {
+        match self {
+            Self::Own(admission) => admission.enter_many(unlikely, weight).await.map(Passed::Own),
+            Self::Shared(turns, number) => turns.enter(*number, unlikely, weight).await.map(Passed::Shared),
+        }
+    }
+
+    /// Reads at the source now.
+    pub fn at_source(&self) -> usize {
+        match self {
+            Self::Own(admission) => admission.at_source(),
+            Self::Shared(turns, number) => turns.of(*number).0,
+        }
+    }
+
+    /// Lookups that wait for their turn.
+    pub fn waiting(&self) -> usize {
+        match self {
+            Self::Own(admission) => admission.waiting(),
+            Self::Shared(turns, number) => turns.of(*number).1,
+        }
+    }
+}
 
 /// The cap on reads at the source.
 #[derive(Debug)]
@@ -60,13 +110,14 @@ impl Admission {
         }
     }
 
-    /// Waits for a turn, or says at once that too many do.
-    pub async fn enter(&self, unlikely: bool) -> Result<Leave<'_>> {
+    #[cfg(test)]
+    async fn enter(&self, unlikely: bool) -> Result<Leave<'_>> {
         self.enter_many(unlikely, 1).await
     }
 
-    /// [`enter`](Self::enter) for what keeps the source as busy as so many single reads. At most the whole cap.
-    pub async fn enter_many(&self, unlikely: bool, weight: usize) -> Result<Leave<'_>> {
+    /// Waits for a turn of what keeps the source as busy as so many single reads, or says at once that too many do. At most
+    /// the whole cap.
+    async fn enter_many(&self, unlikely: bool, weight: usize) -> Result<Leave<'_>> {
         let busy = || {
             let message = format!(
                 "{} reads are at the source and {} wait: no more are taken on. Try again shortly",
@@ -96,13 +147,11 @@ impl Admission {
         Ok(Leave { _all: all, _unlikely: unlikely })
     }
 
-    /// Reads at the source now.
-    pub fn at_source(&self) -> usize {
+    fn at_source(&self) -> usize {
         self.at_once - self.all.available_permits().min(self.at_once)
     }
 
-    /// Lookups that wait for their turn.
-    pub fn waiting(&self) -> usize {
+    fn waiting(&self) -> usize {
         self.waiting.load(Relaxed)
     }
 }

@@ -148,6 +148,12 @@ impl Builder {
         self
     }
 
+    /// A filter is sized for at least so many keys (10,000), so that a small table can grow before it is rebuilt.
+    pub fn least_keys(mut self, keys: u64) -> Self {
+        self.settings.least_keys = keys;
+        self
+    }
+
     /// Who is told what happens, from the call of [`build`](Self::build) on. Called where it happens, so it must not wait.
     pub fn on_event(mut self, listener: impl Fn(Event) + Send + Sync + 'static) -> Self {
         self.listener = Some(Arc::new(listener));
@@ -163,7 +169,7 @@ impl Builder {
 }
 
 impl Settings {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let within = |name: &str, value: f64, least: f64, most: f64, what: &str| {
             if value >= least && value <= most {
                 return Ok(());

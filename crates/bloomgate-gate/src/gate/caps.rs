@@ -6,13 +6,13 @@ use bloomgate::Digest;
 
 use super::{Gate, Inner};
 use crate::callers::{Callers, Cap, ClientId, Place, TooMany};
-use crate::counters::Count;
+use crate::counters::{Count, Counters};
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::Event;
+use crate::events::{Event, Events};
 use crate::shards::Turn;
 
 /// Whose lookup it is, and who counts; nothing where nobody does.
-pub(super) type Counted<'a> = Option<(&'a Arc<Callers>, ClientId)>;
+pub(crate) type Counted<'a> = Option<(&'a Arc<Callers>, ClientId)>;
 
 impl Gate {
     /// The caps on single clients, if there are any.
@@ -98,29 +98,39 @@ impl Inner {
 
     /// Counts rows that a client adds, or refuses them.
     pub(super) fn count_adds(&self, client: Option<ClientId>, many: usize) -> Result<()> {
-        let Some((callers, client)) = self.counted(client) else { return Ok(()) };
-        if let Some(limit) = callers.limit(Cap::Adds).filter(|limit| many > limit.count() as usize) {
-            let message = format!("{many} rows in one call, and a client may add {limit}: write in parts");
-            return Err(Error::new(ErrorKind::Invalid, message));
-        }
-        callers.added(&client, many as u64).map_err(|too_many| {
-            self.counters.add(Count::CappedAdds, many as u64);
-            self.capped(&too_many)
-        })
+        count_adds(self.counted(client), &self.events, &self.counters, many)
     }
 
     /// The error that a client gets; tells of it, if it is news.
     fn capped(&self, too_many: &TooMany) -> Error {
-        let &TooMany { client, cap, limit, retry_after, is_news } = too_many;
-        if is_news {
-            self.events.tell(Event::Capped { client, cap, limit });
-        }
-        let kind = match cap {
-            Cap::Misses => ErrorKind::TooManyMisses,
-            Cap::Adds => ErrorKind::TooManyAdds,
-        };
-        Error::new(kind, too_many.to_string()).again_after(retry_after)
+        refusal(&self.events, too_many)
     }
+}
+
+/// The error that a client gets; tells of it, if it is news.
+pub(crate) fn refusal(events: &Events, too_many: &TooMany) -> Error {
+    let &TooMany { client, cap, limit, retry_after, is_news } = too_many;
+    if is_news {
+        events.tell(Event::Capped { client, cap, limit });
+    }
+    let kind = match cap {
+        Cap::Misses => ErrorKind::TooManyMisses,
+        Cap::Adds => ErrorKind::TooManyAdds,
+    };
+    Error::new(kind, too_many.to_string()).again_after(retry_after)
+}
+
+/// Counts rows that a client adds, or refuses them.
+pub(crate) fn count_adds(counted: Counted<'_>, events: &Events, counters: &Counters, many: usize) -> Result<()> {
+    let Some((callers, client)) = counted else { return Ok(()) };
+    if let Some(limit) = callers.limit(Cap::Adds).filter(|limit| many > limit.count() as usize) {
+        let message = format!("{many} rows in one call, and a client may add {limit}: write in parts");
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    callers.added(&client, many as u64).map_err(|too_many| {
+        counters.add(Count::CappedAdds, many as u64);
+        refusal(events, &too_many)
+    })
 }
 
 /// Ends a place by what the source said: only a row that is not there counts. A source that failed is nobody's fault.

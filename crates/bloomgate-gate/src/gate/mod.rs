@@ -4,6 +4,7 @@ mod admission;
 mod builder;
 mod caps;
 mod read;
+mod turns;
 mod write;
 
 use std::fs::File;
@@ -15,9 +16,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use bloomgate::Secret;
 
 pub use builder::Builder;
-pub(crate) use caps::leave;
+pub(crate) use caps::{count_adds, leave, refusal};
 pub use read::MOST_KEYS;
-pub(crate) use read::Verdict;
+pub(crate) use read::{Verdict, fits};
 
 use crate::audit::Audits;
 use crate::background::Background;
@@ -36,7 +37,10 @@ use crate::puts::Puts;
 use crate::rebuild::Rebuilds;
 use crate::shards::Shards;
 use crate::sources::Source;
+use crate::tenants::Room;
 use admission::Admission;
+pub(crate) use admission::Entrance;
+pub(crate) use turns::Turns;
 
 /// Stands before a cache and a source of truth, and keeps lookups of absent keys away from them.
 ///
@@ -72,6 +76,8 @@ pub(crate) struct Settings {
     pub rebuild_every: Option<Duration>,
     pub write_patience: Duration,
     pub accept_fewer: bool,
+    /// The smallest filter: a table that begins empty has room to grow before it is rebuilt.
+    pub least_keys: u64,
 }
 
 impl Default for Settings {
@@ -90,8 +96,29 @@ impl Default for Settings {
             rebuild_every: Some(Duration::from_secs(86_400)),
             write_patience: Duration::from_secs(60),
             accept_fewer: false,
+            least_keys: 10_000,
         }
     }
+}
+
+/// What a gate is made of. Some of it is its own, some it may share with the gates of other tenants.
+pub(crate) struct Parts {
+    pub settings: Settings,
+    pub source: Arc<dyn Source>,
+    pub cache: Option<Arc<dyn Cache>>,
+    pub callers: Option<Arc<Callers>>,
+    /// The secret that the gate's own is derived from, by what its source is.
+    pub secret: Secret,
+    pub events: Events,
+    pub lock: Option<File>,
+    pub shards: Shards,
+    pub counters: Counters,
+    pub entrance: Entrance,
+    pub audits: Audits,
+    pub rebuilds: Rebuilds,
+    pub room: Option<Room>,
+    #[cfg(feature = "redis")]
+    pub remote: Option<Arc<crate::filters::resp::RespFilters>>,
 }
 
 pub(crate) struct Inner {
@@ -112,7 +139,7 @@ pub(crate) struct Inner {
     pub shards: Shards,
     pub puts: Arc<Puts>,
     pub counters: Counters,
-    pub admission: Admission,
+    pub entrance: Entrance,
     pub audits: Audits,
     pub rebuilds: Rebuilds,
     pub background: Background,
@@ -121,6 +148,60 @@ pub(crate) struct Inner {
     /// The version the next filter gets.
     pub next_version: AtomicU64,
     pub ground: Ground,
+    /// The share of a budget that its filters may take, if it is one of many.
+    pub room: Option<Room>,
+}
+
+impl Settings {
+    /// Whether a gate of these settings ever says no.
+    pub(crate) fn may_block(&self, source: &dyn Source) -> bool {
+        self.policy != Policy::Shadow && self.writers != Writers::Unknown && source.lists_keys()
+    }
+}
+
+impl Inner {
+    pub(crate) fn assemble(parts: Parts) -> Result<Arc<Self>> {
+        let Parts { settings, source, events, .. } = parts;
+        let secret = parts.secret.derive(&format!("gate {}", source.describe()));
+        let data = settings.data.as_deref();
+        let (baseline, wrong) = Baseline::open(data, &source.describe(), settings.accept_fewer)?;
+        let loaded =
+            data.map_or(Ok(None), |folder| keeping::load(folder, &secret, source.key_type(), baseline.removed()));
+        let saved = loaded.unwrap_or_else(|why| {
+            events.tell(Event::SavedUnusable { why });
+            None
+        });
+        if let Some(why) = wrong {
+            events.tell(Event::SavedUnusable { why });
+        }
+        let next_version = saved.as_ref().map_or(1, |saved| saved.version() + 1);
+        let inner = Self {
+            filters: Filters::new(&secret, source.key_type(), saved, events.clone()),
+            may_block: settings.may_block(&*source),
+            events,
+            baseline,
+            shards: parts.shards,
+            puts: Arc::default(),
+            counters: parts.counters,
+            entrance: parts.entrance,
+            audits: parts.audits,
+            rebuilds: parts.rebuilds,
+            background: Background::default(),
+            lock: Mutex::new(parts.lock),
+            next_version: AtomicU64::new(next_version),
+            ground: Ground::default(),
+            room: parts.room,
+            #[cfg(feature = "redis")]
+            remote: parts.remote,
+            settings,
+            source,
+            cache: parts.cache,
+            callers: parts.callers,
+        };
+        let inner = Arc::new(inner);
+        inner.stand_on_source();
+        Ok(inner)
+    }
 }
 
 impl Gate {
@@ -140,48 +221,32 @@ impl Gate {
             (None, Some(folder)) => keeping::secret(folder)?,
             (None, None) => Secret::generate()?,
         };
-        let secret = secret.derive(&format!("gate {}", source.describe()));
-        let data = settings.data.as_deref();
-        let (baseline, wrong) = Baseline::open(data, &source.describe(), settings.accept_fewer)?;
-        let loaded =
-            data.map_or(Ok(None), |folder| keeping::load(folder, &secret, source.key_type(), baseline.removed()));
-        let saved = loaded.unwrap_or_else(|why| {
-            events.tell(Event::SavedUnusable { why });
-            None
-        });
-        if let Some(why) = wrong {
-            events.tell(Event::SavedUnusable { why });
-        }
-        let next_version = saved.as_ref().map_or(1, |saved| saved.version() + 1);
         let (at_once, waiting) = settings.source_limit;
-        let may_block =
-            settings.policy != Policy::Shadow && settings.writers != Writers::Unknown && source.lists_keys();
-        let inner = Inner {
-            filters: Filters::new(&secret, source.key_type(), saved, events.clone()),
-            may_block,
-            events,
-            baseline,
+        let may_block = settings.may_block(&*source);
+        let inner = Inner::assemble(Parts {
             // A gate that does not see every write must not remember a "no".
             shards: Shards::new(if may_block { settings.negatives.0 } else { 0 }, settings.negatives.1),
-            puts: Arc::default(),
             counters: Counters::new(),
-            admission: Admission::new(at_once, waiting),
+            entrance: Entrance::Own(Admission::new(at_once, waiting)),
             audits: Audits::new(settings.audit_share),
             rebuilds: Rebuilds::default(),
-            background: Background::default(),
-            lock: Mutex::new(lock),
-            next_version: AtomicU64::new(next_version),
-            ground: Ground::default(),
+            room: None,
             #[cfg(feature = "redis")]
             remote,
             settings,
             source,
             cache,
             callers,
-        };
-        let inner = Arc::new(inner);
-        inner.stand_on_source();
-        Ok(Self { _alive: Arc::new(Alive(inner.clone())), inner })
+            secret,
+            events,
+            lock,
+        })?;
+        Ok(Self::of(inner))
+    }
+
+    /// A handle of a gate.
+    pub(crate) fn of(inner: Arc<Inner>) -> Self {
+        Self { _alive: Arc::new(Alive(inner.clone())), inner }
     }
 
     /// What the filter is good for at this moment.

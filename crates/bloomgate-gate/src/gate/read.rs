@@ -82,7 +82,8 @@ impl Gate {
         }
         inner.counters.one(Count::AbsentByFilter);
         if let Some(epoch) = audited {
-            inner.audits.offer(&inner.counters, Sample { key: key.clone(), digest, epoch });
+            let of = Arc::downgrade(&self.inner);
+            inner.audits.offer(&inner.counters, Sample { of, key: key.clone(), digest, epoch });
         }
         Some(Answer { outcome: Outcome::AbsentByFilter, row: None, version, watermark: Some(watermark) })
     }
@@ -349,10 +350,11 @@ impl Inner {
         Basis { verdict, version, watermark }
     }
 
-    fn refuse(&self, basis: Basis, key: &Key, digest: Digest, audited: Option<u64>) -> Answer {
+    fn refuse(self: &Arc<Self>, basis: Basis, key: &Key, digest: Digest, audited: Option<u64>) -> Answer {
         self.counters.one(Outcome::AbsentByFilter);
         if let Some(epoch) = audited {
-            self.audits.offer(&self.counters, Sample { key: key.clone(), digest, epoch });
+            let of = Arc::downgrade(self);
+            self.audits.offer(&self.counters, Sample { of, key: key.clone(), digest, epoch });
         }
         basis.answer(Outcome::AbsentByFilter, None)
     }
@@ -445,7 +447,7 @@ impl Inner {
     fn read_one(self: &Arc<Self>, key: Key, lead: Lead, place: Option<Place>, unlikely: bool) {
         let inner = self.clone();
         tokio::spawn(async move {
-            let result = match inner.admission.enter(unlikely).await {
+            let result = match inner.entrance.enter(unlikely).await {
                 Err(busy) => Err(busy),
                 Ok(_leave) => {
                     inner.counters.one(Count::SourceReads);
@@ -463,7 +465,7 @@ impl Inner {
         let inner = self.clone();
         tokio::spawn(async move {
             let weight = inner.source.weight(keys.len());
-            let result = match inner.admission.enter_many(unlikely, weight).await {
+            let result = match inner.entrance.enter_many(unlikely, weight).await {
                 Err(busy) => Err(busy),
                 Ok(_leave) => {
                     inner.counters.add(Count::SourceReads, keys.len() as u64);
@@ -492,7 +494,7 @@ impl Inner {
 
     /// Asks the source for a key that somebody wants explained: under the cap, behind lookups of keys that are known.
     pub(crate) async fn read_to_explain(&self, key: &Key) -> Result<Option<Bytes>> {
-        let _leave = self.admission.enter(true).await?;
+        let _leave = self.entrance.enter(true).await?;
         self.counters.one(Count::SourceReads);
         self.source.get(key).await.inspect_err(|_| self.counters.one(Count::SourceErrors))
     }

@@ -28,6 +28,28 @@ const MOST_OUT: usize = MOST_BYTES + (4 << 20);
 /// Keys that are asked for before it is known how long rows are.
 const FIRST: usize = 500;
 
+/// Who answers for keys: a gate, or that of one tenant.
+pub(super) trait Answering: Sync {
+    fn parse_key(&self, text: &str) -> crate::Result<Key>;
+
+    /// Looks keys up for a client, if somebody counts what it asks for.
+    fn get_each(
+        &self,
+        keys: &[Key],
+        client: Option<ClientId>,
+    ) -> impl Future<Output = crate::Result<Vec<crate::Result<Answer>>>> + Send;
+}
+
+impl Answering for Gate {
+    fn parse_key(&self, text: &str) -> crate::Result<Key> {
+        Self::parse_key(self, text)
+    }
+
+    async fn get_each(&self, keys: &[Key], client: Option<ClientId>) -> crate::Result<Vec<crate::Result<Answer>>> {
+        self.get_each_by(keys, client).await
+    }
+}
+
 /// The keys of a request as they were written: the JSON of each.
 #[derive(Debug)]
 pub(super) struct Asked<'a>(Vec<&'a RawValue>);
@@ -70,7 +92,7 @@ impl<'a> Asked<'a> {
     pub(super) async fn answer(
         &self,
         desk: &Desk,
-        gate: &Gate,
+        gate: &impl Answering,
         client: Option<ClientId>,
     ) -> Result<(Vec<u8>, Option<Answer>), Problem> {
         let parsed: Vec<Result<Key, String>> = self.0.iter().map(|key| parse(gate, key)).collect();
@@ -82,7 +104,7 @@ impl<'a> Asked<'a> {
             let some = ((MOST_BYTES - bytes) / longest.max(1)).clamp(1, if longest == 0 { FIRST } else { MOST_KEYS });
             let (now, later) = left.split_at(some.min(left.len()));
             left = later;
-            for answer in gate.get_each_by(now, client).await.map_err(|error| answers::problem(&error))? {
+            for answer in gate.get_each(now, client).await.map_err(|error| answers::problem(&error))? {
                 let row = answer.as_ref().ok().and_then(|answer| answer.row.as_ref()).map_or(0, |row| row.len());
                 (bytes, longest) = (bytes + row, longest.max(row));
                 answers.push(answer);
@@ -194,7 +216,7 @@ fn row(out: &mut Vec<u8>, answer: &Answer) {
     }
 }
 
-fn parse(gate: &Gate, asked: &RawValue) -> Result<Key, String> {
+fn parse(gate: &impl Answering, asked: &RawValue) -> Result<Key, String> {
     let json = asked.get();
     let text: Cow<'_, str> = match json.as_bytes().first() {
         Some(b'"') => serde_json::from_str::<String>(json).map_err(|error| error.to_string())?.into(),

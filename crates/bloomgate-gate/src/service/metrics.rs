@@ -5,7 +5,8 @@ use bloomgate_http::metrics::{Metric, Scrape};
 
 use super::deny::Decided;
 use crate::policy::State;
-use crate::stats::Stats;
+use crate::stats::{AuditStats, ClientStats, Lookups, Measured, ShadowStats, SourceStats, Stats, WriteStats};
+use crate::tenants::{Tenants, TenantsStats};
 
 macro_rules! metrics {
     ($($id:ident = $kind:ident $name:literal $unit:literal $labels:expr, $help:literal;)+) => {
@@ -57,8 +58,21 @@ metrics! {
     CLIENTS_CAPPED = gauge "bloomgate_gate_clients_capped" "" &[], "Clients that are over a cap at this moment";
     CLIENT_REFUSED = counter "bloomgate_gate_client_refusals_total" "" &["cap"], "Lookups that would have reached the source, and rows to be added, that were refused since their client is over its cap";
     DENY = counter "bloomgate_gate_deny_answers_total" "" &["outcome"], "Answers of a deny list, by what was decided";
+    TENANTS = gauge "bloomgate_gate_tenants" "" &["state"], "With --tenant: tenants by the state of their filter: loading, ready, stale, broken or no-room (the memory does not suffice)";
+    TENANT_LOOKUPS = counter "bloomgate_gate_tenant_lookups_total" "" &["tenant", "outcome"], "With --tenant: lookups that were answered, by tenant and by where they ended; the largest tenants by name, the rest as other";
+    TENANT_ABSENT = counter "bloomgate_gate_tenant_absent_lookups_total" "" &["tenant"], "With --tenant: lookups of absent keys that a ready filter of the tenant judged";
+    TENANT_FALSE = counter "bloomgate_gate_tenant_false_positives_total" "" &["tenant"], "With --tenant: of those, the ones that it let through";
+    TENANT_READY = gauge "bloomgate_gate_tenant_ready" "" &["tenant"], "With --tenant: 1 while the filter of the tenant is in force, else 0; of the rest, the share of them";
+    TENANT_ITEMS = gauge "bloomgate_gate_tenant_filter_items" "" &["tenant"], "With --tenant: different keys in the filter of the tenant";
+    TENANT_BYTES = gauge "bloomgate_gate_tenant_filter_bytes" "bytes" &["tenant"], "With --tenant: the size of the filter of the tenant";
+    UNKNOWN_TENANTS = counter "bloomgate_gate_unknown_tenant_lookups_total" "" &["outcome"], "With --tenant: lookups for tenants that nobody knows: absent-by-filter or bypass";
+    BUDGET = gauge "bloomgate_gate_filter_budget_bytes" "bytes" &[], "With --tenant: the memory that the filters of all tenants may take together";
+    SCANS = counter "bloomgate_gate_tenant_scans_total" "" &["result"], "With --tenant: scans of all tenants that ended";
     DENSITY = gauge "bloomgate_gate_filter_bit_density_ratio" "ratio" &[], "The share of the filter's bits that are set";
 }
+
+/// Tenants that have a label of their own: each costs a dozen series.
+const LABELLED: usize = 50;
 
 /// The states as metrics name them.
 const STATES: [&str; 5] = [State::Loading.name(), "ready", "degraded", State::Stale.name(), State::Broken.name()];
@@ -83,28 +97,11 @@ fn begin(now: &str, blocking: bool) -> Scrape {
 /// Everything at one moment.
 pub(super) fn scrape(stats: &Stats, deny: Option<&Decided>, traffic: &Traffic) -> Scrape {
     let mut scrape = begin(stats.state, stats.blocking);
-    lookups(&mut scrape, stats);
-    scrape.whole(&AUDITED, &[("result", "right")], stats.audit.checked.saturating_sub(stats.audit.wrong));
-    scrape.whole(&AUDITED, &[("result", "wrong")], stats.audit.wrong);
-    scrape.whole(&AUDITED, &[("result", "undecided")], stats.audit.undecided);
-    scrape.whole(&AUDITED, &[("result", "skipped")], stats.audit.skipped);
-    scrape.whole(&WOULD_BLOCK, &[], stats.shadow.would_block);
-    scrape.whole(&WOULD_WRONGLY, &[], stats.shadow.would_block_wrongly);
-    let source = &stats.at_source;
-    scrape.whole(&SOURCE_READS, &[], source.reads);
-    scrape.whole(&ERRORS, &[("part", "source")], source.errors);
-    scrape.whole(&ERRORS, &[("part", "cache")], source.cache_errors);
-    scrape.whole(&ERRORS, &[("part", "filter")], source.filter_errors);
-    scrape.whole(&AT_SOURCE, &[], source.at_once as u64);
-    scrape.whole(&WAITING, &[], source.waiting as u64);
-    scrape.whole(&NEGATIVES, &[], source.negative_entries as u64);
-    scrape.whole(&WRITES, &[("kind", "put")], stats.writes.puts);
-    scrape.whole(&WRITES, &[("kind", "delete")], stats.writes.deletes);
-    scrape.whole(&UNKNOWN, &[], stats.writes.unknown);
-    scrape.whole(&UNDER_WAY, &[], stats.writes.under_way as u64);
-    scrape.whole(&DOUBTFUL, &[], stats.writes.doubtful as u64);
+    lookups(&mut scrape, &stats.lookups, &stats.measured);
+    audits(&mut scrape, &stats.audit, &stats.shadow);
+    at_source(&mut scrape, &stats.at_source, &stats.writes);
     rebuilds(&mut scrape, stats);
-    clients(&mut scrape, stats, deny);
+    clients(&mut scrape, stats.clients.as_ref(), deny);
     if let Some(filter) = &stats.filter {
         scrape.whole(&VERSION, &[], filter.version);
         if let Some(watermark) = filter.watermark_ms {
@@ -126,16 +123,94 @@ pub(super) fn scrape(stats: &Stats, deny: Option<&Decided>, traffic: &Traffic) -
     scrape
 }
 
-fn lookups(scrape: &mut Scrape, stats: &Stats) {
-    let lookups = &stats.lookups;
-    for (outcome, count) in [
+/// Everything of many tenants at one moment: the sums, and the largest of them by name.
+pub(super) fn scrape_tenants(
+    tenants: &Tenants,
+    stats: &TenantsStats,
+    deny: Option<&Decided>,
+    traffic: &Traffic,
+) -> Scrape {
+    let mut scrape = begin(stats.state, stats.blocking);
+    lookups(&mut scrape, &stats.lookups, &stats.measured);
+    audits(&mut scrape, &stats.audit, &stats.shadow);
+    at_source(&mut scrape, &stats.at_source, &stats.writes);
+    clients(&mut scrape, stats.clients.as_ref(), deny);
+    scrape.whole(&REBUILDS, &[("result", "done")], stats.rebuilds);
+    scrape.whole(&REBUILDS, &[("result", "failed")], stats.rebuilds_failed);
+    scrape.whole(&SCANS, &[("result", "done")], stats.scans);
+    scrape.whole(&SCANS, &[("result", "failed")], stats.scans_failed);
+    scrape.whole(&SAVE_ERRORS, &[], stats.save_errors);
+    scrape.whole(&VERSION, &[], stats.version);
+    if let Some(watermark) = stats.watermark_ms {
+        scrape.number(&WATERMARK, &[], watermark as f64 / 1000.0);
+    }
+    scrape.whole(&BYTES, &[], stats.budget.spent);
+    scrape.whole(&BUDGET, &[], stats.budget.bytes);
+    let counts = &stats.tenants;
+    for (state, count) in [
+        ("loading", counts.loading),
+        ("ready", counts.ready),
+        ("stale", counts.stale),
+        ("broken", counts.broken),
+        ("no-room", counts.without_room),
+    ] {
+        scrape.whole(&TENANTS, &[("state", state)], count as u64);
+    }
+    scrape.whole(&UNKNOWN_TENANTS, &[("outcome", "absent-by-filter")], stats.strangers.absent_by_filter);
+    scrape.whole(&UNKNOWN_TENANTS, &[("outcome", "bypass")], stats.strangers.bypass);
+    for one in tenants.labelled(LABELLED) {
+        let tenant = ("tenant", one.tenant.as_str());
+        for (outcome, count) in outcomes(&one.lookups) {
+            scrape.whole(&TENANT_LOOKUPS, &[tenant, ("outcome", outcome)], count);
+        }
+        scrape.whole(&TENANT_ABSENT, &[tenant], one.measured.absent_lookups);
+        scrape.whole(&TENANT_FALSE, &[tenant], one.measured.false_positives);
+        scrape.number(&TENANT_READY, &[tenant], one.ready);
+        scrape.whole(&TENANT_ITEMS, &[tenant], one.items);
+        scrape.whole(&TENANT_BYTES, &[tenant], one.bytes);
+    }
+    traffic.collect(&mut scrape);
+    scrape
+}
+
+fn audits(scrape: &mut Scrape, audit: &AuditStats, shadow: &ShadowStats) {
+    scrape.whole(&AUDITED, &[("result", "right")], audit.checked.saturating_sub(audit.wrong));
+    scrape.whole(&AUDITED, &[("result", "wrong")], audit.wrong);
+    scrape.whole(&AUDITED, &[("result", "undecided")], audit.undecided);
+    scrape.whole(&AUDITED, &[("result", "skipped")], audit.skipped);
+    scrape.whole(&WOULD_BLOCK, &[], shadow.would_block);
+    scrape.whole(&WOULD_WRONGLY, &[], shadow.would_block_wrongly);
+}
+
+fn at_source(scrape: &mut Scrape, source: &SourceStats, writes: &WriteStats) {
+    scrape.whole(&SOURCE_READS, &[], source.reads);
+    scrape.whole(&ERRORS, &[("part", "source")], source.errors);
+    scrape.whole(&ERRORS, &[("part", "cache")], source.cache_errors);
+    scrape.whole(&ERRORS, &[("part", "filter")], source.filter_errors);
+    scrape.whole(&AT_SOURCE, &[], source.at_once as u64);
+    scrape.whole(&WAITING, &[], source.waiting as u64);
+    scrape.whole(&NEGATIVES, &[], source.negative_entries as u64);
+    scrape.whole(&WRITES, &[("kind", "put")], writes.puts);
+    scrape.whole(&WRITES, &[("kind", "delete")], writes.deletes);
+    scrape.whole(&UNKNOWN, &[], writes.unknown);
+    scrape.whole(&UNDER_WAY, &[], writes.under_way as u64);
+    scrape.whole(&DOUBTFUL, &[], writes.doubtful as u64);
+}
+
+/// Lookups by where they ended.
+fn outcomes(lookups: &Lookups) -> [(&'static str, u64); 6] {
+    [
         ("absent-by-filter", lookups.absent_by_filter),
         ("negative-cached", lookups.negative_cached),
         ("cache", lookups.cache),
         ("source", lookups.source),
         ("not-found", lookups.not_found),
         ("bypass", lookups.bypass),
-    ] {
+    ]
+}
+
+fn lookups(scrape: &mut Scrape, lookups: &Lookups, measured: &Measured) {
+    for (outcome, count) in outcomes(lookups) {
         scrape.whole(&LOOKUPS, &[("outcome", outcome)], count);
     }
     let refused = lookups.refused_closed + lookups.refused_busy + lookups.refused_capped;
@@ -146,16 +221,15 @@ fn lookups(scrape: &mut Scrape, stats: &Stats) {
     scrape.whole(&FAILED, &[("reason", "other")], other);
     scrape.whole(&JOINED, &[], lookups.joined);
     scrape.whole(&BYPASS_ABSENT, &[], lookups.bypass_absent);
-    scrape.whole(&ABSENT, &[], stats.measured.absent_lookups);
-    scrape.whole(&FALSE_POSITIVES, &[], stats.measured.false_positives);
-    if let Some(rate) = stats.measured.false_positive_rate {
+    scrape.whole(&ABSENT, &[], measured.absent_lookups);
+    scrape.whole(&FALSE_POSITIVES, &[], measured.false_positives);
+    if let Some(rate) = measured.false_positive_rate {
         scrape.number(&MEASURED, &[], rate);
     }
 }
 
 /// Caps on clients, and what a deny list decided: zeros where there is none.
-fn clients(scrape: &mut Scrape, stats: &Stats, deny: Option<&Decided>) {
-    let clients = stats.clients.as_ref();
+fn clients(scrape: &mut Scrape, clients: Option<&ClientStats>, deny: Option<&Decided>) {
     scrape.whole(&CLIENTS, &[], clients.map_or(0, |clients| clients.remembered as u64));
     scrape.whole(&CLIENTS_CAPPED, &[], clients.map_or(0, |clients| clients.capped as u64));
     scrape.whole(&CLIENT_REFUSED, &[("cap", "misses")], clients.map_or(0, |clients| clients.refused_lookups));

@@ -13,6 +13,8 @@
 //!
 //! Of a deny list ([`Meaning::Deny`]) a lookup gives 204 for who is allowed and 403 with the row for who is denied. A client
 //! that is over its cap ([`callers`](crate::callers)) gets a 429 where the source would have to be asked.
+//! Before a table of many tenants the tenant stands before the key: `/v1/TABLE/TENANT/KEY`, `/v1/TABLE/TENANT:batch`,
+//! `/explain/TENANT/KEY`, `/stats/TENANT`, `/rebuild/TENANT`.
 //!
 //! Every answer names the filter behind it: `bloomgate-filter-version` and `bloomgate-watermark`, and those about keys
 //! what became of them: `bloomgate-outcome`. **Under `/v1` a 404 is said of keys alone**: a wrong table or a key with a
@@ -28,6 +30,7 @@ mod deny;
 mod metrics;
 mod path;
 mod routes;
+mod tenants;
 mod waiting;
 
 use std::convert::Infallible;
@@ -51,6 +54,7 @@ use crate::callers::ClientId;
 use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Meaning, Unconfirmed};
+use crate::tenants::Tenants;
 use answers::Template;
 use bloomgate_http::Served;
 use bloomgate_http::access::{Hosts, Role, Tokens};
@@ -84,6 +88,8 @@ pub struct Options {
     pub unconfirmed: Unconfirmed,
     /// How clients are told apart, if the gate has [caps](crate::Builder::callers) on them.
     pub clients: Clients,
+    /// Whether paths name a tenant before the key: [`GateService::open_tenants`] instead of [`GateService::open`].
+    pub by_tenant: bool,
 }
 
 impl Default for Options {
@@ -100,6 +106,7 @@ impl Default for Options {
             meaning: Meaning::default(),
             unconfirmed: Unconfirmed::default(),
             clients: Clients::default(),
+            by_tenant: false,
         }
     }
 }
@@ -141,6 +148,7 @@ impl GateService {
             decisions: Decisions::default(),
             rebuilding: AtomicBool::new(false),
             gate: OnceLock::new(),
+            tenants: OnceLock::new(),
             waits_for: Mutex::default(),
             options,
             traffic,
@@ -173,10 +181,39 @@ impl GateService {
         }
         let _ = self.desk.gate.set(gate);
     }
+
+    /// The gates of tenants, once they are there.
+    #[must_use]
+    pub fn tenants(&self) -> Option<&Tenants> {
+        self.desk.tenants.get()
+    }
+
+    /// The gates of tenants are there. Only the first ones count.
+    pub fn open_tenants(&self, tenants: Tenants) {
+        if self.desk.options.writes {
+            tenants.expect_writes();
+        }
+        let _ = self.desk.tenants.set(tenants);
+    }
+}
+
+/// Serves the gates of many tenants: see [`serve`].
+pub async fn serve_tenants<F: Future<Output = ()>>(
+    listener: TcpListener,
+    tenants: Tenants,
+    options: Options,
+    http: bloomgate_http::Options,
+    shutdown: F,
+) -> Served {
+    let service = GateService::waiting(Options { by_tenant: true, ..options }, http.traffic.clone());
+    service.open_tenants(tenants);
+    bloomgate_http::serve_each(listener, move |from| service.of(from.ip()), http, shutdown).await
 }
 
 /// What answering needs.
 struct Desk {
+    /// Those of many tenants, in the place of one gate.
+    tenants: OnceLock<Tenants>,
     /// Nothing while its source could not be reached yet.
     gate: OnceLock<Gate>,
     /// Why there is none.
@@ -198,6 +235,8 @@ enum First {
     Answered(Response<Body>),
     /// It is a lookup that goes on, of a client that may.
     Lookup(Gate, Key, Option<ClientId>),
+    /// The same for a key of a tenant.
+    LookupOf(Tenants, Key, Key, Option<ClientId>),
     /// Something else, or something wrong: the routes say what.
     Other,
 }
@@ -207,6 +246,9 @@ impl Desk {
         let Some(rest) = request.uri().path().strip_prefix(&self.prefix) else { return First::Other };
         if request.method() != Method::GET || self.may(request.headers(), request.uri(), Role::Read).is_err() {
             return First::Other;
+        }
+        if self.options.by_tenant {
+            return self.first_of_tenant(rest, peer, request.headers());
         }
         let Some(gate) = self.gate.get() else { return First::Other };
         let key = path::key(rest).ok().and_then(|text| gate.parse_key(&text).ok());
@@ -219,7 +261,8 @@ impl Desk {
 
     /// Whose request it is, if anybody counts.
     fn client(&self, peer: Option<IpAddr>, headers: &HeaderMap) -> Option<ClientId> {
-        self.gate.get()?.callers()?;
+        let of_tenants = || self.tenants.get().and_then(Tenants::callers);
+        self.gate.get().and_then(Gate::callers).or_else(of_tenants)?;
         Some(self.options.clients.of(peer?, headers))
     }
 
@@ -266,6 +309,9 @@ impl bloomgate_http::Service<Request<Body>> for GateService {
         Answering(match self.desk.first(&request, self.peer) {
             First::Answered(response) => Step::Now(Some(response)),
             First::Lookup(gate, key, client) => Step::Later(Box::pin(look_up(self.desk.clone(), gate, key, client))),
+            First::LookupOf(tenants, tenant, key, client) => {
+                Step::Later(Box::pin(tenants::look_up(self.desk.clone(), tenants, (tenant, key), client)))
+            }
             First::Other => Step::Later(Box::pin(self.desk.clone().answer(request, self.peer))),
         })
     }

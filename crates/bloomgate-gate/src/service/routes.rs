@@ -22,12 +22,13 @@ use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Policy, State};
 use crate::stats::Stats;
+use crate::tenants::Tenants;
 
 /// When to come again for a rebuild that is under way.
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
 /// What is asked for, without its body.
-type Head = axum::http::request::Parts;
+pub(super) type Head = axum::http::request::Parts;
 
 /// A body that nobody wanted is read up to here and thrown away: clients of HTTP/2 that still send when the answer is
 /// there take the end of the stream for an error (curl 7.88 does) and never show the answer.
@@ -40,12 +41,14 @@ impl Desk {
     pub(super) async fn answer(self: Arc<Self>, request: Request<Body>, peer: Option<IpAddr>) -> Response<Body> {
         let (head, mut rest) = request.into_parts();
         let client = self.client(peer, &head.headers);
-        let mut response = match self.route(&head, &mut rest, client).await {
-            Ok(response) => response,
-            Err(problem) => problem.into_response(),
+        let routed = match self.options.by_tenant {
+            true => self.route_by_tenant(&head, &mut rest, client).await,
+            false => self.route(&head, &mut rest, client).await,
         };
+        let mut response = routed.unwrap_or_else(IntoResponse::into_response);
         body::discard(&mut rest, UNWANTED, UNWANTED_TIME.min(self.options.body_time)).await;
-        answers::name_by_state(&mut response, self.gate.get().map_or(State::Loading, Gate::state));
+        let of_tenants = self.tenants.get().map_or(State::Loading, Tenants::state);
+        answers::name_by_state(&mut response, self.gate.get().map_or(of_tenants, Gate::state));
         response
     }
 
@@ -90,7 +93,7 @@ impl Desk {
                 only(method, &[Method::GET])?;
                 self.may(&head.headers, &head.uri, Role::Read)?;
                 match self.gate.get() {
-                    Some(gate) => Ok(self.json(StatusCode::OK, &self.told(stats(gate).await?))),
+                    Some(gate) => Ok(self.json(StatusCode::OK, &self.told_of_gate(gate).await?)),
                     None => Ok(self.waiting_stats()),
                 }
             }
@@ -99,7 +102,7 @@ impl Desk {
                 self.may(&head.headers, &head.uri, Role::Read)?;
                 let scrape = match self.gate.get() {
                     Some(gate) => {
-                        let told = self.told(stats(gate).await?);
+                        let told = self.told_of_gate(gate).await?;
                         metrics::scrape(&told.stats, told.deny.as_ref(), &self.traffic)
                     }
                     None => self.waiting_metrics(),
@@ -183,6 +186,21 @@ impl Desk {
 
     async fn rebuild(self: &Arc<Self>, wishes: Wishes) -> Result<Response<Body>, Problem> {
         let gate = self.gate()?.clone();
+        let rebuild = async move {
+            match wishes.accept_fewer {
+                true => gate.rebuild_accepting_fewer().await,
+                false => gate.rebuild().await,
+            }
+        };
+        self.run_rebuild(wishes, rebuild).await
+    }
+
+    /// Runs a rebuild, one at a time, and waits for it if that was asked for.
+    pub(super) async fn run_rebuild<T: serde::Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        wishes: Wishes,
+        rebuild: impl Future<Output = crate::Result<T>> + Send + 'static,
+    ) -> Result<Response<Body>, Problem> {
         if self.rebuilding.swap(true, Acquire) {
             return Err(Problem::new(
                 StatusCode::CONFLICT,
@@ -195,10 +213,7 @@ impl Desk {
         // In a task of its own: it ends, and is noted as ended, even if the client goes away.
         let desk = self.clone();
         let running = tokio::spawn(async move {
-            let rebuilt = match wishes.accept_fewer {
-                true => gate.rebuild_accepting_fewer().await,
-                false => gate.rebuild().await,
-            };
+            let rebuilt = rebuild.await;
             desk.rebuilding.store(false, Release);
             rebuilt
         });
@@ -220,16 +235,22 @@ impl Desk {
     }
 
     /// What the gate tells of itself, and what was decided by it.
-    fn told(&self, stats: Stats) -> Told {
-        let deny = self.is_deny_list().then(|| self.decisions.told(stats.lookups.absent_by_filter));
+    pub(super) fn told<S>(&self, absent_by_filter: u64, stats: S) -> Told<S> {
+        let deny = self.is_deny_list().then(|| self.decisions.told(absent_by_filter));
         Told { meaning: self.options.meaning.name(), deny, stats }
     }
 
-    fn is_table(&self, segment: &str) -> Result<(), Problem> {
+    async fn told_of_gate(&self, gate: &Gate) -> Result<Told<Stats>, Problem> {
+        let stats = stats(gate).await?;
+        Ok(self.told(stats.lookups.absent_by_filter, stats))
+    }
+
+    pub(super) fn is_table(&self, segment: &str) -> Result<(), Problem> {
         if path::decoded(segment).is_some_and(|table| table == self.options.table) {
             return Ok(());
         }
-        let detail = format!("the table here is {}: ask for {}KEY", self.options.table, self.prefix);
+        let tenant = if self.options.by_tenant { "TENANT/" } else { "" };
+        let detail = format!("the table here is {}: ask for {}{tenant}KEY", self.options.table, self.prefix);
         Err(Problem::new(StatusCode::BAD_REQUEST, "no-such-table", "This table is not served here", detail))
     }
 
@@ -237,7 +258,7 @@ impl Desk {
         self.gate()?.parse_key(&path::key(segment)?).map_err(|error| answers::problem(&error))
     }
 
-    fn json(&self, status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
+    pub(super) fn json(&self, status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
         match serde_json::to_vec_pretty(value) {
             Ok(mut text) => {
                 text.push(b'\n');
@@ -250,14 +271,14 @@ impl Desk {
 
 /// What `/stats` tells.
 #[derive(serde::Serialize)]
-struct Told {
+pub(super) struct Told<S> {
     #[serde(flatten)]
-    stats: Stats,
+    pub stats: S,
     /// `present` or `deny`.
     meaning: &'static str,
     /// What was decided, of a deny list.
     #[serde(skip_serializing_if = "Option::is_none")]
-    deny: Option<Decided>,
+    pub deny: Option<Decided>,
 }
 
 /// The numbers; on a thread that may be busy for a while, since the bits of the filter are counted.
@@ -269,13 +290,13 @@ async fn stats(gate: &Gate) -> Result<Stats, Problem> {
 
 /// What was asked for along with a rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Wishes {
+pub(super) struct Wishes {
     wait: bool,
-    accept_fewer: bool,
+    pub(super) accept_fewer: bool,
 }
 
 /// Reads the query of a rebuild; what is not understood is refused, not left out.
-fn wishes(query: &str) -> Result<Wishes, Problem> {
+pub(super) fn wishes(query: &str) -> Result<Wishes, Problem> {
     let mut wishes = Wishes::default();
     for wish in query.split('&').filter(|wish| !wish.is_empty()) {
         let (name, value) = wish.split_once('=').unwrap_or((wish, "true"));
@@ -297,7 +318,7 @@ fn wishes(query: &str) -> Result<Wishes, Problem> {
 }
 
 /// Refuses other methods than these; where GET is allowed, HEAD is.
-fn only(method: &Method, allowed: &[Method]) -> Result<(), Problem> {
+pub(super) fn only(method: &Method, allowed: &[Method]) -> Result<(), Problem> {
     if allowed.contains(method) || method == Method::HEAD && allowed.contains(&Method::GET) {
         return Ok(());
     }

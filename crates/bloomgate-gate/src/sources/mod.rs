@@ -7,14 +7,16 @@ mod object;
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod tenancy;
 #[cfg(feature = "upstream")]
 mod upstream;
 
 pub use footing::Footing;
 #[cfg(feature = "postgres")]
-pub use postgres::Postgres;
+pub use postgres::{Postgres, PostgresTenants};
 #[cfg(feature = "sqlite")]
-pub use sqlite::Sqlite;
+pub use sqlite::{Sqlite, SqliteTenants};
+pub use tenancy::{TenantBatch, TenantScan, TenantTable};
 #[cfg(feature = "upstream")]
 pub use upstream::{KeyList, Upstream};
 

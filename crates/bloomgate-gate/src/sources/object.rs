@@ -27,10 +27,22 @@ impl<'a> Object<'a> {
 
     /// Refuses a row whose key column is there and is not the key.
     pub fn check_key(&self, column: &str, key_type: KeyType, key: &Key) -> Result<()> {
+        self.check_column(column, "key", key_type, key)
+    }
+
+    /// Refuses a row whose tenant column is there and names another tenant.
+    pub fn check_tenant(&self, column: &str, tenant_type: KeyType, tenant: &Key) -> Result<()> {
+        self.check_column(column, "tenant", tenant_type, tenant)
+    }
+
+    fn check_column(&self, column: &str, what: &str, key_type: KeyType, key: &Key) -> Result<()> {
         let Some((_, value)) = self.members.iter().find(|(name, _)| name == column) else { return Ok(()) };
         let text: String = match value.get().as_bytes().first() {
             Some(b'"') => serde_json::from_str(value.get()).map_err(|error| {
-                Error::new(ErrorKind::Invalid, format!("the row's {column}: {error}: write it as the key is written"))
+                Error::new(
+                    ErrorKind::Invalid,
+                    format!("the row's {column}: {error}: write it as the {what} is written"),
+                )
             })?,
             _ => value.get().to_string(),
         };
@@ -40,7 +52,7 @@ impl<'a> Object<'a> {
         Err(Error::new(
             ErrorKind::Invalid,
             format!(
-                "the row's {column} is {}, but its key is {:?}: write the key there, or leave {column} out",
+                "the row's {column} is {}, but its {what} is {:?}: write the {what} there, or leave {column} out",
                 shortened(value.get()),
                 key_type.show(key)
             ),

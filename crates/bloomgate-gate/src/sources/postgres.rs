@@ -10,6 +10,7 @@ mod copy;
 mod identity;
 mod keeper;
 mod scanning;
+mod tenants;
 mod tls;
 mod wire;
 mod writing;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use deadpool_postgres::{Client, Pool};
 use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::types::ToSql;
 
 use super::{Footing, Scan, Source};
 use crate::Pending;
@@ -30,6 +32,7 @@ use address::Address;
 use catalogue::{Column, Table};
 use connections::{Connections, within};
 use keeper::Keeper;
+pub use tenants::PostgresTenants;
 use wire::{Given, Stored};
 
 /// How long a statement may take at the server. Scans and counts take as long as they need.
@@ -47,6 +50,22 @@ type Said<T> = std::result::Result<T, tokio_postgres::Error>;
 /// are not in it keep their values, or get their defaults if the row is new.
 #[derive(Debug)]
 pub struct Postgres {
+    server: Arc<Server>,
+    /// Whose rows these are, in a table of many tenants.
+    tenant: Option<Key>,
+}
+
+impl std::ops::Deref for Postgres {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.server
+    }
+}
+
+/// A server with a table: what the sources of all its tenants share.
+#[derive(Debug)]
+pub struct Server {
     pool: Pool,
     connections: Connections,
     table: Arc<Table>,
@@ -91,28 +110,35 @@ impl Postgres {
     /// database, a table or a column that is none, [`ErrorKind::Source`] or [`ErrorKind::Busy`] for a server that cannot be
     /// reached at the moment: trying again may help.
     pub async fn connect(url: &str, table: &str, key_column: &str, connections: usize) -> Result<Self> {
+        let server = Server::connect(url, table, key_column, None, connections).await?;
+        Ok(Self { server: Arc::new(server), tenant: None })
+    }
+}
+
+impl Server {
+    async fn connect(
+        url: &str,
+        table: &str,
+        key_column: &str,
+        tenant_column: Option<&str>,
+        connections: usize,
+    ) -> Result<Self> {
         if connections == 0 {
             return Err(Error::new(ErrorKind::Invalid, "0 connections to PostgreSQL: allow at least 1"));
         }
         let connector = Connections::new(Address::parse(url)?);
         let pool = connector.pool(connections)?;
         let client = connector.first(&pool).await?;
-        let table = Table::find(&client, table, key_column).await?;
+        let table = Table::find(&client, table, key_column, tenant_column).await?;
         let columns = table.columns(&client).await.map_err(|error| failed("reading the catalogue", &error))?;
         drop(client);
         let (name, key) = (&table.quoted, &table.quoted_key);
-        let asked = table.wire.one("$1");
-        let all = table.wire.many("$1");
         // A table may have a column of any name, the table's own included: `answer.*` means the row all the same.
         let row = "pg_catalog.row_to_json(answer.*)::text";
         Ok(Self {
             pool,
-            one: format!(
-                "SELECT {row} FROM {name} AS answer WHERE answer.{key} OPERATOR(pg_catalog.=) {asked} LIMIT 1"
-            ),
-            many: format!(
-                "SELECT answer.{key}, {row} FROM {name} AS answer WHERE answer.{key} OPERATOR(pg_catalog.=) ANY ({all})"
-            ),
+            one: format!("SELECT {row} FROM {name} AS answer WHERE {} LIMIT 1", table.is_row("answer.")),
+            many: format!("SELECT answer.{key}, {row} FROM {name} AS answer WHERE {}", table.is_any_row("answer.")),
             connections: connector,
             table: Arc::new(table),
             columns: Mutex::new(Arc::new(columns)),
@@ -125,15 +151,61 @@ impl Postgres {
         self.connections.from(&self.pool).await
     }
 
+    fn known_columns(&self) -> Arc<Vec<Column>> {
+        Arc::clone(&self.columns.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn read_columns(&self) -> Result<Arc<Vec<Column>>> {
+        let columns = Arc::new(self.ask_columns().await?);
+        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&columns);
+        Ok(columns)
+    }
+
+    async fn ask_columns(&self) -> Result<Vec<Column>> {
+        ask!(self, client => self.table.columns(&client))
+    }
+
+    async fn look_around(&self) -> Result<()> {
+        let looked = self.keeper.look_around(&self.connections, &self.table).await;
+        let moves = self.connections.whereabouts.footing.moves();
+        if self.emptied.swap(moves, SeqCst) != moves {
+            // They lead to where it was before.
+            self.pool.retain(|_, _| false);
+        }
+        looked
+    }
+}
+
+/// Parameters, and behind them the tenant of a table that has them.
+fn with_tenant<'a>(
+    parameters: &[&'a (dyn ToSql + Sync)],
+    tenant: &'a Option<Given<'_>>,
+) -> Vec<&'a (dyn ToSql + Sync)> {
+    let tenant = tenant.iter().map(|tenant| tenant as &(dyn ToSql + Sync));
+    parameters.iter().copied().chain(tenant).collect()
+}
+
+impl Postgres {
+    /// The tenant as a parameter.
+    fn given_tenant(&self) -> Option<Given<'_>> {
+        let tenant = self.table.tenant.as_ref().zip(self.tenant.as_ref());
+        tenant.map(|(column, tenant)| Given { wire: column.wire, key: tenant })
+    }
+
     /// Whether no row can have this key, though it is of the column's type: PostgreSQL has no text with a NUL in it.
     fn impossible(&self, key: &Key) -> bool {
-        self.table.wire.is_text() && key.canonical().contains(&0)
+        let of_tenant = self.given_tenant();
+        [Given { wire: self.table.wire, key }]
+            .iter()
+            .chain(&of_tenant)
+            .any(|given| given.wire.is_text() && given.key.canonical().contains(&0))
     }
 
     async fn find(&self, client: &Client, key: &Key) -> Said<Option<Bytes>> {
-        let statement = client.prepare_typed_cached(&self.one, &[self.table.wire.parameter()]).await?;
-        let given = Given { wire: self.table.wire, key };
-        match client.query_opt(&statement, &[&given]).await {
+        let types = self.table.types(self.table.wire.parameter());
+        let statement = client.prepare_typed_cached(&self.one, &types).await?;
+        let (given, tenant) = (Given { wire: self.table.wire, key }, self.given_tenant());
+        match client.query_opt(&statement, &with_tenant(&[&given], &tenant)).await {
             Ok(Some(row)) => Ok(Some(Bytes::copy_from_slice(row.try_get::<_, Stored<'_>>(0)?.0))),
             Ok(None) => Ok(None),
             Err(error) if untranslatable(&error) => Ok(None),
@@ -143,10 +215,11 @@ impl Postgres {
 
     async fn find_all(&self, client: &Client, keys: &[Key]) -> Said<Vec<Option<Bytes>>> {
         let wire = self.table.wire;
-        let statement = client.prepare_typed_cached(&self.many, &[wire.parameters()]).await?;
+        let statement = client.prepare_typed_cached(&self.many, &self.table.types(wire.parameters())).await?;
+        let tenant = self.given_tenant();
         let possible = keys.iter().filter(|key| !self.impossible(key));
         let given: Vec<Given<'_>> = possible.map(|key| Given { wire, key }).collect();
-        let found = match client.query(&statement, &[&given]).await {
+        let found = match client.query(&statement, &with_tenant(&[&given], &tenant)).await {
             Err(error) if untranslatable(&error) => {
                 // One of them has a letter that the database's encoding lacks, and the server does not say which.
                 let mut rows = Vec::with_capacity(keys.len());
@@ -175,39 +248,39 @@ impl Postgres {
     }
 
     async fn count_rows(&self, client: &mut Client) -> Said<u64> {
+        let tenant = self.given_tenant();
         let plain = "SELECT CASE WHEN relkind IN ('r', 'm') AND NOT relhassubclass THEN reltuples ELSE -1 END \
                      FROM pg_catalog.pg_class WHERE oid = $1";
         let statement = client.prepare_cached(plain).await?;
         let estimate: Option<f32> = client.query_opt(&statement, &[&self.table.oid()]).await?.map(|row| row.get(0));
-        if let Some(rows) = estimate.filter(|&rows| rows >= LARGE) {
+        if let Some(rows) = estimate.filter(|&rows| rows >= LARGE && tenant.is_none()) {
             return Ok(rows as u64);
         }
         let counting = client.build_transaction().read_only(true).start().await?;
         counting.batch_execute("SET LOCAL statement_timeout = 0").await?;
-        let sql = format!("SELECT pg_catalog.count({}) FROM {}", self.table.quoted_key, self.table.quoted);
-        let count: i64 = counting.query_one(&sql, &[]).await?.try_get(0)?;
+        let count = format!("SELECT pg_catalog.count({}) FROM {}", self.table.quoted_key, self.table.quoted);
+        let count: i64 = match (&self.table.tenant, &tenant) {
+            (Some(column), Some(given)) => {
+                let whose = format!("{} OPERATOR(pg_catalog.=) {}", column.quoted, column.wire.one("$1"));
+                let sql = format!("{count} WHERE {whose}");
+                let statement = counting.prepare_typed(&sql, &[column.wire.parameter()]).await?;
+                counting.query_one(&statement, &[given]).await?.try_get(0)?
+            }
+            _ => counting.query_one(&count, &[]).await?.try_get(0)?,
+        };
         counting.commit().await?;
         Ok(u64::try_from(count).unwrap_or_default())
-    }
-
-    fn known_columns(&self) -> Arc<Vec<Column>> {
-        Arc::clone(&self.columns.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    async fn read_columns(&self) -> Result<Arc<Vec<Column>>> {
-        let columns = Arc::new(self.ask_columns().await?);
-        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&columns);
-        Ok(columns)
-    }
-
-    async fn ask_columns(&self) -> Result<Vec<Column>> {
-        ask!(self, client => self.table.columns(&client))
     }
 }
 
 impl Source for Postgres {
     fn describe(&self) -> String {
-        format!("postgres table {}", self.table.name)
+        match self.table.tenant.as_ref().zip(self.tenant.as_ref()) {
+            None => format!("postgres table {}", self.table.name),
+            Some((column, tenant)) => {
+                format!("postgres table {}, {} {}", self.table.name, column.name, column.wire.key_type().show(tenant))
+            }
+        }
     }
 
     fn key_type(&self) -> KeyType {
@@ -255,7 +328,7 @@ impl Source for Postgres {
     }
 
     fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>> {
-        Box::pin(scanning::begin(&self.connections, &self.table))
+        Box::pin(scanning::begin(&self.connections, &self.table, self.tenant.as_ref()))
     }
 
     fn footing(&self) -> Option<&Footing> {
@@ -271,15 +344,7 @@ impl Source for Postgres {
     }
 
     fn look_around(&self) -> Pending<'_, Result<()>> {
-        Box::pin(async move {
-            let looked = self.keeper.look_around(&self.connections, &self.table).await;
-            let moves = self.connections.whereabouts.footing.moves();
-            if self.emptied.swap(moves, SeqCst) != moves {
-                // They lead to where it was before.
-                self.pool.retain(|_, _| false);
-            }
-            looked
-        })
+        Box::pin(self.server.look_around())
     }
 }
 

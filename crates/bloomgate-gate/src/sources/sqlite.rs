@@ -8,6 +8,7 @@ mod place;
 mod rows;
 mod scanning;
 mod table;
+mod tenants;
 mod threads;
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params_from_iter};
 
 use super::object::Object;
 use super::{Footing, Scan, Source};
@@ -23,8 +24,9 @@ use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
 use place::{FileId, Place};
-use rows::{Asked, canonical};
+use rows::canonical;
 use table::{Column, Table};
+pub use tenants::SqliteTenants;
 use threads::{Open, Threads};
 
 /// Threads that read. SQLite reads from the page cache: more than the usual number of cores gives nothing.
@@ -39,6 +41,14 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// get their defaults if the row is new.
 #[derive(Debug)]
 pub struct Sqlite {
+    file: Arc<File>,
+    /// Whose rows these are, in a table of many tenants.
+    tenant: Option<Key>,
+}
+
+/// A file with a table: what the sources of all its tenants share.
+#[derive(Debug)]
+struct File {
     place: Arc<Place>,
     table: Arc<Table>,
     /// The columns that rows can have; read again when a row has others.
@@ -56,11 +66,17 @@ impl Sqlite {
     /// [`ErrorKind::Unsupported`] for a column that cannot be gated, [`ErrorKind::Invalid`] for a table or a column that
     /// is not there, [`ErrorKind::Source`] for a file that cannot be read or written.
     pub fn open(path: impl AsRef<Path>, table: &str, key_column: &str) -> Result<Self> {
-        let path = path.as_ref();
+        let file = File::open(path.as_ref(), table, key_column, None)?;
+        Ok(Self { file: Arc::new(file), tenant: None })
+    }
+}
+
+impl File {
+    fn open(path: &Path, table: &str, key_column: &str, tenant_column: Option<&str>) -> Result<Self> {
         // One name for one file, however it was spelled.
         let place = Place::new(&path.canonicalize().unwrap_or_else(|_| path.to_path_buf()))?;
         let writer = writer(&place)?;
-        let table = Arc::new(Table::find(&writer.connection, table, key_column)?);
+        let table = Arc::new(Table::find(&writer.connection, table, key_column, tenant_column)?);
         let columns = table.columns(&writer.connection)?;
         let readers = (0..READERS).map(|_| reader(&place)).collect::<Result<Vec<_>>>()?;
         let begin = |name, connections| {
@@ -102,45 +118,75 @@ impl Sqlite {
     }
 }
 
+impl File {
+    /// One write at a time: who may begin one knows that all others have ended.
+    async fn settle(&self) -> Result<()> {
+        self.place.ensure_free()?;
+        let settled = self.write(|connection, _| {
+            let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+            alone.and_then(rusqlite::Transaction::rollback).map_err(|error| failed("waiting for writes to end", &error))
+        });
+        settled.await.map_err(|error| match error.kind() {
+            // Nothing was written.
+            ErrorKind::Unknown => Error::new(ErrorKind::Source, error.to_string()),
+            _ => error,
+        })
+    }
+
+    async fn look_around(&self) -> Result<()> {
+        self.place.look()?;
+        if let Err(taken) = self.place.ensure_free() {
+            self.place.footing.moved(taken.to_string());
+        }
+        self.read(|connection, table| table.check_again(connection)).await
+    }
+}
+
 impl Source for Sqlite {
     fn describe(&self) -> String {
-        format!("sqlite table {} of {}", self.table.name, self.place.path.display())
+        let whole = format!("sqlite table {} of {}", self.file.table.name, self.file.place.path.display());
+        match self.file.table.tenant.as_ref().zip(self.tenant.as_ref()) {
+            None => whole,
+            Some((column, tenant)) => format!("{whole}, {} {}", column.name, column.key_type.show(tenant)),
+        }
     }
 
     fn key_type(&self) -> KeyType {
-        self.table.key_type
+        self.file.table.key_type
     }
 
     fn get<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<Option<Bytes>>> {
         Box::pin(async move {
-            self.table.key_type.check(key)?;
-            let key = key.clone();
-            self.read(move |connection, table| find(connection, table, &key)).await
+            self.file.table.key_type.check(key)?;
+            let (tenant, key) = (self.tenant.clone(), key.clone());
+            self.file.read(move |connection, table| find(connection, table, tenant.as_ref(), &key)).await
         })
     }
 
     fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>> {
         Box::pin(async move {
-            keys.iter().try_for_each(|key| self.table.key_type.check(key))?;
-            let keys = keys.to_vec();
-            self.read(move |connection, table| {
-                // One transaction: one lock for all of them, and rows of one moment.
-                let reading = connection.transaction().map_err(|error| failed("beginning to read", &error))?;
-                keys.iter().map(|key| find(&reading, table, key)).collect()
-            })
-            .await
+            keys.iter().try_for_each(|key| self.file.table.key_type.check(key))?;
+            let (tenant, keys) = (self.tenant.clone(), keys.to_vec());
+            self.file
+                .read(move |connection, table| {
+                    // One transaction: one lock for all of them, and rows of one moment.
+                    let reading = connection.transaction().map_err(|error| failed("beginning to read", &error))?;
+                    keys.iter().map(|key| find(&reading, table, tenant.as_ref(), key)).collect()
+                })
+                .await
         })
     }
 
     fn check_rows<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
         Box::pin(async move {
-            let mut columns = self.known_columns();
-            let mut checked = check(&self.table, &columns, rows);
+            let (file, tenant) = (&*self.file, self.tenant.as_ref());
+            let mut columns = file.known_columns();
+            let mut checked = check(&file.table, &columns, tenant, rows);
             if checked.is_err() {
                 // A column may be new.
-                columns = Arc::new(self.read(|connection, table| table.columns(connection)).await?);
-                *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&columns);
-                checked = check(&self.table, &columns, rows);
+                columns = Arc::new(file.read(|connection, table| table.columns(connection)).await?);
+                *file.columns.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&columns);
+                checked = check(&file.table, &columns, tenant, rows);
             }
             checked
         })
@@ -149,96 +195,80 @@ impl Source for Sqlite {
     fn put_many<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {
         Box::pin(async move {
             for (key, row) in rows {
-                self.table.key_type.check(key)?;
+                self.file.table.key_type.check(key)?;
                 Object::parse(row)?;
             }
-            let rows = rows.to_vec();
-            self.write(move |connection, table| {
-                let columns = table.columns(connection)?;
-                let writing = connection
-                    .transaction_with_behavior(TransactionBehavior::Immediate)
-                    .map_err(|error| failed("beginning to write", &error))?;
-                for (key, row) in &rows {
-                    put(&writing, table, &columns, key, row)?;
-                }
-                table.refuse_triggers(&writing)?;
-                commit(writing)
-            })
-            .await
+            let (tenant, rows) = (self.tenant.clone(), rows.to_vec());
+            self.file
+                .write(move |connection, table| {
+                    let columns = table.columns(connection)?;
+                    let writing = connection
+                        .transaction_with_behavior(TransactionBehavior::Immediate)
+                        .map_err(|error| failed("beginning to write", &error))?;
+                    for (key, row) in &rows {
+                        put(&writing, table, &columns, tenant.as_ref(), key, row)?;
+                    }
+                    table.refuse_triggers(&writing)?;
+                    commit(writing)
+                })
+                .await
         })
     }
 
     fn delete<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<bool>> {
         Box::pin(async move {
-            self.table.key_type.check(key)?;
-            let key = key.clone();
-            self.write(move |connection, table| {
-                let writing = connection
-                    .transaction_with_behavior(TransactionBehavior::Immediate)
-                    .map_err(|error| failed("beginning to write", &error))?;
-                let removed = {
-                    let mut statement = writing
-                        .prepare_cached(&format!("DELETE FROM {} WHERE {} = ?1", table.quoted, table.quoted_key))
-                        .map_err(|error| failed("deleting a row", &error))?;
-                    statement
-                        .execute([Asked { key_type: table.key_type, key: &key }])
-                        .map_err(|error| failed("deleting a row", &error))?
-                };
-                commit(writing)?;
-                Ok(removed > 0)
-            })
-            .await
+            self.file.table.key_type.check(key)?;
+            let (tenant, key) = (self.tenant.clone(), key.clone());
+            self.file
+                .write(move |connection, table| {
+                    let writing = connection
+                        .transaction_with_behavior(TransactionBehavior::Immediate)
+                        .map_err(|error| failed("beginning to write", &error))?;
+                    let removed = {
+                        let mut statement = writing
+                            .prepare_cached(&format!("DELETE FROM {} WHERE {}", table.quoted, table.is_row("")))
+                            .map_err(|error| failed("deleting a row", &error))?;
+                        statement
+                            .execute(params_from_iter(table.bound(tenant.as_ref(), &key)))
+                            .map_err(|error| failed("deleting a row", &error))?
+                    };
+                    commit(writing)?;
+                    Ok(removed > 0)
+                })
+                .await
         })
     }
 
     fn count(&self) -> Pending<'_, Result<u64>> {
-        Box::pin(self.read(|connection, table| {
-            let sql = format!("SELECT count(row.{}) FROM {} AS row", table.quoted_key, table.quoted);
-            let count: i64 =
-                connection.query_row(&sql, [], |row| row.get(0)).map_err(|error| failed("counting keys", &error))?;
+        let tenant = self.tenant.clone();
+        Box::pin(self.file.read(move |connection, table| {
+            let (whose, tenant) = whose(table, tenant.as_ref());
+            let sql = format!("SELECT count(row.{}) FROM {} AS row{whose}", table.quoted_key, table.quoted);
+            let count: i64 = connection
+                .query_row(&sql, params_from_iter(tenant), |row| row.get(0))
+                .map_err(|error| failed("counting keys", &error))?;
             Ok(u64::try_from(count).unwrap_or_default())
         }))
     }
 
     fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>> {
-        Box::pin(scanning::begin(Arc::clone(&self.place), Arc::clone(&self.table)))
+        Box::pin(scanning::begin(&self.file, self.tenant.clone()))
     }
 
     fn footing(&self) -> Option<&Footing> {
-        Some(&self.place.footing)
+        Some(&self.file.place.footing)
     }
 
     fn claim(&self) -> Pending<'_, Result<()>> {
-        Box::pin(std::future::ready(self.place.claim()))
+        Box::pin(std::future::ready(self.file.place.claim()))
     }
 
-    /// One write at a time: who may begin one knows that all others have ended.
     fn settle(&self) -> Pending<'_, Result<()>> {
-        Box::pin(async move {
-            self.place.ensure_free()?;
-            self.write(|connection, _| {
-                let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate);
-                alone
-                    .and_then(rusqlite::Transaction::rollback)
-                    .map_err(|error| failed("waiting for writes to end", &error))
-            })
-            .await
-            .map_err(|error| match error.kind() {
-                // Nothing was written.
-                ErrorKind::Unknown => Error::new(ErrorKind::Source, error.to_string()),
-                _ => error,
-            })
-        })
+        Box::pin(self.file.settle())
     }
 
     fn look_around(&self) -> Pending<'_, Result<()>> {
-        Box::pin(async move {
-            self.place.look()?;
-            if let Err(taken) = self.place.ensure_free() {
-                self.place.footing.moved(taken.to_string());
-            }
-            self.read(|connection, table| table.check_again(connection)).await
-        })
+        Box::pin(self.file.look_around())
     }
 }
 
@@ -308,41 +338,67 @@ fn reader(place: &Place) -> Result<Open> {
     Ok(open)
 }
 
-fn find(connection: &Connection, table: &Table, key: &Key) -> Result<Option<Bytes>> {
+/// The condition that rows are a tenant's, and the tenant as its parameter; nothing for a table without tenants.
+fn whose<'a>(table: &Table, tenant: Option<&'a Key>) -> (String, Option<rows::Asked<'a>>) {
+    match table.tenant.as_ref().zip(tenant) {
+        None => (String::new(), None),
+        Some((column, tenant)) => {
+            let asked = rows::Asked { key_type: column.key_type, key: tenant };
+            (format!(" WHERE row.{} = ?1", column.quoted), Some(asked))
+        }
+    }
+}
+
+fn find(connection: &Connection, table: &Table, tenant: Option<&Key>, key: &Key) -> Result<Option<Bytes>> {
     let doing = |error: rusqlite::Error| failed("reading a row", &error);
-    let sql = format!("SELECT row.* FROM {} AS row WHERE row.{} = ?1", table.quoted, table.quoted_key);
+    let sql = format!("SELECT row.* FROM {} AS row WHERE {}", table.quoted, table.is_row("row."));
     let mut statement = connection.prepare_cached(&sql).map_err(doing)?;
-    let asked = Asked { key_type: table.key_type, key };
-    statement.query_row([asked], |row| Ok(rows::to_json(row))).optional().map_err(doing)?.transpose()
+    let asked = params_from_iter(table.bound(tenant, key));
+    statement.query_row(asked, |row| Ok(rows::to_json(row))).optional().map_err(doing)?.transpose()
 }
 
 /// Refuses rows that no table of these columns takes.
-fn check(table: &Table, columns: &[Column], rows: &[(Key, Bytes)]) -> Result<()> {
+fn check(table: &Table, columns: &[Column], tenant: Option<&Key>, rows: &[(Key, Bytes)]) -> Result<()> {
     for (key, row) in rows {
         table.key_type.check(key)?;
-        rows::to_values(&Object::parse(row)?, table, columns, key)?;
+        rows::to_values(&Object::parse(row)?, table, columns, tenant, key)?;
     }
     Ok(())
 }
 
 /// Inserts or updates one row within a transaction.
-fn put(connection: &Connection, table: &Table, columns: &[Column], key: &Key, row: &Bytes) -> Result<()> {
+fn put(
+    connection: &Connection,
+    table: &Table,
+    columns: &[Column],
+    tenant: Option<&Key>,
+    key: &Key,
+    row: &Bytes,
+) -> Result<()> {
     let doing = |error: rusqlite::Error| failed("writing a row", &error);
     let object = Object::parse(row)?;
-    let given = rows::to_values(&object, table, columns, key)?;
+    let given = rows::to_values(&object, table, columns, tenant, key)?;
     let stored = {
         let names: Vec<&str> = given.iter().map(|(column, _)| column.quoted.as_str()).collect();
         let mut statement = connection.prepare_cached(&upsert(table, &names)).map_err(doing)?;
-        let asked = Asked { key_type: table.key_type, key };
-        statement.raw_bind_parameter(1, asked).map_err(doing)?;
+        let mut next = 1;
+        for asked in table.bound(tenant, key) {
+            statement.raw_bind_parameter(next, asked).map_err(doing)?;
+            next += 1;
+        }
         for (at, (_, value)) in given.iter().enumerate() {
-            statement.raw_bind_parameter(at + 2, value).map_err(doing)?;
+            statement.raw_bind_parameter(at + next, value).map_err(doing)?;
         }
         let mut returned = statement.raw_query();
         match returned.next().map_err(doing)? {
             Some(row) => {
-                let value = row.get_ref(0).map_err(doing)?;
-                canonical(value, table.key_type, &mut [0; 8]).is_some_and(|stored| stored == key.canonical())
+                let mut same = true;
+                for (at, asked) in table.bound(tenant, key).enumerate() {
+                    let value = row.get_ref(at).map_err(doing)?;
+                    same &= canonical(value, asked.key_type, &mut [0; 8])
+                        .is_some_and(|stored| stored == asked.key.canonical());
+                }
+                same
             }
             None => false,
         }
@@ -360,19 +416,25 @@ fn put(connection: &Connection, table: &Table, columns: &[Column], key: &Key, ro
     ))
 }
 
-/// Inserts the key and these columns, or updates them where the key is there already.
+/// Inserts the key and these columns, or updates them where the key is there already. Parameters: the key, the tenant of a
+/// table that has them, the columns.
 fn upsert(table: &Table, names: &[&str]) -> String {
-    let key = &table.quoted_key;
+    let key = match &table.tenant {
+        None => table.quoted_key.clone(),
+        Some(tenant) => format!("{}, {}", table.quoted_key, tenant.quoted),
+    };
     let columns: String = names.iter().map(|name| format!(", {name}")).collect();
-    let places: String = (0..names.len()).map(|at| format!(", ?{}", at + 2)).collect();
+    let of_key = if table.tenant.is_some() { 2 } else { 1 };
+    let places: Vec<String> = (1..=of_key + names.len()).map(|at| format!("?{at}")).collect();
     // With nothing to update the row still has to be found, so that RETURNING tells of it.
     let updates: Vec<String> = match names {
-        [] => vec![format!("{key} = excluded.{key}")],
+        [] => vec![format!("{0} = excluded.{0}", table.quoted_key)],
         names => names.iter().map(|name| format!("{name} = excluded.{name}")).collect(),
     };
     format!(
-        "INSERT INTO {} ({key}{columns}) VALUES (?1{places}) ON CONFLICT ({key}) DO UPDATE SET {} RETURNING {key}",
+        "INSERT INTO {} ({key}{columns}) VALUES ({}) ON CONFLICT ({key}) DO UPDATE SET {} RETURNING {key}",
         table.quoted,
+        places.join(", "),
         updates.join(", ")
     )
 }

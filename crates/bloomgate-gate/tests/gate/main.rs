@@ -42,6 +42,16 @@ mod service;
 mod sqlite;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod tables;
+#[cfg(feature = "sqlite")]
+mod tenant_memory;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod tenant_schedules;
+#[cfg(feature = "sqlite")]
+mod tenants;
+#[cfg(feature = "postgres")]
+mod tenants_postgres;
+#[cfg(all(feature = "service", feature = "sqlite"))]
+mod tenants_service;
 #[cfg(feature = "upstream")]
 mod upstream;
 #[cfg(feature = "redis")]

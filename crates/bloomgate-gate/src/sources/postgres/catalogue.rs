@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use tokio_postgres::types::Oid;
+use tokio_postgres::types::{Oid, Type};
 use tokio_postgres::{Client, Error as Trouble};
 
 use super::failed;
@@ -22,6 +22,17 @@ pub(super) struct Table {
     pub quoted: String,
     pub key: String,
     pub quoted_key: String,
+    pub wire: Wire,
+    kind: Kind,
+    /// The column that says whose a row is, if the table has tenants.
+    pub tenant: Option<Tenancy>,
+}
+
+/// The column that says whose a row is.
+#[derive(Debug)]
+pub(super) struct Tenancy {
+    pub name: String,
+    pub quoted: String,
     pub wire: Wire,
     kind: Kind,
 }
@@ -57,8 +68,8 @@ const COLUMN: &str = "
     FROM chain LEFT JOIN pg_catalog.pg_collation AS c ON c.oid = chain.attcollation WHERE chain.typtype <> 'd'";
 
 impl Table {
-    /// Looks a table and its key column up and checks that they can be gated.
-    pub async fn find(client: &Client, table: &str, key_column: &str) -> Result<Self> {
+    /// Looks a table, its key column and its tenant column up and checks that they can be gated.
+    pub async fn find(client: &Client, table: &str, key_column: &str, tenant_column: Option<&str>) -> Result<Self> {
         let doing = |error: Trouble| failed("reading the catalogue", &error);
         let (oid, schema, name, relation) = relation(client, table).await?;
         let refused = |why: &str| Err(Error::new(ErrorKind::Unsupported, format!("{table} is {why}")));
@@ -71,34 +82,66 @@ impl Table {
             "f" => return refused("a foreign table, which no unique index can cover: gate it in its own database"),
             _ => return refused("an index, a sequence or the like: give a table"),
         }
-        let mut found = None;
-        // As it is written, or as SQL reads it without quotes.
-        for key in [key_column.to_string(), key_column.to_lowercase()] {
-            if let Some(column) = client.query_opt(COLUMN, &[&oid, &key]).await.map_err(doing)? {
-                found = Some((key, column));
-                break;
-            }
-        }
         let shown = if schema == "public" { plain(&name) } else { format!("{}.{}", plain(&schema), plain(&name)) };
         let quoted = format!("{}.{}", quote(&schema), quote(&name));
-        let Some((key, column)) = found else {
-            let columns = columns(client, oid).await.map_err(doing)?;
-            return Err(unknown_column(key_column, columns.iter().map(|column| column.name.as_str())));
+        let (key, wire, kind) = gateable(client, oid, &shown, key_column).await?;
+        let tenant = match tenant_column {
+            None => None,
+            Some(column) => {
+                let (name, wire, kind) = gateable(client, oid, &shown, column).await?;
+                Some(Tenancy { quoted: quote(&name), name, wire, kind })
+            }
         };
-        let (wire, kind) = check(&format!("{shown}.{}", plain(&key)), &column)?;
-        if !is_unique(client, oid, &key).await.map_err(doing)? {
-            let on = format!("{quoted} ({})", quote(&key));
+        if tenant.as_ref().is_some_and(|tenant| tenant.name == key) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{shown}.{} is the key and the tenant at once: name two columns", plain(&key)),
+            ));
+        }
+        let covered: Vec<&str> = tenant.iter().map(|tenant| tenant.name.as_str()).chain([key.as_str()]).collect();
+        if !is_unique(client, oid, &covered).await.map_err(doing)? {
+            let columns: Vec<String> = covered.iter().map(|name| quote(name)).collect();
+            let on = format!("{quoted} ({})", columns.join(", "));
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "{shown}.{}: no unique index covers it alone (a whole one: not partial, not deferrable, and of no \
-                     table that others inherit from): run CREATE UNIQUE INDEX ON {on}",
-                    plain(&key)
+                    "{shown}.{}: no unique index covers it {} (a whole one: not partial, not deferrable, and of no table that \
+                     others inherit from): run CREATE UNIQUE INDEX ON {on}",
+                    plain(&key),
+                    if tenant.is_some() { "and the tenant together" } else { "alone" },
                 ),
             ));
         }
-        check_encoding(client, &shown, wire).await?;
-        Ok(Self { oid: AtomicU32::new(oid), name: shown, quoted, quoted_key: quote(&key), key, wire, kind })
+        for wire in tenant.iter().map(|tenant| tenant.wire).chain([wire]) {
+            check_encoding(client, &shown, wire).await?;
+        }
+        Ok(Self { oid: AtomicU32::new(oid), name: shown, quoted, quoted_key: quote(&key), key, wire, kind, tenant })
+    }
+
+    /// Where the row of a key is, as a condition: `$1` is the key, `$2` the tenant.
+    pub fn is_row(&self, row: &str) -> String {
+        let key = format!("{row}{} OPERATOR(pg_catalog.=) {}", self.quoted_key, self.wire.one("$1"));
+        self.and_tenant(key, row)
+    }
+
+    /// Where the rows of many keys are: `$1` is an array of them, `$2` the tenant.
+    pub fn is_any_row(&self, row: &str) -> String {
+        let keys = format!("{row}{} OPERATOR(pg_catalog.=) ANY ({})", self.quoted_key, self.wire.many("$1"));
+        self.and_tenant(keys, row)
+    }
+
+    fn and_tenant(&self, keys: String, row: &str) -> String {
+        match &self.tenant {
+            None => keys,
+            Some(tenant) => {
+                format!("{keys} AND {row}{} OPERATOR(pg_catalog.=) {}", tenant.quoted, tenant.wire.one("$2"))
+            }
+        }
+    }
+
+    /// The types of the parameters of such a condition, the first of them given.
+    pub fn types(&self, first: Type) -> Vec<Type> {
+        [first].into_iter().chain(self.tenant.as_ref().map(|tenant| tenant.wire.parameter())).collect()
     }
 
     /// The number of the table that has the name now, as far as was looked.
@@ -117,16 +160,22 @@ impl Table {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let (oid, relation): (Oid, String) = (now.try_get(0).map_err(doing)?, now.try_get(1).map_err(doing)?);
-        let same = match client.query_opt(COLUMN, &[&oid, &self.key]).await.map_err(doing)? {
-            Some(column) => check(&self.name, &column)?.1 == self.kind && is_table(&relation),
-            None => false,
-        };
+        let mut same = is_table(&relation);
+        let tenant = self.tenant.iter().map(|tenant| (&tenant.name, &tenant.kind));
+        for (name, kind) in [(&self.key, &self.kind)].into_iter().chain(tenant) {
+            same &= match client.query_opt(COLUMN, &[&oid, name]).await.map_err(doing)? {
+                Some(column) => check(&self.name, &column)?.1 == *kind,
+                None => false,
+            };
+        }
         if !same {
             return Err(Error::new(
                 ErrorKind::Unsupported,
                 format!(
-                    "{}.{} is not the column it was: it was dropped, or has another type or collation: start the gate anew",
-                    self.name, self.key
+                    "{}.{}{} is not the column it was: it was dropped, or has another type or collation: start the gate anew",
+                    self.name,
+                    self.key,
+                    self.tenant.as_ref().map(|tenant| format!(" (or {})", tenant.name)).unwrap_or_default()
                 ),
             ));
         }
@@ -142,20 +191,38 @@ impl Table {
     }
 }
 
-/// Whether a key is there at most once. An index that is not valid, covers only some rows, or is checked at the end of a
-/// transaction does not see to that, nor does one of a table whose children have rows of their own.
-async fn is_unique(client: &Client, table: Oid, key: &str) -> std::result::Result<bool, Trouble> {
+/// A column by its name, with what it is on the wire, if a filter can follow its equality.
+async fn gateable(client: &Client, table: Oid, shown: &str, name: &str) -> Result<(String, Wire, Kind)> {
+    let doing = |error: Trouble| failed("reading the catalogue", &error);
+    // As it is written, or as SQL reads it without quotes.
+    for name in [name.to_string(), name.to_lowercase()] {
+        if let Some(column) = client.query_opt(COLUMN, &[&table, &name]).await.map_err(doing)? {
+            let (wire, kind) = check(&format!("{shown}.{}", plain(&name)), &column)?;
+            return Ok((name, wire, kind));
+        }
+    }
+    let columns = columns(client, table).await.map_err(doing)?;
+    Err(unknown_column(name, columns.iter().map(|column| column.name.as_str())))
+}
+
+/// Whether a key (of a tenant) is there at most once: an index covers these columns and no others, in any order. One that is
+/// not valid, covers only some rows, or is checked at the end of a transaction does not see to that, nor does one of a table
+/// whose children have rows of their own.
+async fn is_unique(client: &Client, table: Oid, columns: &[&str]) -> std::result::Result<bool, Trouble> {
     let sql = "
         SELECT EXISTS (
             SELECT FROM pg_catalog.pg_index AS i
-            JOIN pg_catalog.pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-            WHERE i.indrelid = $1 AND a.attname = $2 AND i.indisunique AND i.indisvalid AND i.indimmediate
-              AND i.indpred IS NULL AND i.indexprs IS NULL AND i.indnkeyatts = 1
+            WHERE i.indrelid = $1 AND i.indisunique AND i.indisvalid AND i.indimmediate
+              AND i.indpred IS NULL AND i.indexprs IS NULL
+              AND i.indnkeyatts = pg_catalog.cardinality($2::pg_catalog.text[])
+              AND (SELECT pg_catalog.count(DISTINCT a.attname) FROM pg_catalog.pg_attribute AS a
+                   WHERE a.attrelid = i.indrelid AND a.attname::pg_catalog.text = ANY ($2)
+                     AND a.attnum = ANY ((i.indkey::pg_catalog.int2[])[0:i.indnkeyatts - 1])) = i.indnkeyatts
         ) AND NOT EXISTS (
             SELECT FROM pg_catalog.pg_inherits AS child JOIN pg_catalog.pg_class AS parent ON parent.oid = child.inhparent
             WHERE parent.oid = $1 AND parent.relkind = 'r'
         )";
-    client.query_one(sql, &[&table, &key]).await?.try_get(0)
+    client.query_one(sql, &[&table, &columns]).await?.try_get(0)
 }
 
 /// The relation that a name means: as it is written, or as SQL reads it (`shop.products`, `"My Table"`).

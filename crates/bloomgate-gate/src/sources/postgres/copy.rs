@@ -1,20 +1,81 @@
-//! Reads the binary form of `COPY` with one column, in pieces of any size, into a batch of keys.
+//! Reads the binary form of `COPY` with one column (the key) or two (tenant and key), in pieces of any size, into a batch.
 //!
 //! ```text
 //! PGCOPY\n\xff\r\n\0 | flags 4 | length 4 | extension | rows ... | -1 (2)
-//! row: fields 2 (= 1) | length 4 (-1: null) | value
+//! row: fields 2 (= 1 or 2) | for each: length 4 (-1: null) | value
 //! ```
 
 use super::wire::Wire;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sources::KeyBatch;
+use crate::sources::{KeyBatch, TenantBatch};
 
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+
+/// What rows are read into.
+pub(super) trait Gathers: Default + Send {
+    /// Appends a row by its values on the wire; how many bytes its keys have.
+    fn gather(&mut self, copied: &mut CopiedKeys, row: &[Option<&[u8]>]) -> Result<usize>;
+    fn rows(&self) -> usize;
+    fn clear(&mut self);
+}
+
+impl Gathers for KeyBatch {
+    fn gather(&mut self, copied: &mut CopiedKeys, row: &[Option<&[u8]>]) -> Result<usize> {
+        let [Some(value)] = row else { return Ok(0) };
+        // Most types need no room in between.
+        if matches!(copied.wire, Wire::Text | Wire::Bytea) {
+            self.push(value);
+            return Ok(value.len());
+        }
+        copied.canonical.clear();
+        canonical(copied.wire, value, &mut copied.canonical)?;
+        self.push(&copied.canonical);
+        Ok(copied.canonical.len())
+    }
+
+    fn rows(&self) -> usize {
+        self.len()
+    }
+
+    fn clear(&mut self) {
+        Self::clear(self);
+    }
+}
+
+impl Gathers for TenantBatch {
+    fn gather(&mut self, copied: &mut CopiedKeys, row: &[Option<&[u8]>]) -> Result<usize> {
+        let ([Some(tenant), Some(key)], Some(of_tenant)) = (row, copied.tenant) else { return Ok(0) };
+        copied.canonical.clear();
+        canonical(of_tenant, tenant, &mut copied.canonical)?;
+        let tenant = copied.canonical.len();
+        canonical(copied.wire, key, &mut copied.canonical)?;
+        let (tenant, key) = copied.canonical.split_at(tenant);
+        self.push(tenant, key);
+        Ok(tenant.len() + key.len())
+    }
+
+    fn rows(&self) -> usize {
+        self.len()
+    }
+
+    fn clear(&mut self) {
+        Self::clear(self);
+    }
+}
+
+fn canonical(wire: Wire, value: &[u8], out: &mut Vec<u8>) -> Result<()> {
+    if wire.canonical(value, out) {
+        return Ok(());
+    }
+    Err(strange(&format!("a value of {} bytes is not of the column's type", value.len())))
+}
 
 /// What has been read of a copy.
 #[derive(Debug)]
 pub(super) struct CopiedKeys {
     wire: Wire,
+    /// That of the tenant column, if it comes first.
+    tenant: Option<Wire>,
     /// The begin of something whose end has not come yet. Empty as long as rows come whole, as they do.
     rest: Vec<u8>,
     begun: bool,
@@ -31,8 +92,8 @@ enum Met {
 }
 
 impl CopiedKeys {
-    pub fn new(wire: Wire) -> Self {
-        Self { wire, rest: Vec::new(), begun: false, ended: false, canonical: Vec::new() }
+    pub fn new(wire: Wire, tenant: Option<Wire>) -> Self {
+        Self { wire, tenant, rest: Vec::new(), begun: false, ended: false, canonical: Vec::new() }
     }
 
     /// Whether the mark of the end has come.
@@ -41,7 +102,7 @@ impl CopiedKeys {
     }
 
     /// Appends the keys of the next piece, and says how many bytes of keys these are.
-    pub fn read(&mut self, piece: &[u8], batch: &mut KeyBatch) -> Result<usize> {
+    pub fn read(&mut self, piece: &[u8], batch: &mut impl Gathers) -> Result<usize> {
         if self.rest.is_empty() {
             let (read, keys) = self.rows(piece, batch)?;
             self.rest.extend_from_slice(&piece[read..]);
@@ -56,7 +117,7 @@ impl CopiedKeys {
     }
 
     /// Reads what is whole; how many bytes that is, and how many of them are keys.
-    fn rows(&mut self, bytes: &[u8], batch: &mut KeyBatch) -> Result<(usize, usize)> {
+    fn rows(&mut self, bytes: &[u8], batch: &mut impl Gathers) -> Result<(usize, usize)> {
         let (mut at, mut keys) = (0, 0);
         loop {
             let left = &bytes[at..];
@@ -93,36 +154,31 @@ impl CopiedKeys {
         Ok(Met::Whole(SIGNATURE.len() + 8 + extension))
     }
 
-    fn row(&mut self, bytes: &[u8], batch: &mut KeyBatch, keys: &mut usize) -> Result<Met> {
-        let Some((fields, after)) = bytes.split_first_chunk::<2>() else { return Ok(Met::Part) };
+    fn row(&mut self, bytes: &[u8], batch: &mut impl Gathers, keys: &mut usize) -> Result<Met> {
+        let Some((fields, mut after)) = bytes.split_first_chunk::<2>() else { return Ok(Met::Part) };
+        let wanted = if self.tenant.is_some() { 2 } else { 1 };
         match i16::from_be_bytes(*fields) {
-            1 => {}
+            fields if fields == wanted => {}
             -1 => {
                 self.ended = true;
                 return Ok(Met::Whole(2));
             }
-            other => return Err(strange(&format!("a row has {other} fields instead of 1"))),
+            other => return Err(strange(&format!("a row has {other} fields instead of {wanted}"))),
         }
-        let Some((len, after)) = after.split_first_chunk::<4>() else { return Ok(Met::Part) };
-        let len = i32::from_be_bytes(*len);
-        if len == -1 {
-            return Ok(Met::Whole(6));
+        let mut values = [None; 2];
+        for value in values.iter_mut().take(wanted as usize) {
+            let Some((len, rest)) = after.split_first_chunk::<4>() else { return Ok(Met::Part) };
+            after = rest;
+            let len = i32::from_be_bytes(*len);
+            if len == -1 {
+                continue;
+            }
+            let len = usize::try_from(len).map_err(|_| strange(&format!("a value has {len} bytes")))?;
+            let Some((found, rest)) = after.split_at_checked(len) else { return Ok(Met::Part) };
+            (*value, after) = (Some(found), rest);
         }
-        let len = usize::try_from(len).map_err(|_| strange(&format!("a value has {len} bytes")))?;
-        let Some(value) = after.get(..len) else { return Ok(Met::Part) };
-        // Most types need no room in between.
-        if matches!(self.wire, Wire::Text | Wire::Bytea) {
-            batch.push(value);
-            *keys += len;
-            return Ok(Met::Whole(6 + len));
-        }
-        self.canonical.clear();
-        if !self.wire.canonical(value, &mut self.canonical) {
-            return Err(strange(&format!("a value of {len} bytes is not of the column's type")));
-        }
-        batch.push(&self.canonical);
-        *keys += self.canonical.len();
-        Ok(Met::Whole(6 + len))
+        *keys += batch.gather(self, &values[..wanted as usize])?;
+        Ok(Met::Whole(bytes.len() - after.len()))
     }
 }
 
@@ -146,7 +202,7 @@ mod tests {
     }
 
     fn read(wire: Wire, pieces: &[&[u8]]) -> Result<(Vec<Vec<u8>>, bool)> {
-        let (mut copied, mut batch) = (CopiedKeys::new(wire), KeyBatch::default());
+        let (mut copied, mut batch) = (CopiedKeys::new(wire, None), KeyBatch::default());
         for piece in pieces {
             let before: usize = batch.iter().map(<[u8]>::len).sum();
             let keys = copied.read(piece, &mut batch)?;
@@ -170,6 +226,30 @@ mod tests {
         let integers = copy(&[Some(&7i32.to_be_bytes()), Some(&(-1i32).to_be_bytes())]);
         let (keys, ended) = read(Wire::Int4, &integers.chunks(3).collect::<Vec<_>>()).unwrap();
         assert_eq!((keys, ended), (vec![7i64.to_le_bytes().to_vec(), (-1i64).to_le_bytes().to_vec()], true));
+    }
+
+    #[test]
+    fn pairs_are_the_same_however_they_are_cut_and_halves_of_pairs_are_left_out() {
+        let mut bytes = [SIGNATURE, &[0; 8]].concat();
+        let rows: [(Option<i32>, Option<&[u8]>); 4] =
+            [(Some(7), Some(b"a")), (None, Some(b"x")), (Some(-1), None), (Some(8), Some(b""))];
+        for (tenant, key) in rows {
+            bytes.extend(2i16.to_be_bytes());
+            bytes.extend(tenant.map_or(-1, |_| 4i32).to_be_bytes());
+            bytes.extend(tenant.map(i32::to_be_bytes).unwrap_or_default().into_iter().take(tenant.map_or(0, |_| 4)));
+            bytes.extend(key.map_or(-1, |key| key.len() as i32).to_be_bytes());
+            bytes.extend(key.unwrap_or_default());
+        }
+        bytes.extend((-1i16).to_be_bytes());
+        for size in 1..bytes.len() {
+            let (mut copied, mut batch) = (CopiedKeys::new(Wire::Text, Some(Wire::Int4)), TenantBatch::default());
+            for piece in bytes.chunks(size) {
+                copied.read(piece, &mut batch).unwrap();
+            }
+            let pairs: Vec<_> = batch.iter().collect();
+            assert_eq!(pairs, [(&7i64.to_le_bytes()[..], &b"a"[..]), (&8i64.to_le_bytes()[..], &b""[..])], "{size}");
+            assert!(copied.ended());
+        }
     }
 
     #[test]

@@ -10,13 +10,14 @@ use std::time::Duration;
 use futures_util::Stream;
 use tokio_postgres::{Client, CopyOutStream};
 
-use super::catalogue::Table;
+use super::catalogue::{Table, Tenancy};
 use super::connections::{Connections, Line};
-use super::copy::CopiedKeys;
+use super::copy::{CopiedKeys, Gathers};
 use super::failed;
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
-use crate::sources::{KeyBatch, Scan};
+use crate::key::Key;
+use crate::sources::{KeyBatch, Scan, TenantBatch, TenantScan};
 
 /// Keys in a batch: enough to make handing it over cheap, few enough to stay in the caches.
 const KEYS: usize = 8192;
@@ -32,8 +33,31 @@ struct Scanning {
     line: Option<(Client, Line)>,
 }
 
+/// Begins to read the keys of a table, or of one tenant in it.
+pub(super) async fn begin(connections: &Connections, table: &Table, tenant: Option<&Key>) -> Result<Box<dyn Scan>> {
+    let whose = match table.tenant.as_ref().zip(tenant) {
+        None => String::new(),
+        // A copy takes no parameters.
+        Some((column, tenant)) => {
+            format!(" WHERE {} OPERATOR(pg_catalog.=) {}", column.quoted, column.wire.literal(tenant))
+        }
+    };
+    let query = format!("SELECT {} FROM {}{whose}", table.quoted_key, table.quoted);
+    Ok(Box::new(start(connections, table, &query, CopiedKeys::new(table.wire, None)).await?))
+}
+
+/// Begins to read the keys of all tenants.
+pub(super) async fn begin_all(
+    connections: &Connections,
+    table: &Table,
+    tenant: &Tenancy,
+) -> Result<Box<dyn TenantScan>> {
+    let query = format!("SELECT {}, {} FROM {}", tenant.quoted, table.quoted_key, table.quoted);
+    Ok(Box::new(start(connections, table, &query, CopiedKeys::new(table.wire, Some(tenant.wire))).await?))
+}
+
 /// Begins a transaction that sees one moment, and the copy in it.
-pub(super) async fn begin(connections: &Connections, table: &Table) -> Result<Box<dyn Scan>> {
+async fn start(connections: &Connections, table: &Table, query: &str, copied: CopiedKeys) -> Result<Scanning> {
     let doing = |error: tokio_postgres::Error| failed("beginning a scan", &error);
     let (client, mut line) = connections.alone().await?;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
@@ -44,39 +68,48 @@ pub(super) async fn begin(connections: &Connections, table: &Table) -> Result<Bo
     line.drive(client.batch_execute(&begin)).await.map_err(doing)?;
     // The first query sets the moment. A column whose type has changed would be read as something else.
     line.drive(table.check_again(&client, &connections.whereabouts.footing)).await?;
-    let sql = format!("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)", table.quoted_key, table.quoted);
+    let sql = format!("COPY ({query}) TO STDOUT (FORMAT binary)");
     let rows = line.drive(client.copy_out(&sql)).await.map_err(doing)?;
-    let copied = CopiedKeys::new(table.wire);
-    Ok(Box::new(Scanning { rows: Box::pin(rows), copied, line: Some((client, line)) }))
+    Ok(Scanning { rows: Box::pin(rows), copied, line: Some((client, line)) })
+}
+
+impl Scanning {
+    async fn next<B: Gathers>(&mut self, batch: &mut B) -> Result<bool> {
+        batch.clear();
+        let mut bytes = 0;
+        // Whoever waits is told of slow progress by what there is.
+        let mut slow = pin!(tokio::time::sleep(SLOW));
+        while let Some((_, line)) = &mut self.line
+            && batch.rows() < KEYS
+            && bytes < BYTES
+        {
+            let rows = &mut self.rows;
+            let next = poll_fn(|context| line.poll(context, |context| rows.as_mut().poll_next(context)));
+            // One timer for a batch; asked only when no row is there.
+            let next = tokio::select! {
+                biased;
+                next = next => next,
+                () = &mut slow, if batch.rows() > 0 => break,
+            };
+            match next {
+                Some(Ok(piece)) => bytes += self.copied.read(&piece, batch)?,
+                Some(Err(error)) => return Err(failed("scanning the keys", &error)),
+                None if self.copied.ended() => self.line = None,
+                None => return Err(Error::new(ErrorKind::Source, "the scan of PostgreSQL ended before its end")),
+            }
+        }
+        Ok(batch.rows() > 0)
+    }
 }
 
 impl Scan for Scanning {
     fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>> {
-        Box::pin(async move {
-            batch.clear();
-            let mut bytes = 0;
-            // Whoever waits is told of slow progress by what there is.
-            let mut slow = pin!(tokio::time::sleep(SLOW));
-            while let Some((_, line)) = &mut self.line
-                && batch.len() < KEYS
-                && bytes < BYTES
-            {
-                let rows = &mut self.rows;
-                let next = poll_fn(|context| line.poll(context, |context| rows.as_mut().poll_next(context)));
-                // One timer for a batch; asked only when no row is there.
-                let next = tokio::select! {
-                    biased;
-                    next = next => next,
-                    () = &mut slow, if !batch.is_empty() => break,
-                };
-                match next {
-                    Some(Ok(piece)) => bytes += self.copied.read(&piece, batch)?,
-                    Some(Err(error)) => return Err(failed("scanning the keys", &error)),
-                    None if self.copied.ended() => self.line = None,
-                    None => return Err(Error::new(ErrorKind::Source, "the scan of PostgreSQL ended before its end")),
-                }
-            }
-            Ok(!batch.is_empty())
-        })
+        Box::pin(self.next(batch))
+    }
+}
+
+impl TenantScan for Scanning {
+    fn next<'a>(&'a mut self, batch: &'a mut TenantBatch) -> Pending<'a, Result<bool>> {
+        Box::pin(self.next(batch))
     }
 }

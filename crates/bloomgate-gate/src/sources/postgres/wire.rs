@@ -91,6 +91,30 @@ impl Wire {
         }
     }
 
+    /// A key as SQL of the column's type, for where no parameter can be (`COPY`). Whatever bytes it has, what is written are
+    /// digits, letters and signs that end no literal.
+    pub fn literal(self, key: &Key) -> String {
+        let bytes = key.canonical();
+        let hexadecimal = || bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let shown = || self.key_type().show(key);
+        let of_text = || {
+            let bytes = format!("pg_catalog.decode('{}', 'hex')", hexadecimal());
+            format!("pg_catalog.convert_from({bytes}, 'UTF8')")
+        };
+        match self {
+            Self::Int2 | Self::Int4 | Self::Int8 => match bytes.try_into() {
+                Ok(bytes) => format!("'{}'::pg_catalog.int8", i64::from_le_bytes(bytes)),
+                Err(_) => "NULL::pg_catalog.int8".to_owned(),
+            },
+            Self::Text => of_text(),
+            Self::Padded => format!("{}::pg_catalog.bpchar", of_text()),
+            Self::Bytea => format!("pg_catalog.decode('{}', 'hex')", hexadecimal()),
+            Self::Uuid if bytes.len() == 16 => format!("'{}'::pg_catalog.uuid", shown()),
+            Self::Uuid => "NULL::pg_catalog.uuid".to_owned(),
+            Self::Numeric => format!("{}::pg_catalog.numeric", of_text()),
+        }
+    }
+
     /// Appends the canonical bytes of a value; false, with nothing written, if it is none of this type.
     pub fn canonical(self, value: &[u8], out: &mut Vec<u8>) -> bool {
         let integer = match self {
@@ -232,6 +256,20 @@ mod tests {
             assert!(!Wire::Numeric.canonical(&words(wrong), &mut Vec::new()), "{wrong:?}");
         }
         assert!(!Wire::Numeric.canonical(&[0; 9], &mut Vec::new()));
+    }
+
+    #[test]
+    fn a_literal_holds_nothing_that_ends_it() {
+        let literal = |wire: Wire, bytes: &[u8]| wire.literal(&Key::from_canonical(bytes));
+        assert_eq!(literal(Wire::Int4, &(-7i64).to_le_bytes()), "'-7'::pg_catalog.int8");
+        assert_eq!(literal(Wire::Bytea, &[0, 0xff]), "pg_catalog.decode('00ff', 'hex')");
+        assert_eq!(
+            literal(Wire::Text, b"a'); DROP TABLE t; --\\"),
+            "pg_catalog.convert_from(pg_catalog.decode('6127293b2044524f50205441424c4520743b202d2d5c', 'hex'), 'UTF8')"
+        );
+        for wrong in [literal(Wire::Int8, b"'"), literal(Wire::Uuid, b"'")] {
+            assert!(wrong.starts_with("NULL"), "{wrong}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use super::catalogue::{Column, Table};
 use super::connections::{Lost, within};
 use super::wire::{Given, Stored};
-use super::{Postgres, was_refused};
+use super::{Postgres, was_refused, with_tenant};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::Key;
 use crate::sources::Source;
@@ -91,16 +91,12 @@ pub(super) async fn delete(source: &Postgres, key: &Key) -> Result<bool> {
 
 async fn remove(source: &Postgres, client: &Client, key: &Key) -> std::result::Result<bool, Refusal> {
     let table = &source.table;
-    let sql = format!(
-        "DELETE FROM {} WHERE {} OPERATOR(pg_catalog.=) {}",
-        table.quoted,
-        table.quoted_key,
-        table.wire.one("$1")
-    );
-    let types = [table.wire.parameter()];
+    let sql = format!("DELETE FROM {} WHERE {}", table.quoted, table.is_row(""));
+    let types = table.types(table.wire.parameter());
     let statement = within(client.prepare_typed_cached(&sql, &types)).await.map_err(Refusal::Unbegun)?;
-    let given = Given { wire: table.wire, key };
-    match within(client.execute(&statement, &[&given])).await {
+    let (given, tenant) = (Given { wire: table.wire, key }, source.given_tenant());
+    let parameters = with_tenant(&[&given], &tenant);
+    match within(client.execute(&statement, &parameters)).await {
         Ok(rows) => Ok(rows > 0),
         // The text cannot even be asked for: no row has it.
         Err(Lost::Said(error)) if super::untranslatable(&error) => Ok(false),
@@ -186,6 +182,9 @@ fn resolve<'a>(
             }
             let object = Object::parse(row)?;
             object.check_key(&source.table.key, key_type, key)?;
+            if let Some((column, tenant)) = source.table.tenant.as_ref().zip(source.tenant.as_ref()) {
+                object.check_tenant(&column.name, column.wire.key_type(), tenant)?;
+            }
             let text = std::str::from_utf8(row)
                 .map_err(|_| Error::new(ErrorKind::Invalid, "the row is not UTF-8: write JSON, which is"))?;
             Ok((object, text))
@@ -196,7 +195,8 @@ fn resolve<'a>(
             let Some(place) = columns.iter().position(|column| column.name == *name) else {
                 return Err(Wrong::Unknown(unknown_column(name, columns.iter().map(|column| column.name.as_str()))));
             };
-            if *name != source.table.key {
+            let is_tenant = source.table.tenant.as_ref().is_some_and(|tenant| tenant.name == *name);
+            if *name != source.table.key && !is_tenant {
                 resolved.columns.push(place);
             }
         }
@@ -274,7 +274,8 @@ async fn upsert(
     let table = &source.table;
     let given: Vec<&Column> = rows[0].columns.iter().map(|&place| &columns[place]).collect();
     let sql = statement(table, &given);
-    let types = [table.wire.parameters(), Type::TEXT_ARRAY];
+    let mut types = vec![table.wire.parameters(), Type::TEXT_ARRAY];
+    types.extend(table.tenant.as_ref().map(|tenant| tenant.wire.parameter()));
     let prepare = async {
         // Once a connection has many, the set is a rare one.
         if writing.statement_cache.size() < PREPARED {
@@ -286,13 +287,20 @@ async fn upsert(
     let statement = within(prepare).await.map_err(|lost| explained(table, lost))?;
     let keys: Vec<Given<'_>> = rows.iter().map(|row| Given { wire: table.wire, key: row.key }).collect();
     let objects: Vec<&str> = rows.iter().map(|row| row.object).collect();
-    let returned =
-        within(writing.query(&statement, &[&keys, &objects])).await.map_err(|lost| explained(table, lost))?;
+    let tenant = source.given_tenant();
+    let parameters = with_tenant(&[&keys, &objects], &tenant);
+    let returned = within(writing.query(&statement, &parameters)).await.map_err(|lost| explained(table, lost))?;
     // A length or a scale may have cut the key, a trigger may have changed it: then the filter would have another one.
     let mut stored = HashSet::with_capacity(returned.len());
     for row in &returned {
-        let mut canonical = Vec::new();
-        if table.wire.canonical(row.try_get::<_, Stored<'_>>(0)?.0, &mut canonical) {
+        let (mut canonical, mut whose) = (Vec::new(), Vec::new());
+        let same_tenant = match &tenant {
+            None => true,
+            Some(tenant) => {
+                tenant.wire.canonical(row.try_get::<_, Stored<'_>>(1)?.0, &mut whose) && whose == tenant.key.canonical()
+            }
+        };
+        if same_tenant && table.wire.canonical(row.try_get::<_, Stored<'_>>(0)?.0, &mut canonical) {
             stored.insert(canonical);
         }
     }
@@ -310,9 +318,13 @@ async fn upsert(
     }
 }
 
-/// Inserts the key and these columns, or updates them where the key is there already.
+/// Inserts the key and these columns, or updates them where the key is there already. Parameters: the keys, the rows, the
+/// tenant of a table that has them.
 fn statement(table: &Table, columns: &[&Column]) -> String {
-    let key = &table.quoted_key;
+    let (key, whose) = match &table.tenant {
+        None => (table.quoted_key.clone(), String::new()),
+        Some(tenant) => (format!("{}, {}", table.quoted_key, tenant.quoted), format!(", {}", tenant.wire.one("$3"))),
+    };
     let join = |each: &dyn Fn(&Column) -> String| -> String { columns.iter().map(|column| each(column)).collect() };
     let names = join(&|column| format!(", {}", column.quoted));
     let values = join(&|column| format!(", filled.{}", column.quoted));
@@ -326,11 +338,11 @@ fn statement(table: &Table, columns: &[&Column]) -> String {
     };
     // With nothing to update the row still has to be found, so that RETURNING tells of it.
     let updates: Vec<String> = match columns {
-        [] => vec![format!("{key} = EXCLUDED.{key}")],
+        [] => vec![format!("{0} = EXCLUDED.{0}", table.quoted_key)],
         columns => columns.iter().map(|column| format!("{0} = EXCLUDED.{0}", column.quoted)).collect(),
     };
     format!(
-        "INSERT INTO {} ({key}{names}) SELECT given.key{values} \
+        "INSERT INTO {} ({key}{names}) SELECT given.key{whose}{values} \
          FROM ROWS FROM (pg_catalog.unnest({}), pg_catalog.unnest($2)) WITH ORDINALITY AS given(key, object, place){filled} ORDER BY given.place \
          ON CONFLICT ({key}) DO UPDATE SET {} RETURNING {key}",
         table.quoted,
@@ -345,10 +357,18 @@ fn explained(table: &Table, lost: Lost) -> Refusal {
         Lost::Said(error) if error.code() == Some(&SqlState::INVALID_COLUMN_REFERENCE) => {
             Refusal::Otherwise(Error::new(
                 ErrorKind::Unsupported,
-                format!(
-                    "{0} cannot be written by its key: no unique index covers {1} alone: run CREATE UNIQUE INDEX ON {0} ({1})",
-                    table.name, table.quoted_key
-                ),
+                match &table.tenant {
+                    None => format!(
+                        "{0} cannot be written by its key: no unique index covers {1} alone: run CREATE UNIQUE INDEX ON {0} \
+                         ({1})",
+                        table.name, table.quoted_key
+                    ),
+                    Some(tenant) => format!(
+                        "{0} cannot be written by tenant and key: no unique index covers both: run CREATE UNIQUE INDEX ON {0} \
+                         ({2}, {1})",
+                        table.name, table.quoted_key, tenant.quoted
+                    ),
+                },
             ))
         }
         _ => Refusal::Lost(lost),

@@ -69,11 +69,12 @@ fn write<T: serde::Serialize + ?Sized>(json: &mut Vec<u8>, value: &T) -> Result<
         .map_err(|error| Error::new(ErrorKind::Source, format!("a row cannot be written as JSON: {error}")))
 }
 
-/// The columns besides the key that an object gives, with their values.
+/// The columns besides the key and the tenant that an object gives, with their values.
 pub(super) fn to_values<'c>(
     object: &Object<'_>,
     table: &Table,
     columns: &'c [Column],
+    tenant: Option<&Key>,
     key: &Key,
 ) -> Result<Vec<(&'c Column, Value)>> {
     let mut given: Vec<(&Column, Value)> = Vec::with_capacity(object.members.len());
@@ -83,6 +84,12 @@ pub(super) fn to_values<'c>(
         };
         if column.name == table.key {
             object.check_key(name, table.key_type, key)?;
+            continue;
+        }
+        if let Some((tenancy, tenant)) = table.tenant.as_ref().zip(tenant)
+            && column.name == tenancy.name
+        {
+            object.check_tenant(name, tenancy.key_type, tenant)?;
             continue;
         }
         let refuse = |why: &str| Err(Error::new(ErrorKind::Invalid, format!("column {}: {why}", column.name)));

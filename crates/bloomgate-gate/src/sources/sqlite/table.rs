@@ -3,8 +3,9 @@
 use rusqlite::{Connection, OptionalExtension};
 
 use super::failed;
+use super::rows::Asked;
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::KeyType;
+use crate::key::{Key, KeyType};
 use crate::sources::object::unknown_column;
 
 /// A table and its key column, by their names as the schema has them.
@@ -14,6 +15,16 @@ pub(super) struct Table {
     pub quoted: String,
     pub key: String,
     pub quoted_key: String,
+    pub key_type: KeyType,
+    /// The column that says whose a row is, if the table has tenants.
+    pub tenant: Option<Tenancy>,
+}
+
+/// The column that says whose a row is.
+#[derive(Debug)]
+pub(super) struct Tenancy {
+    pub name: String,
+    pub quoted: String,
     pub key_type: KeyType,
 }
 
@@ -59,8 +70,8 @@ impl Affinity {
 }
 
 impl Table {
-    /// Looks a table and its key column up and checks that they can be gated.
-    pub fn find(connection: &Connection, table: &str, key_column: &str) -> Result<Self> {
+    /// Looks a table, its key column and its tenant column up and checks that they can be gated.
+    pub fn find(connection: &Connection, table: &str, key_column: &str, tenant_column: Option<&str>) -> Result<Self> {
         let doing = |error: rusqlite::Error| failed("reading the schema", &error);
         let found: Option<(String, String)> = connection
             .query_row(
@@ -83,21 +94,17 @@ impl Table {
             ));
         }
         let columns = columns(connection, &name)?;
-        let Some(column) = columns.iter().find(|column| column.name.eq_ignore_ascii_case(key_column)) else {
-            return Err(unknown_column(key_column, columns.iter().map(|column| column.name.as_str())));
-        };
-        let key_type = key_type(&name, column)?;
-        let refuse = |why: String| Err(Error::new(ErrorKind::Unsupported, format!("{name}.{}: {why}", column.name)));
-        let (_, collation, ..) =
-            connection.column_metadata(Some(c"main"), &name_of(&name)?, &name_of(&column.name)?).map_err(doing)?;
-        let collation = collation.map_or_else(|| "BINARY".into(), |collation| collation.to_string_lossy());
-        if !collation.eq_ignore_ascii_case("BINARY") {
-            return refuse(format!(
-                "it is compared by COLLATE {collation}, which takes different texts for equal; a filter cannot: gate a \
-                 column without it, for instance one that holds lower(…)"
+        let (column, key_type) = gateable(connection, &name, key_column, &columns)?;
+        let tenant = tenant_column.map(|tenant| gateable(connection, &name, tenant, &columns)).transpose()?;
+        if tenant.is_some_and(|(tenant, _)| tenant.name == column.name) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("{name}.{} is the key and the tenant at once: name two columns", column.name),
             ));
         }
-        match unique_index(connection, &name, column, &columns).map_err(doing)? {
+        let covered: Vec<&Column> = tenant.iter().map(|(tenant, _)| *tenant).chain([column]).collect();
+        let refuse = |why: String| Err(Error::new(ErrorKind::Unsupported, format!("{name}.{}: {why}", column.name)));
+        match unique_index(connection, &name, &covered, &columns).map_err(doing)? {
             Unique::Plainly => {}
             Unique::By(collation) => {
                 return refuse(format!(
@@ -106,14 +113,37 @@ impl Table {
                 ));
             }
             Unique::Not => {
+                let names: Vec<&str> = covered.iter().map(|column| column.quoted.as_str()).collect();
                 return refuse(format!(
-                    "no unique index covers it alone: run CREATE UNIQUE INDEX … ON {} ({})",
+                    "no unique index covers it {}: run CREATE UNIQUE INDEX … ON {} ({})",
+                    if tenant.is_some() { "and the tenant together" } else { "alone" },
                     quote(&name),
-                    column.quoted
+                    names.join(", ")
                 ));
             }
         }
-        Ok(Self { quoted: quote(&name), name, key: column.name.clone(), quoted_key: column.quoted.clone(), key_type })
+        let tenant = tenant.map(|(tenant, key_type)| Tenancy {
+            name: tenant.name.clone(),
+            quoted: tenant.quoted.clone(),
+            key_type,
+        });
+        let (key, quoted_key) = (column.name.clone(), column.quoted.clone());
+        Ok(Self { quoted: quote(&name), name, key, quoted_key, key_type, tenant })
+    }
+
+    /// Where the row of a key is, as a condition: `?1` is the key, `?2` the tenant.
+    pub fn is_row(&self, row: &str) -> String {
+        match &self.tenant {
+            None => format!("{row}{} = ?1", self.quoted_key),
+            Some(tenant) => format!("{row}{} = ?1 AND {row}{} = ?2", self.quoted_key, tenant.quoted),
+        }
+    }
+
+    /// A key, and the tenant of a table that has them, as parameters.
+    pub fn bound<'a>(&self, tenant: Option<&'a Key>, key: &'a Key) -> impl Iterator<Item = Asked<'a>> + use<'a> {
+        let tenant = self.tenant.as_ref().zip(tenant);
+        let tenant = tenant.map(|(column, tenant)| Asked { key_type: column.key_type, key: tenant });
+        std::iter::once(Asked { key_type: self.key_type, key }).chain(tenant)
     }
 
     /// Refuses to go on with a table that is not the one it was at the start.
@@ -122,8 +152,14 @@ impl Table {
             let message = format!("{}.{} is not the column it was ({what}): start the gate anew", self.name, self.key);
             Error::new(ErrorKind::Unsupported, message)
         };
-        match Self::find(connection, &self.name, &self.key) {
-            Ok(now) if now.key_type == self.key_type => Ok(()),
+        let tenant = self.tenant.as_ref();
+        match Self::find(connection, &self.name, &self.key, tenant.map(|tenant| tenant.name.as_str())) {
+            Ok(now)
+                if now.key_type == self.key_type
+                    && now.tenant.as_ref().map(|now| now.key_type) == tenant.map(|tenant| tenant.key_type) =>
+            {
+                Ok(())
+            }
             Ok(now) => Err(gone(format!("{} instead of {}", now.key_type, self.key_type))),
             Err(error) if error.kind() == ErrorKind::Invalid => Err(gone(error.to_string())),
             Err(error) => Err(error),
@@ -182,6 +218,34 @@ fn name_of(name: &str) -> Result<std::ffi::CString> {
     })
 }
 
+/// A column by its name, with the type of its values, if a filter can follow its equality.
+fn gateable<'c>(
+    connection: &Connection,
+    table: &str,
+    name: &str,
+    columns: &'c [Column],
+) -> Result<(&'c Column, KeyType)> {
+    let doing = |error: rusqlite::Error| failed("reading the schema", &error);
+    let Some(column) = columns.iter().find(|column| column.name.eq_ignore_ascii_case(name)) else {
+        return Err(unknown_column(name, columns.iter().map(|column| column.name.as_str())));
+    };
+    let key_type = key_type(table, column)?;
+    let (_, collation, ..) =
+        connection.column_metadata(Some(c"main"), &name_of(table)?, &name_of(&column.name)?).map_err(doing)?;
+    let collation = collation.map_or_else(|| "BINARY".into(), |collation| collation.to_string_lossy());
+    if collation.eq_ignore_ascii_case("BINARY") {
+        return Ok((column, key_type));
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "{table}.{}: it is compared by COLLATE {collation}, which takes different texts for equal; a filter cannot: gate \
+             a column without it, for instance one that holds lower(…)",
+            column.name
+        ),
+    ))
+}
+
 /// The type of the keys, by the column's declared type.
 fn key_type(table: &str, column: &Column) -> Result<KeyType> {
     let (name, declared) = (&column.name, &column.declared);
@@ -199,7 +263,7 @@ fn key_type(table: &str, column: &Column) -> Result<KeyType> {
     }
 }
 
-/// Whether an index sees to it that a key is there once.
+/// Whether an index sees to it that a key (of a tenant) is there once.
 enum Unique {
     Plainly,
     /// Only one with another order than that of bytes.
@@ -207,7 +271,12 @@ enum Unique {
     Not,
 }
 
-fn unique_index(connection: &Connection, table: &str, key: &Column, columns: &[Column]) -> rusqlite::Result<Unique> {
+fn unique_index(
+    connection: &Connection,
+    table: &str,
+    wanted: &[&Column],
+    columns: &[Column],
+) -> rusqlite::Result<Unique> {
     let mut indexes =
         connection.prepare("SELECT name, origin, partial FROM pragma_index_list(?1, 'main') WHERE \"unique\"")?;
     let indexes = indexes
@@ -219,17 +288,18 @@ fn unique_index(connection: &Connection, table: &str, key: &Column, columns: &[C
         let covered = covered
             .query_map([index], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<rusqlite::Result<Vec<(Option<String>, String)>>>()?;
-        match &covered[..] {
-            [(Some(column), collation)] if *column == key.name && !partial => {
-                if collation.eq_ignore_ascii_case("BINARY") {
-                    return Ok(Unique::Plainly);
-                }
-                unique = Unique::By(collation.clone());
-            }
-            _ => {}
+        // These columns and no others, in any order.
+        let has = |column: &&Column| covered.iter().any(|(name, _)| name.as_deref() == Some(column.name.as_str()));
+        if *partial || covered.len() != wanted.len() || !wanted.iter().all(has) {
+            continue;
+        }
+        match covered.iter().find(|(_, collation)| !collation.eq_ignore_ascii_case("BINARY")) {
+            None => return Ok(Unique::Plainly),
+            Some((_, collation)) => unique = Unique::By(collation.clone()),
         }
     }
     // INTEGER PRIMARY KEY is the row's number itself, and has no index.
+    let [key] = wanted else { return Ok(unique) };
     let alone = key.primary == 1 && columns.iter().filter(|column| column.primary > 0).count() == 1;
     let has_index = indexes.iter().any(|(_, origin, _)| origin == "pk");
     if alone && !has_index && key.declared.eq_ignore_ascii_case("INTEGER") {

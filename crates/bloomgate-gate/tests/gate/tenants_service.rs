@@ -1,0 +1,203 @@
+//! The service before a table of many tenants, over real sockets: the tenant is a part of every path.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bloomgate_gate::service::http::access::Tokens;
+use bloomgate_gate::service::{self, Options, http};
+use bloomgate_gate::tenants::Tenants;
+use bloomgate_gate::{Policy, Writers};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::got::Got;
+use crate::tenant_memory::MemoryTable;
+
+/// Nothing takes longer, or the test fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+struct Served {
+    address: SocketAddr,
+    tenants: Tenants,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Served {
+    async fn start(tenants: Tenants, options: Options) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let shutdown = async move {
+            let _ = stopped.await;
+        };
+        tokio::spawn(service::serve_tenants(listener, tenants.clone(), options, http::Options::default(), shutdown));
+        Self { address, tenants, _stop: stop }
+    }
+
+    async fn ask(&self, method: &str, path: &str, headers: &str, body: &str) -> Got {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let length = if body.is_empty() { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+        let request =
+            format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{length}{headers}\r\n{body}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("an answer in time").unwrap();
+        Got::read(&String::from_utf8(answer).unwrap())
+    }
+
+    async fn get(&self, path: &str) -> Got {
+        self.ask("GET", path, "", "").await
+    }
+}
+
+fn products() -> Options {
+    Options { table: "products".to_owned(), writes: true, ..Options::default() }
+}
+
+fn table(tenants: usize) -> Arc<MemoryTable> {
+    let rows = (0..tenants)
+        .flat_map(|tenant| (0..=tenant % 40).map(move |number| (format!("t{tenant}"), format!("p{number}"))));
+    MemoryTable::with(rows.chain([("a/b".to_owned(), "x y".to_owned())]))
+}
+
+async fn served(tenants: usize, options: Options) -> Served {
+    let gates = Tenants::builder(table(tenants)).writers(Writers::Sole).build().unwrap();
+    gates.rebuild_all(false).await.unwrap();
+    Served::start(gates, options).await
+}
+
+#[tokio::test]
+async fn every_path_names_its_tenant() {
+    let served = served(3, products()).await;
+    let found = served.get("/v1/products/t1/p1").await;
+    assert_eq!(found.outcome(), (200, Some("source")));
+    assert_eq!(found.json()["tenant"], "t1");
+    assert_eq!(served.get("/v1/products/a%2Fb/x%20y").await.status, 200);
+    let absent = served.get("/v1/products/t1/p99").await;
+    assert_eq!(absent.outcome(), (404, Some("absent-by-filter")));
+    assert_eq!(absent.header("bloomgate-filter-version"), Some("1"));
+    let stranger = served.get("/v1/products/nobody/p1").await;
+    assert_eq!(stranger.outcome(), (404, Some("absent-by-filter")));
+    // Writes, a new tenant among them.
+    let put = served.ask("PUT", "/v1/products/new/p1", "", r#"{"key":"p1","tenant":"new"}"#).await;
+    assert_eq!((put.outcome(), put.header("bloomgate-filter-version")), ((204, Some("written")), Some("1")));
+    assert_eq!(served.get("/v1/products/new/p1").await.status, 200);
+    assert_eq!(served.get("/v1/products/t1/p99").await.status, 404);
+    assert_eq!(served.ask("DELETE", "/v1/products/new/p1", "", "").await.outcome(), (204, Some("deleted")));
+    assert_eq!(served.ask("DELETE", "/v1/products/nobody/p1", "", "").await.outcome(), (404, Some("nothing-deleted")));
+    // A batch is one tenant's.
+    let batch = served.ask("POST", "/v1/products/t2:batch", "", r#"["p0", "p2", "p3", 7]"#).await;
+    let answers = batch.json();
+    let found: Vec<bool> =
+        answers["answers"].as_array().unwrap().iter().map(|answer| answer["found"].as_bool().unwrap()).collect();
+    assert_eq!((batch.status, found), (200, vec![true, true, false, false]));
+    let of_stranger = served.ask("POST", "/v1/products/nobody:batch", "", r#"["p0"]"#).await.json();
+    assert_eq!(of_stranger["answers"][0]["outcome"], "absent-by-filter");
+    // Reports.
+    let all = served.get("/stats").await.json();
+    assert_eq!(
+        (&all["tenants"]["all"], &all["tenants"]["ready"], &all["state"]),
+        (&5.into(), &5.into(), &"ready".into())
+    );
+    assert!(all["strangers"]["absent-by-filter"].as_u64().unwrap() >= 2, "{all}");
+    let one = served.get("/stats/t1").await.json();
+    assert_eq!(
+        (&one["tenant"], &one["filter"]["scanned"], &one["asked_rate"]),
+        (&"t1".into(), &2.into(), &0.001.into())
+    );
+    assert_eq!(served.get("/stats/nobody").await.status, 404);
+    let why = served.get("/explain/t1/p99").await.json();
+    assert_eq!(why["decision"], "absent-by-filter: 404, nothing behind the filter is asked");
+    assert!(served.get("/explain/nobody/p1").await.json()["decision"].as_str().unwrap().contains("no tenant"));
+    assert_eq!(served.get("/readyz").await.status, 200);
+    assert_eq!(served.get("/healthz").await.status, 200);
+    // A rebuild of one, and of all.
+    let rebuilt = served.ask("POST", "/rebuild/t1?wait=true", "", "").await;
+    assert_eq!((rebuilt.status, &rebuilt.json()["version"]), (200, &2.into()));
+    assert_eq!(served.get("/v1/products/t2/p99").await.header("bloomgate-filter-version"), Some("1"));
+    assert_eq!(served.get("/v1/products/t1/p99").await.header("bloomgate-filter-version"), Some("2"));
+    assert_eq!(served.ask("POST", "/rebuild/nobody", "", "").await.status, 404);
+    let all = served.ask("POST", "/rebuild?wait=true", "", "").await;
+    assert_eq!((all.status, &all.json()["built"]), (200, &5.into()));
+    assert_eq!(served.tenants.len(), 5, "no path made a tenant");
+}
+
+#[tokio::test]
+async fn only_an_absent_key_is_a_404() {
+    let served = served(2, products()).await;
+    for (path, status) in [
+        ("/v1/products/t1", 400),
+        ("/v1/products", 400),
+        ("/v1/products/t1/a/b", 400),
+        ("/v1/products/%FF/p1", 400),
+        ("/v1/products/t1/%FF", 400),
+        ("/v1/other/t1/p1", 400),
+        ("/v1/products//p1", 400),
+        ("/v1/products/t1/", 404),
+        ("/explain/t1", 400),
+        ("/elsewhere", 404),
+    ] {
+        let got = served.get(path).await;
+        assert_eq!(got.status, status, "{path}: {got:?}");
+        assert_eq!(
+            got.header("bloomgate-outcome") == Some("absent-by-filter"),
+            status == 404 && path != "/elsewhere",
+            "{path}"
+        );
+    }
+    assert_eq!(served.ask("POST", "/v1/products/t1/p1", "", "{}").await.status, 405);
+    assert_eq!(served.ask("POST", "/rebuild?wait=maybe", "", "").await.status, 400);
+    let closed = Tenants::builder(table(2)).writers(Writers::Sole).policy(Policy::Closed).build().unwrap();
+    let closed = Served::start(closed, products()).await;
+    assert_eq!(closed.get("/v1/products/t1/p1").await.outcome(), (503, Some("refused")));
+    assert_eq!(closed.get("/readyz").await.status, 503);
+}
+
+#[tokio::test]
+async fn roles_are_asked_for_as_before_one_table() {
+    let tokens = Tokens::parse("read reading-token-12\nadmin mighty-token-123\n").unwrap();
+    let served = served(2, Options { tokens: Some(tokens), ..products() }).await;
+    let reading = "authorization: Bearer reading-token-12\r\n";
+    for path in ["/v1/products/t1/p1", "/stats/t1", "/explain/t1/p1", "/metrics"] {
+        assert_eq!(served.get(path).await.status, 401, "{path}");
+        assert_eq!(served.ask("GET", path, reading, "").await.status, 200, "{path}");
+    }
+    assert_eq!(served.ask("PUT", "/v1/products/t1/p1", reading, "{}").await.status, 403);
+    assert_eq!(served.ask("POST", "/rebuild/t1", reading, "").await.status, 403);
+    let mighty = "authorization: Bearer mighty-token-123\r\n";
+    assert_eq!(served.ask("POST", "/rebuild/t1?wait", mighty, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn metrics_name_the_largest_tenants_and_the_rest_as_one() {
+    let served = served(120, products()).await;
+    for tenant in 0..120 {
+        served.get(&format!("/v1/products/t{tenant}/absent")).await;
+    }
+    served.get("/v1/products/nobody/p1").await;
+    let text = served.get("/metrics").await.body;
+    let lines = |name: &str| text.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect::<Vec<_>>();
+    let absent = lines("bloomgate_gate_tenant_absent_lookups_total{");
+    assert_eq!(absent.len(), 51, "fifty by name and the rest");
+    let counted: f64 = absent.iter().map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
+    assert_eq!(counted, 120.0, "nobody is left out or counted twice");
+    assert!(
+        absent.iter().any(|line| line.contains("tenant=\"other\""))
+            && absent.iter().any(|line| line.contains("tenant=\"t39\""))
+    );
+    assert!(!absent.iter().any(|line| line.contains("tenant=\"t0\"")), "it is among the smallest");
+    assert_eq!(lines("bloomgate_gate_tenants{state=\"ready\"}"), ["bloomgate_gate_tenants{state=\"ready\"} 121"]);
+    assert_eq!(lines("bloomgate_gate_unknown_tenant_lookups_total{outcome=\"absent-by-filter\"}").len(), 1);
+    assert_eq!(
+        lines("bloomgate_gate_lookups_total{outcome=\"absent-by-filter\"}"),
+        ["bloomgate_gate_lookups_total{outcome=\"absent-by-filter\"} 121"]
+    );
+    // The same ones from now on: no series falls when another tenant grows.
+    for number in 0..200 {
+        served.ask("PUT", &format!("/v1/products/t0/more{number}"), "", "{}").await;
+    }
+    let again = served.get("/metrics").await.body;
+    assert!(!again.contains("bloomgate_gate_tenant_filter_items{tenant=\"t0\"}"));
+}
