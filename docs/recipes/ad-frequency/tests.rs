@@ -133,7 +133,7 @@ fn no_shows_at_all_are_refused_with_what_to_do() {
 /// page shows.
 #[test]
 fn shows_are_missed_at_the_promised_rate() {
-    for (planned, load) in [(100_000, 1), (1_000_000, 1), (1_000_000, 2)] {
+    for (planned, load) in [(100_000, 1), (500_000, 1), (100_000, 2)] {
         let day = day(planned, load).unwrap();
         let users: u64 = day.users.iter().sum();
         let places = users * u64::from(MOST);

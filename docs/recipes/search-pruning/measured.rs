@@ -104,7 +104,7 @@ pub fn sizes() -> Result<String, Box<dyn std::error::Error>> {
         "| segments | terms of all segments | filters, 1 % | filters, 6.25 % | index of segments | index of documents |\n\
          |---|---|---|---|---|---|\n",
     );
-    for (segments, documents, words) in [(16, 400, 80), (128, 50, 80), (512, 50, 80)] {
+    for (segments, documents, words) in [(16, 100, 80), (64, 25, 80), (512, 25, 80)] {
         let corpus = Corpus::new(7, segments, documents, words);
         let (by_segment, by_document) = corpus.inverted_bytes();
         table += &format!(

@@ -23,6 +23,9 @@ use crate::shards::{self, Lead, Turn};
 /// Keys one call may ask for.
 pub const MOST_KEYS: usize = 10_000;
 
+/// The duty of reading a key, and the place that this takes of a client's cap.
+type Leading = (Lead, Option<Place>);
+
 /// What the filter said, and what that is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -212,7 +215,7 @@ impl Gate {
         while !wanting.is_empty() {
             let (mut reads, mut later) = (Vec::new(), Vec::new());
             // Those of keys that a filter from before does not know are read apart: they wait behind the others.
-            let mut led: [(Vec<Key>, Vec<(Lead, Option<Place>)>); 2] = Default::default();
+            let mut led: [(Vec<Key>, Vec<Leading>); 2] = Default::default();
             for at in wanting {
                 let (digest, remembered) = (digests[at], bases[at].remembers() && is_first);
                 // The first waits for a place, the others take what is free: nobody waits for a place and holds one.
@@ -461,7 +464,7 @@ impl Inner {
     }
 
     /// Reads many keys in one question.
-    fn read_many(self: &Arc<Self>, keys: Vec<Key>, leads: Vec<(Lead, Option<Place>)>, unlikely: bool) {
+    fn read_many(self: &Arc<Self>, keys: Vec<Key>, leads: Vec<Leading>, unlikely: bool) {
         let inner = self.clone();
         tokio::spawn(async move {
             let weight = inner.source.weight(keys.len());
