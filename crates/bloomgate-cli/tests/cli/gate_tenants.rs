@@ -55,7 +55,12 @@ fn each_tenant_is_answered_for_by_itself_and_comes_back_warm() {
     again.stop();
     // The folder is that of gates with tenants.
     let without = "--source sqlite:shop.db --table products --key shop";
-    service::refused(&scene, &format!("gate {without}"), &[], &["no unique index covers it alone"]);
+    service::refused(
+        &scene,
+        &format!("gate --listen 127.0.0.1:0 {without}"),
+        &[],
+        &["no unique index covers it alone"],
+    );
 }
 
 #[test]
@@ -85,12 +90,14 @@ fn tenants_have_settings_of_their_own_and_mistakes_in_them_are_told() {
         ("[tenants]\nacme = 1\n", &["[tenants.acme] is a section"]),
     ] {
         scene.write("wrong.toml", file(own));
-        service::refused(&scene, "gate --config wrong.toml", &[], says);
+        service::refused(&scene, "gate --listen 127.0.0.1:0 --config wrong.toml", &[], says);
     }
     scene.write("lone.toml", "[tenants.acme]\nrate = 0.1\n");
-    let lone = "gate --config lone.toml --source sqlite:shop.db --table products --key sku";
+    let lone = "gate --listen 127.0.0.1:0 --config lone.toml --source sqlite:shop.db --table products --key sku";
     service::refused(&scene, lone, &[], &["acme", "without --tenant"]);
-    let refused = |arguments: &str, says: &[&str]| service::refused(&scene, &format!("gate {arguments}"), &[], says);
+    let refused = |arguments: &str, says: &[&str]| {
+        service::refused(&scene, &format!("gate --listen 127.0.0.1:0 {arguments}"), &[], says)
+    };
     refused("--source http://h/{key} --table t --tenant shop", &["HTTP source", "whose they are"]);
     refused(&format!("{SHOPS} --filter redis://localhost"), &["--filter redis://"]);
     refused(&format!("{SHOPS} --tenant-budget lavish"), &["strict, cost-first"]);

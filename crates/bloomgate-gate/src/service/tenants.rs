@@ -127,7 +127,7 @@ impl Desk {
             // The bits of its filter are counted.
             let counted = tokio::task::spawn_blocking(move || tenants.stats_of(&asked)).await;
             let counted = counted.map_err(|_| Problem::internal("counting ended early: try again"))?;
-            let stats = counted.ok_or_else(|| no_such_tenant())?;
+            let stats = counted.ok_or_else(no_such_tenant)?;
             let mut response = self.json(StatusCode::OK, &stats);
             answers::name_by_state(&mut response, self.tenants()?.state_of(&tenant));
             return Ok(response);

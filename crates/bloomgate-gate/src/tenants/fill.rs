@@ -251,7 +251,7 @@ impl All {
         let all = Arc::downgrade(self);
         self.background.add([tokio::spawn(async move {
             if let Some(all) = all.upgrade() {
-                all.save_everyone(true).await;
+                all.save_everyone(false).await;
             }
         })
         .abort_handle()]);
@@ -335,7 +335,10 @@ impl All {
         let _alone = self.rebuilding.lock().await;
         let result = tenant.inner().rebuild(reason, accept_fewer).await;
         match &result {
-            Ok(_) => tenant.rebuilt(),
+            Ok(_) => {
+                tenant.rebuilt();
+                tenant.is_saved();
+            }
             Err(_) => tenant.failed(),
         }
         result

@@ -63,6 +63,7 @@ use strangers::Strangers;
 
 /// Pieces of the table of tenants, a lock each: a lookup takes one of them, to read.
 const PIECES: usize = 64;
+type Piece = RwLock<HashMap<Key, Arc<Tenant>>>;
 /// Shards of a tenant's keys in flight: 250 bytes each. A gate of its own has 256.
 const SHARDS: usize = 16;
 /// Slots of a tenant's counters: 256 bytes each. A gate of its own has 32.
@@ -110,7 +111,7 @@ pub(crate) struct All {
     /// How tenants become names of folders.
     naming: Contract,
     pub events: Events,
-    pieces: Box<[RwLock<HashMap<Key, Arc<Tenant>>>]>,
+    pieces: Box<[Piece]>,
     count: AtomicUsize,
     /// One tenant is made at a time.
     creating: Mutex<()>,
@@ -167,7 +168,7 @@ impl Tenant {
 }
 
 impl All {
-    fn piece(&self, tenant: &Key) -> &RwLock<HashMap<Key, Arc<Tenant>>> {
+    fn piece(&self, tenant: &Key) -> &Piece {
         // Spread by the last bytes: tenants that are counted through differ there. Any spread is right.
         let sum = tenant.canonical().iter().fold(0usize, |sum, &byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
         &self.pieces[sum % PIECES]

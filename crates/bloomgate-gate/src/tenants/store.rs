@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::stream::{self, StreamExt};
 use serde::{Deserialize, Serialize};
 
-use super::All;
+use super::{All, Tenant};
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
@@ -25,6 +26,8 @@ use crate::key::Key;
 const LIST: &str = "tenants.json";
 /// The folders.
 const FOLDERS: &str = "tenants";
+/// Tenants that are saved at once.
+const AT_ONCE: usize = 16;
 
 #[derive(Serialize, Deserialize)]
 struct List {
@@ -51,6 +54,18 @@ impl Saved {
 
     fn store(&self, now: (u64, u64)) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+}
+
+impl Tenant {
+    /// The version and the keys of its filter.
+    fn now(&self) -> (u64, u64) {
+        self.inner().filters.face().current.as_ref().map_or((0, 0), |now| (now.version(), now.items()))
+    }
+
+    /// Its filter was saved as it is.
+    pub(super) fn is_saved(&self) {
+        self.saved.store(self.now());
     }
 }
 
@@ -106,23 +121,23 @@ impl All {
         Ok(())
     }
 
-    /// Saves the filters of all tenants that have changed since they were saved last; `counts`: and how many keys each has.
-    pub(super) async fn save_everyone(&self, counts: bool) {
+    /// Saves the filters of all tenants that have changed since they were saved last, and how many keys each has: exactly at
+    /// the `end`, deletions ahead before. Several at a time: nearly all of it is waiting for the disk.
+    pub(super) async fn save_everyone(&self, end: bool) {
         if self.settings.data.is_none() {
             return;
         }
         self.save_list().await;
-        for tenant in self.everyone() {
-            let inner = tenant.inner();
-            if counts {
-                inner.saved(inner.baseline.write_down().await);
+        let each = |tenant: Arc<Tenant>| async move {
+            let baseline = &tenant.inner().baseline;
+            let counted = if end { baseline.close().await } else { baseline.write_down().await };
+            tenant.inner().saved(counted);
+            if tenant.saved.load() != tenant.now() {
+                tenant.inner().save().await;
+                tenant.is_saved();
             }
-            let now = inner.filters.face().current.as_ref().map_or((0, 0), |now| (now.version(), now.items()));
-            if tenant.saved.load() != now {
-                inner.save().await;
-                tenant.saved.store(now);
-            }
-        }
+        };
+        stream::iter(self.everyone()).for_each_concurrent(AT_ONCE, each).await;
     }
 
     /// Writes the list of tenants. One without rows and without a past is left out: the next start forgets it.

@@ -108,12 +108,7 @@ impl Tenants {
     /// still work afterwards.
     pub async fn stop(&self) {
         self.all.background.stop();
-        self.all.save_everyone(false).await;
-        for tenant in self.all.everyone() {
-            let inner = tenant.inner();
-            inner.saved(inner.baseline.close().await);
-        }
-        self.all.save_list().await;
+        self.all.save_everyone(true).await;
         drop(self.all.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
