@@ -147,6 +147,17 @@ impl Baseline {
         }
     }
 
+    /// Others deleted rows; `all`: the whole table was emptied.
+    pub async fn removed_elsewhere(&self, rows: u64, all: bool) -> Result<()> {
+        let passes = {
+            let known = &mut *self.known();
+            let Some(count) = &mut known.count else { return Ok(()) };
+            count.removed = if all { count.scanned.max(count.removed) } else { count.removed + rows };
+            count.removed > known.written
+        };
+        if passes { self.write_ahead().await } else { Ok(()) }
+    }
+
     #[cold]
     async fn write_ahead(&self) -> Result<()> {
         let _alone = self.writing.lock().await;

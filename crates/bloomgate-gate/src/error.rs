@@ -27,6 +27,8 @@ pub enum ErrorKind {
     NotReady,
     /// Too much is under way at the source already: try again.
     Busy,
+    /// What others wrote cannot be followed from where it was left: a scan is needed.
+    Gap,
 }
 
 /// Why something was not done, in words: what was got, what is allowed, what to do.

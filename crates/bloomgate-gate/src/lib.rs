@@ -22,6 +22,7 @@ pub mod clock;
 mod counters;
 mod error;
 mod events;
+pub mod feed;
 pub mod filters;
 mod gate;
 mod ground;
@@ -49,8 +50,8 @@ pub use outcome::{Answer, Outcome};
 pub use policy::{Policy, State, Writers};
 pub use rebuild::{Progress, Reason, Rebuilt};
 pub use stats::{
-    AuditStats, Explanation, FilterStats, Found, Lookups, Measured, RebuildStats, ShadowStats, SourceStats, Stats,
-    WriteStats,
+    AuditStats, Explanation, FeedStats, FilterStats, Found, Lookups, Measured, RebuildStats, ShadowStats, SourceStats,
+    Stats, WriteStats,
 };
 
 /// What an asynchronous call of a source, a cache or a filter gives: a boxed future. The allocation is paid only where the

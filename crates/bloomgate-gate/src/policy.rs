@@ -53,6 +53,8 @@ pub enum Policy {
 pub enum Writers {
     /// Every write passes this gate.
     Sole,
+    /// Others write too, and the source tells of it: see [`feed`](crate::feed).
+    Feed,
     /// Others write too, and nobody tells the gate: it never blocks, it only watches.
     #[default]
     Unknown,
@@ -86,4 +88,4 @@ macro_rules! named {
 }
 
 named!(Policy, "policy", "open" => Policy::Open, "closed" => Policy::Closed, "shadow" => Policy::Shadow);
-named!(Writers, "kind of writers", "sole" => Writers::Sole, "unknown" => Writers::Unknown);
+named!(Writers, "kind of writers", "sole" => Writers::Sole, "feed" => Writers::Feed, "unknown" => Writers::Unknown);

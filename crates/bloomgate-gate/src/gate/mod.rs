@@ -24,6 +24,7 @@ use crate::caches::Cache;
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, Events};
+use crate::feed::{FeedOptions, Feeding, Mark};
 use crate::filters::Filters;
 use crate::ground::Ground;
 use crate::keeping;
@@ -69,6 +70,9 @@ pub(crate) struct Settings {
     pub rebuild_every: Option<Duration>,
     pub write_patience: Duration,
     pub accept_fewer: bool,
+    pub max_staleness: Duration,
+    pub feed_save_every: Duration,
+    pub feed_hold: Duration,
 }
 
 impl Default for Settings {
@@ -87,6 +91,9 @@ impl Default for Settings {
             rebuild_every: Some(Duration::from_secs(86_400)),
             write_patience: Duration::from_secs(60),
             accept_fewer: false,
+            max_staleness: Duration::from_secs(5),
+            feed_save_every: Duration::from_secs(300),
+            feed_hold: Duration::from_secs(86_400),
         }
     }
 }
@@ -116,6 +123,8 @@ pub(crate) struct Inner {
     /// The version the next filter gets.
     pub next_version: AtomicU64,
     pub ground: Ground,
+    /// What others write, if the source tells it.
+    pub feeding: Option<Feeding>,
 }
 
 impl Gate {
@@ -140,14 +149,17 @@ impl Gate {
         let (baseline, wrong) = Baseline::open(data, &source.describe(), settings.accept_fewer)?;
         let loaded =
             data.map_or(Ok(None), |folder| keeping::load(folder, &secret, source.key_type(), baseline.removed()));
-        let saved = loaded.unwrap_or_else(|why| {
-            events.tell(Event::SavedUnusable { why });
-            None
-        });
+        let (saved, mark) = loaded
+            .unwrap_or_else(|why| {
+                events.tell(Event::SavedUnusable { why });
+                None
+            })
+            .unzip();
         if let Some(why) = wrong {
             events.tell(Event::SavedUnusable { why });
         }
         let next_version = saved.as_ref().map_or(1, |saved| saved.version() + 1);
+        let feeding = feeding(&settings, &*source, mark.flatten())?;
         let (at_once, waiting) = settings.source_limit;
         let may_block =
             settings.policy != Policy::Shadow && settings.writers != Writers::Unknown && source.lists_keys();
@@ -167,6 +179,7 @@ impl Gate {
             lock: Mutex::new(lock),
             next_version: AtomicU64::new(next_version),
             ground: Ground::default(),
+            feeding,
             #[cfg(feature = "redis")]
             remote,
             settings,
@@ -181,7 +194,7 @@ impl Gate {
     /// What the filter is good for at this moment.
     #[must_use]
     pub fn state(&self) -> State {
-        self.inner.filters.face().state
+        self.inner.state_of(self.inner.filters.face().state)
     }
 
     /// Whether this gate ever says no: not if it only watches, by its policy, because others write too, or because the
@@ -201,6 +214,25 @@ impl Gate {
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.inner.source
     }
+}
+
+/// The feed of a gate that others write beside.
+fn feeding(settings: &Settings, source: &dyn Source, mark: Option<Mark>) -> Result<Option<Feeding>> {
+    if settings.writers != Writers::Feed {
+        return Ok(None);
+    }
+    let reader = match &settings.data {
+        Some(folder) => keeping::reader(folder)?,
+        None => keeping::new_reader()?,
+    };
+    let Some(feed) = source.feed(FeedOptions { reader, hold: settings.feed_hold }) else {
+        let message = format!(
+            "{} has no feed of what others write: only tables of SQLite and PostgreSQL have. Set writers to sole or unknown",
+            source.describe()
+        );
+        return Err(Error::new(ErrorKind::Invalid, message));
+    };
+    Ok(Some(Feeding::new(feed, settings.max_staleness, settings.feed_save_every, mark)))
 }
 
 impl std::fmt::Debug for Gate {

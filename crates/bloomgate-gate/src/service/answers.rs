@@ -151,6 +151,7 @@ pub(super) fn problem(error: &Error) -> Problem {
         ErrorKind::Source => not_now("source-down", "The source does not answer"),
         ErrorKind::Cache => not_now("cache-down", "The cache does not answer"),
         ErrorKind::Filter => not_now("filter-down", "The filter cannot do this now"),
+        ErrorKind::Gap => not_now("feed-lost", "What others write cannot be followed"),
         ErrorKind::Unknown => Problem::new(
             StatusCode::BAD_GATEWAY,
             "write-unknown",

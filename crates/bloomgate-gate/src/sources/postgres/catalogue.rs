@@ -24,6 +24,9 @@ pub(super) struct Table {
     pub quoted_key: String,
     pub wire: Wire,
     kind: Kind,
+    /// The schema's name and the table's own, as they are.
+    pub schema: String,
+    pub bare: String,
 }
 
 /// A column that rows can have.
@@ -98,7 +101,17 @@ impl Table {
             ));
         }
         check_encoding(client, &shown, wire).await?;
-        Ok(Self { oid: AtomicU32::new(oid), name: shown, quoted, quoted_key: quote(&key), key, wire, kind })
+        Ok(Self {
+            oid: AtomicU32::new(oid),
+            name: shown,
+            quoted,
+            quoted_key: quote(&key),
+            key,
+            wire,
+            kind,
+            schema,
+            bare: name,
+        })
     }
 
     /// The number of the table that has the name now, as far as was looked.
@@ -159,7 +172,7 @@ async fn is_unique(client: &Client, table: Oid, key: &str) -> std::result::Resul
 }
 
 /// The relation that a name means: as it is written, or as SQL reads it (`shop.products`, `"My Table"`).
-async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, String)> {
+pub(super) async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, String)> {
     let doing = |error: Trouble| failed("reading the catalogue", &error);
     for read in ["pg_catalog.quote_ident($1)", "$1"] {
         let sql = format!(
@@ -277,7 +290,7 @@ async fn columns(client: &Client, table: Oid) -> std::result::Result<Vec<Column>
 }
 
 /// A name as SQL takes it, whatever signs it has.
-fn quote(name: &str) -> String {
+pub(super) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
