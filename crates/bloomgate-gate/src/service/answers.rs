@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn no_error_is_ever_a_404() {
         use ErrorKind::*;
-        for kind in [BadKey, Invalid, Unsupported, Source, Unknown, Cache, Filter, NotReady, Busy] {
+        for kind in [BadKey, Invalid, Unsupported, Source, Unknown, Cache, Filter, NotReady, Busy, Gap] {
             let status = problem(&Error::new(kind, "why")).status();
             assert!(status != StatusCode::NOT_FOUND && !status.is_success(), "{kind:?}: {status}");
         }

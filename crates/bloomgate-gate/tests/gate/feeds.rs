@@ -77,7 +77,10 @@ async fn never_wrongly_absent(gate: &Gate, key: &str, committed: u64) {
         if answer.row.is_some() {
             return;
         }
-        assert!(answer.watermark.is_none_or(|watermark| watermark < committed), "{key}: {answer:?}, committed {committed}");
+        assert!(
+            answer.watermark.is_none_or(|watermark| watermark < committed),
+            "{key}: {answer:?}, committed {committed}"
+        );
         assert!(begun.elapsed() < Duration::from_secs(20), "{key} is never found: {:?}", gate.stats());
         tokio::time::sleep(Duration::from_millis(2)).await;
     }

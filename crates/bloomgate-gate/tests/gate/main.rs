@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod caches;
+mod feeds;
 #[cfg(feature = "redis")]
 mod filter_server;
 #[cfg(feature = "service")]

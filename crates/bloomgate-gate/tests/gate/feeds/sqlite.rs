@@ -1,6 +1,7 @@
 //! The feed of a SQLite table.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +56,13 @@ impl File {
 
     fn run(&self, sql: &str) {
         self.other.execute_batch(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+
+    /// Sets the file back to another one, as `sqlite3` does it.
+    fn restore(&self, from: &Path) {
+        let restore = format!(".restore '{}'", from.display());
+        let done = Command::new("sqlite3").arg(&self.path).arg(".timeout 5000").arg(restore).status();
+        assert!(done.expect("sqlite3 is missing: install it").success());
     }
 
     fn outbox(&self) -> i64 {
@@ -135,7 +143,9 @@ async fn whatever_breaks_the_feed_is_noticed_and_means_rebuild() {
         .other
         .query_row("SELECT sql FROM sqlite_schema WHERE name = 'bloomgate_feed_t_insert'", [], |row| row.get(0))
         .unwrap();
-    file.run(&format!("BEGIN; DROP TRIGGER bloomgate_feed_t_insert; INSERT INTO t (k) VALUES ('past'); {trigger}; COMMIT"));
+    file.run(&format!(
+        "BEGIN; DROP TRIGGER bloomgate_feed_t_insert; INSERT INTO t (k) VALUES ('past'); {trigger}; COMMIT"
+    ));
     never_wrongly_absent(&gate, "past", now()).await;
     lost(&gate, 1, "schema").await;
     told(&gate).await;
@@ -152,7 +162,9 @@ async fn whatever_breaks_the_feed_is_noticed_and_means_rebuild() {
     assert!(is_blocked(&gate, "nobody") && row(&gate, "unseen").await.is_some());
 
     // Another table under the name.
-    file.run(&format!("BEGIN; ALTER TABLE t RENAME TO before; {TABLE}; INSERT INTO t (k) SELECT k FROM before; COMMIT"));
+    file.run(&format!(
+        "BEGIN; ALTER TABLE t RENAME TO before; {TABLE}; INSERT INTO t (k) SELECT k FROM before; COMMIT"
+    ));
     file.run("INSERT INTO t (k) VALUES ('in the new one')");
     never_wrongly_absent(&gate, "in the new one", now()).await;
     lost(&gate, 3, "install-feed").await;
@@ -182,13 +194,8 @@ async fn a_file_that_is_set_back_is_noticed() {
     gate.rebuild().await.unwrap();
     told(&gate).await;
     assert!(is_blocked(&gate, "deleted later"));
-    {
-        // By SQLite's own means: the same file.
-        let mut live = Connection::open(&file.path).unwrap();
-        let from = Connection::open(&backup).unwrap();
-        let copy = rusqlite::backup::Backup::new(&from, &mut live).unwrap();
-        copy.run_to_completion(1000, Duration::from_millis(10), None).unwrap();
-    }
+    // By SQLite's own means: the same file.
+    file.restore(&backup);
     never_wrongly_absent(&gate, "deleted later", now()).await;
     until(&gate, |stats| stats.feed.as_ref().unwrap().losses == 1).await;
     told(&gate).await;
@@ -197,17 +204,12 @@ async fn a_file_that_is_set_back_is_noticed() {
     file.run("INSERT INTO t (k) VALUES ('b'), ('c')");
     told(&gate).await;
     let losses = gate.stats().feed.unwrap().losses;
-    {
-        let mut live = Connection::open(&file.path).unwrap();
-        let from = Connection::open(&backup).unwrap();
-        let other = file.folder.path().join("prepared.db");
-        std::fs::copy(&backup, &other).unwrap();
-        let prepared = Connection::open(&other).unwrap();
-        prepared.execute_batch("INSERT INTO t (k) VALUES ('x'), ('y'), ('z'), ('q')").unwrap();
-        drop(from);
-        let copy = rusqlite::backup::Backup::new(&prepared, &mut live).unwrap();
-        copy.run_to_completion(1000, Duration::from_millis(10), None).unwrap();
-    }
+    let prepared = file.folder.path().join("prepared.db");
+    std::fs::copy(&backup, &prepared).unwrap();
+    let further = Connection::open(&prepared).unwrap();
+    further.execute_batch("INSERT INTO t (k) VALUES ('x'), ('y'), ('z'), ('q')").unwrap();
+    drop(further);
+    file.restore(&prepared);
     for key in ["x", "y", "z", "q"] {
         never_wrongly_absent(&gate, key, now()).await;
     }
@@ -332,7 +334,7 @@ async fn plans_say_what_is_told() {
     let plan = FeedPlan { only_keys: true, tenant: Some("SHOP".into()), readers: Vec::new() };
     let told = Sqlite::install_feed(&file.path, "t", "k", &plan, true).unwrap();
     assert!(told.changed && told.sql.iter().any(|sql| sql.contains("CREATE TRIGGER")));
-    assert!(file.install(&plan), "only told before") ;
+    assert!(file.install(&plan), "only told before");
     assert!(!file.install(&plan));
     let (feed, notes) = (file.feed("one"), Notes::default());
     feed.anchor().await.unwrap();
