@@ -36,6 +36,9 @@ pub struct Settings {
     pub rate: f64,
     pub headroom: f64,
     pub writers: Writers,
+    pub max_staleness: Duration,
+    pub feed_save_every: Duration,
+    pub feed_hold: Duration,
     pub policy: Policy,
     pub rebuild_every: Option<Duration>,
     pub accept_fewer: bool,
@@ -78,6 +81,9 @@ impl Default for Settings {
             rate: 0.001,
             headroom: 1.5,
             writers: Writers::default(),
+            max_staleness: Duration::from_secs(5),
+            feed_save_every: Duration::from_secs(300),
+            feed_hold: Duration::from_secs(86_400),
             policy: Policy::default(),
             rebuild_every: Some(Duration::from_secs(86_400)),
             accept_fewer: false,
@@ -173,8 +179,14 @@ settings! {
         |to, text| to.rate = number::rate(text)?;
     "headroom" "FACTOR" "1.5" "the filter is sized for the source's rows times this"
         |to, text| to.headroom = number::factor(text)?;
-    "writers" "WHO" "unknown" "who changes the source: `sole` (only this gate) or `unknown` (others too: nothing is ever blocked)"
+    "writers" "WHO" "unknown" "who changes the source: `sole` (only this gate), `feed` (others too, and triggers tell: `gate install-feed`) or `unknown` (others too: nothing is ever blocked)"
         |to, text| to.writers = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "max-staleness" "TIME" "5s" "writers feed: how old what is known of others' writes may be; a filter that is further behind does not say no"
+        |to, text| to.max_staleness = number::period(text)?;
+    "feed-save-every" "TIME" "5min" "writers feed: how often the filter is saved; what was told since is read again after a kill, and stays in the outbox until then"
+        |to, text| to.feed_save_every = number::period(text)?;
+    "feed-hold" "TIME" "24h" "writers feed: how long the outbox keeps what a gate that is away has not read"
+        |to, text| to.feed_hold = number::period(text)?;
     "policy" "POLICY" "open" "what a lookup gets while the filter cannot say no: `open` asks the source, `closed` refuses with 503, `shadow` only watches"
         |to, text| to.policy = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "rebuild-every" "TIME" "24h" "how often the filter is rebuilt, give or take a tenth; `never`: only when somebody asks for it or the filter needs it"
@@ -236,6 +248,9 @@ impl Settings {
                 "--key is for tables: an HTTP source has its key where the URL says {key}; leave --key out".into()
             );
         }
+        if is_http && self.writers == Writers::Feed {
+            return Err("--writers feed is for tables of SQLite and PostgreSQL: an HTTP service tells no gate what others write".into());
+        }
         if is_http && self.key_list.is_none() && self.policy == Policy::Closed {
             return Err(
                 "--policy closed answers nothing without a filter, and without --key-list there is none to build"
@@ -289,7 +304,8 @@ impl Settings {
             all.push(
                 "writers are unknown, so NOTHING IS BLOCKED: others may write to the source, and a row that the filter does \
                  not know yet must be found. The gate watches and counts what it would have blocked (/stats, shadow). If \
-                 every write passes this gate, start it with --writers sole"
+                 every write passes this gate, start it with --writers sole; if others write, install a feed (gate install-feed) \
+                 and start it with --writers feed"
                     .to_owned(),
             );
         }
@@ -384,6 +400,7 @@ mod tests {
             ("listen", "9000"),
             ("rebuild-every", "never"),
             ("writers", "sole"),
+            ("max-staleness", "2s"),
             ("policy", "closed"),
             ("data", "none"),
             ("hosts", "shop.example, api.example"),
@@ -394,10 +411,11 @@ mod tests {
         assert_eq!((settings.rate, settings.listen.port(), settings.rebuild_every), (0.01, 9000, None));
         assert_eq!((settings.writers, settings.policy, &settings.data), (Writers::Sole, Policy::Closed, &None));
         assert_eq!((settings.hosts.len(), settings.allow_writes), (2, true));
+        assert_eq!(settings.max_staleness, Duration::from_secs(2));
         for (name, text, says) in [
             ("rate", "2", "between 0 and 1"),
             ("listen", "nowhere", "no address"),
-            ("writers", "me", "sole, unknown"),
+            ("writers", "me", "sole, feed, unknown"),
             ("policy", "ajar", "open, closed, shadow"),
             ("cache", "memcached://h", "local, none, redis://HOST"),
             ("connections", "0", "not between 1 and 1000"),
@@ -443,6 +461,9 @@ mod tests {
         assert!(Settings::default().check().unwrap_err().contains("--source"));
         assert!(Settings { key: String::new(), ..minimal() }.check().unwrap_err().contains("--key"));
         assert!(Settings { table: String::new(), ..minimal() }.check().unwrap_err().contains("--table"));
+        let told =
+            Settings { source: "http://h/{key}".into(), key: String::new(), writers: Writers::Feed, ..minimal() };
+        assert!(told.check().unwrap_err().contains("--writers feed"));
         assert!(Settings { open_reads: true, ..minimal() }.check().unwrap_err().contains("--tokens"));
         let warnings = minimal().warnings();
         assert!(
