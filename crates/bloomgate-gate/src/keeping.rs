@@ -109,6 +109,7 @@ pub(crate) fn load(
 impl Inner {
     /// Saves the current filter, if there is a folder for it. A failure is counted and hurts nobody but the next start.
     pub(crate) async fn save(&self) {
+        let _alone = self.saving.lock().await;
         let (Some(folder), Some(current)) = (self.settings.data.clone(), self.filters.face().current.clone()) else {
             return;
         };

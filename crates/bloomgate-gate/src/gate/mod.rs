@@ -123,6 +123,8 @@ pub(crate) struct Inner {
     /// The version the next filter gets.
     pub next_version: AtomicU64,
     pub ground: Ground,
+    /// One saves at a time: bits and mark belong together.
+    pub saving: tokio::sync::Mutex<()>,
     /// What others write, if the source tells it.
     pub feeding: Option<Feeding>,
 }
@@ -179,6 +181,7 @@ impl Gate {
             lock: Mutex::new(lock),
             next_version: AtomicU64::new(next_version),
             ground: Ground::default(),
+            saving: tokio::sync::Mutex::default(),
             feeding,
             #[cfg(feature = "redis")]
             remote,

@@ -232,7 +232,8 @@ impl Outbox {
 
     async fn few(&self, session: &Session, snapshot: &str) -> Result<Vec<Row>> {
         let asked = self.asked(&snapshot);
-        answer("reading the feed", session.client.query(&session.few, &asked)).await
+        let read = answer("reading the feed", session.client.query(&session.few, &asked)).await;
+        read.map_err(|error| if error.kind() == ErrorKind::Gap { not_whole(&self.table.name, error) } else { error })
     }
 
     /// The parameters of a question.

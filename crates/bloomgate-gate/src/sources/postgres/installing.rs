@@ -213,12 +213,12 @@ pub(super) fn key_type(wire: Wire) -> &'static str {
     }
 }
 
-fn creation(table: &Table, parts: &Parts, about: &About, roles: &[String]) -> Vec<String> {
+fn creation(table: &Table, parts: &Parts, about: &About) -> Vec<String> {
     let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
     let Parts { outbox, readers, about: of, function, names, .. } = parts;
     let (key_type, on) = (key_type(table.wire), &table.quoted);
     let (rows, emptied) = (quote(&names.part("rows")), quote(&names.part("emptied")));
-    let mut sql = vec![
+    vec![
         format!(
             "CREATE TABLE {outbox} (xid pg_catalog.xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(), \
              kind pg_catalog.int2 NOT NULL, key {key_type}, tenant pg_catalog.text)"
@@ -249,13 +249,21 @@ fn creation(table: &Table, parts: &Parts, about: &About, roles: &[String]) -> Ve
         ),
         format!("CREATE TRIGGER {emptied} AFTER TRUNCATE ON {on} FOR EACH STATEMENT EXECUTE FUNCTION {function}()"),
         format!("ALTER TABLE {on} ENABLE ALWAYS TRIGGER {rows}, ENABLE ALWAYS TRIGGER {emptied}"),
-    ];
-    for role in roles.iter().map(|role| quote(role)) {
-        sql.push(format!("GRANT SELECT, DELETE ON {outbox} TO {role}"));
-        sql.push(format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {readers} TO {role}"));
-        sql.push(format!("GRANT SELECT ON {of} TO {role}"));
-    }
-    sql
+    ]
+}
+
+/// What lets roles follow the feed.
+fn grants(parts: &Parts, roles: &[String]) -> Vec<String> {
+    let Parts { outbox, readers, about, .. } = parts;
+    let each = |role: &String| {
+        let role = quote(role);
+        [
+            format!("GRANT SELECT, DELETE ON {outbox} TO {role}"),
+            format!("GRANT SELECT, INSERT, UPDATE, DELETE ON {readers} TO {role}"),
+            format!("GRANT SELECT ON {about} TO {role}"),
+        ]
+    };
+    roles.iter().flat_map(each).collect()
 }
 
 /// The statements that make the trigger fire always in partitions too: before PostgreSQL 15 those of the table do not.
@@ -331,12 +339,18 @@ pub(super) async fn install(
     }
     let about = About { key: table.key.clone(), tenant: plan.tenant.clone(), only_keys: plan.only_keys };
     check_parts(&client, &table, &parts, false).await?;
-    if look_at(&client, &table, &parts).await.is_ok_and(|found| found == about) && plan.readers.is_empty() {
-        return Ok(FeedWork { changed: false, outbox: parts.names.outbox, sql: Vec::new() });
+    let grants = grants(&parts, &plan.readers);
+    if look_at(&client, &table, &parts).await.is_ok_and(|found| found == about) {
+        // Rights are given again without harm: no gate notices.
+        if !only_tell && !grants.is_empty() {
+            run(&mut client, "PostgreSQL, giving rights on the feed", &table.name, &grants).await?;
+        }
+        return Ok(FeedWork { changed: false, outbox: parts.names.outbox, sql: grants });
     }
     let mut sql = removal(&parts);
-    sql.extend(creation(&table, &parts, &about, &plan.readers));
+    sql.extend(creation(&table, &parts, &about));
     sql.extend(for_partitions(&client, &table, &parts).await?);
+    sql.extend(grants);
     if !only_tell {
         run(&mut client, "PostgreSQL, installing the feed", &table.name, &sql).await?;
         look(&client, &table, &parts).await?;
