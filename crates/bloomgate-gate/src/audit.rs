@@ -156,6 +156,10 @@ impl Inner {
         self.events.tell(Event::WrongNo { key: self.source.key_type().show(key), found_by });
         self.filters.add(std::slice::from_ref(key), &[digest]).await;
         self.lose(State::Broken);
+        if self.feeding.is_some() {
+            // Without its mark: what was saved lacks this key too, and must not be caught up after a kill.
+            self.save().await;
+        }
         self.rebuilds.ask(Reason::WrongNo);
     }
 }

@@ -113,12 +113,17 @@ impl Inner {
         let (Some(folder), Some(current)) = (self.settings.data.clone(), self.filters.face().current.clone()) else {
             return;
         };
+        let state = self.filters.face().state;
+        if self.feeding.is_some() && state == State::Stale {
+            // One that has not caught up, or lost the feed: what was saved before can still be caught up, or is found out.
+            return;
+        }
         // Before the bits are read: they have everything up to it.
         let mark = self.feeding.as_ref().and_then(|feeding| {
             feeding.saved();
             feeding.mark()
         });
-        let is_whole = matches!(self.filters.face().state, State::Ready { .. }) && !current.is_tainted();
+        let is_whole = matches!(state, State::Ready { .. }) && !current.is_tainted();
         let mark = mark.filter(|_| is_whole);
         let kept = mark.clone();
         let saved = tokio::task::spawn_blocking(move || save(&folder, &current, kept.as_ref())).await;

@@ -19,7 +19,9 @@ use std::time::Duration;
 
 pub(crate) use following::{Feeding, run};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub(crate) use names::{Names, is_of_feed};
+pub(crate) use names::Names;
+#[cfg(feature = "sqlite")]
+pub(crate) use names::is_of_feed;
 
 use crate::Pending;
 use crate::error::Result;
