@@ -110,20 +110,20 @@ impl Inner {
     /// Saves the current filter, if there is a folder for it. A failure is counted and hurts nobody but the next start.
     pub(crate) async fn save(&self) {
         let _alone = self.saving.lock().await;
-        let (Some(folder), Some(current)) = (self.settings.data.clone(), self.filters.face().current.clone()) else {
-            return;
-        };
-        let state = self.filters.face().state;
-        if self.feeding.is_some() && state == State::Stale {
-            // One that has not caught up, or lost the feed: what was saved before can still be caught up, or is found out.
-            return;
-        }
-        // Before the bits are read: they have everything up to it.
+        // Before the filter is looked up and its bits are read: whichever it is, it has everything up to the mark.
         let mark = self.feeding.as_ref().and_then(|feeding| {
             feeding.saved();
             feeding.mark()
         });
-        let is_whole = matches!(state, State::Ready { .. }) && !current.is_tainted();
+        let face = arc_swap::Guard::into_inner(self.filters.face());
+        let (Some(folder), Some(current)) = (self.settings.data.clone(), face.current.clone()) else {
+            return;
+        };
+        if self.feeding.is_some() && face.state == State::Stale {
+            // One that has not caught up, or lost the feed: what was saved before can still be caught up, or is found out.
+            return;
+        }
+        let is_whole = matches!(face.state, State::Ready { .. }) && !current.is_tainted();
         let mark = mark.filter(|_| is_whole);
         let kept = mark.clone();
         let saved = tokio::task::spawn_blocking(move || save(&folder, &current, kept.as_ref())).await;
