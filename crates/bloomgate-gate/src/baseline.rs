@@ -306,6 +306,18 @@ mod tests {
         assert_eq!(baseline.removed(), 3);
     }
 
+    #[tokio::test]
+    async fn what_others_delete_is_expected_to_be_gone() {
+        let (baseline, _) = open(None, false);
+        baseline.removed_elsewhere(5, false).await.unwrap();
+        baseline.adopt(1000, 0).await.unwrap();
+        assert!(baseline.judge(640, false, false).is_err());
+        baseline.removed_elsewhere(300, false).await.unwrap();
+        assert!(baseline.judge(640, false, false).is_ok() && baseline.judge(600, false, false).is_err());
+        baseline.removed_elsewhere(0, true).await.unwrap();
+        assert!(baseline.judge(0, false, false).is_ok(), "the table was emptied");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn fewer_keys_are_accepted_when_asked_for_or_seen_for_long_enough_by_one_that_only_watches() {
         let (baseline, _) = open(None, false);

@@ -230,6 +230,21 @@ async fn a_file_that_is_set_back_is_noticed() {
 }
 
 #[tokio::test]
+async fn who_switches_triggers_off_for_himself_is_found_by_audits() {
+    let file = file();
+    let gate = file.kept_gate();
+    ready(&gate).await;
+    file.other.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).unwrap();
+    file.run("INSERT INTO t (k) VALUES ('past')");
+    told(&gate).await;
+    assert!(is_blocked(&gate, "past"), "nobody could know");
+    until(&gate, |stats| stats.audit.wrong > 0).await;
+    until(&gate, |stats| stats.rebuild.history.last().is_some_and(|last| last.reason.name() == "wrong-no")).await;
+    told(&gate).await;
+    assert!(row(&gate, "past").await.is_some());
+}
+
+#[tokio::test]
 async fn a_restart_catches_up_without_a_scan() {
     let file = file();
     file.run("INSERT INTO t (k) VALUES ('a')");
