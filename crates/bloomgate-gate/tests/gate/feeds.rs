@@ -1,7 +1,6 @@
 //! Feeds: others write, and a gate says no all the same, as of a watermark. Real files, a real server, and writers that know
 //! nothing of the gate.
 
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod killing;
 #[cfg(feature = "postgres")]
 mod postgres;

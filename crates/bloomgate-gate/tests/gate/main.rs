@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod caches;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod feeds;
 #[cfg(feature = "redis")]
 mod filter_server;
