@@ -132,6 +132,7 @@ async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
         }
         Err(busy) => Err(busy),
     };
+    let seen = inner.seen();
     let Ok(rows) = rows else {
         inner.counters.add(Count::AuditSkipped, samples.len() as u64);
         return Vec::new();
@@ -151,6 +152,11 @@ async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
                 continue;
             }
         }
+        if row.is_some() && !inner.is_wrong(&sample.key, sample.digest, seen).await {
+            // Written by somebody else since the "no": the feed has told it meanwhile.
+            inner.counters.one(Count::AuditUndecided);
+            continue;
+        }
         inner.counters.one(Count::Audited);
         if row.is_none() {
             continue;
@@ -167,6 +173,10 @@ impl Inner {
         self.events.tell(Event::WrongNo { key: self.source.key_type().show(key), found_by });
         self.filters.add(std::slice::from_ref(key), &[digest]).await;
         self.lose(State::Broken);
+        if self.feeding.is_some() {
+            // Without its mark: what was saved lacks this key too, and must not be caught up after a kill.
+            self.save().await;
+        }
         self.rebuilds.ask(Reason::WrongNo);
     }
 }

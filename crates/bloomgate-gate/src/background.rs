@@ -1,4 +1,4 @@
-//! What a gate does besides answering: rebuilds and audits, in tasks that end with it.
+//! What a gate does besides answering: rebuilds, audits and following a feed, in tasks that end with it.
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use tokio::task::AbortHandle;
 
 use crate::gate::Gate;
-use crate::{audit, rebuild};
+use crate::{audit, feed, rebuild};
 
 /// The tasks of a gate.
 #[derive(Debug, Default)]
@@ -45,6 +45,9 @@ impl Gate {
         }
         if let Some(samples) = inner.audits.take() {
             tasks.push(tokio::spawn(audit::run(samples)).abort_handle());
+        }
+        if inner.feeding.is_some() {
+            tasks.push(tokio::spawn(feed::run(inner.clone())).abort_handle());
         }
         tasks.extend(inner.look_around());
         inner.background.add(tasks);

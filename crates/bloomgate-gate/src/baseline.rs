@@ -147,6 +147,17 @@ impl Baseline {
         }
     }
 
+    /// Others deleted rows; `all`: the whole table was emptied.
+    pub async fn removed_elsewhere(&self, rows: u64, all: bool) -> Result<()> {
+        let passes = {
+            let known = &mut *self.known();
+            let Some(count) = &mut known.count else { return Ok(()) };
+            count.removed = if all { count.scanned.max(count.removed) } else { count.removed + rows };
+            count.removed > known.written
+        };
+        if passes { self.write_ahead().await } else { Ok(()) }
+    }
+
     #[cold]
     async fn write_ahead(&self) -> Result<()> {
         let _alone = self.writing.lock().await;
@@ -306,6 +317,18 @@ mod tests {
         (0..3).for_each(|_| baseline.settle_removal(true));
         baseline.adopt(999, before).await.unwrap();
         assert_eq!(baseline.removed(), 3);
+    }
+
+    #[tokio::test]
+    async fn what_others_delete_is_expected_to_be_gone() {
+        let (baseline, _) = open(None, false);
+        baseline.removed_elsewhere(5, false).await.unwrap();
+        baseline.adopt(1000, 0).await.unwrap();
+        assert!(baseline.judge(640, false, false).is_err());
+        baseline.removed_elsewhere(300, false).await.unwrap();
+        assert!(baseline.judge(640, false, false).is_ok() && baseline.judge(600, false, false).is_err());
+        baseline.removed_elsewhere(0, true).await.unwrap();
+        assert!(baseline.judge(0, false, false).is_ok(), "the table was emptied");
     }
 
     #[tokio::test(start_paused = true)]

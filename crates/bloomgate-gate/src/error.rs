@@ -33,6 +33,8 @@ pub enum ErrorKind {
     TooManyMisses,
     /// The client has added too many rows: [`Error::retry_after`] says when it may again.
     TooManyAdds,
+    /// What others wrote cannot be followed from where it was left: a scan is needed.
+    Gap,
 }
 
 /// Why something was not done, in words: what was got, what is allowed, what to do.

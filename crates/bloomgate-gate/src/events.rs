@@ -18,6 +18,8 @@ pub enum Part {
     Cache,
     /// A filter behind a network.
     Filter,
+    /// The feed that tells what others write.
+    Feed,
 }
 
 impl fmt::Display for Part {
@@ -26,6 +28,7 @@ impl fmt::Display for Part {
             Self::Source => "source",
             Self::Cache => "cache",
             Self::Filter => "filter",
+            Self::Feed => "feed",
         })
     }
 }
@@ -92,6 +95,22 @@ pub enum Event {
         /// How many are allowed.
         limit: Limit,
     },
+    /// What others wrote cannot be followed from where it was left: no filter is trusted until a scan.
+    FeedLost {
+        /// Why.
+        why: String,
+    },
+    /// The filter of the last run has everything that was written since, and may say no again.
+    CaughtUp {
+        /// Its version.
+        version: u64,
+        /// Changes that were told since it was saved.
+        changes: u64,
+        /// How long it took since the start, in milliseconds.
+        after_ms: u64,
+        /// Whether absent keys are answered by it, or only counted.
+        blocking: bool,
+    },
     /// The filter could not be saved for the next start.
     SaveFailed {
         /// Why.
@@ -145,7 +164,7 @@ pub(crate) type Listener = Arc<dyn Fn(Event) + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     listener: Option<Listener>,
-    lost: Arc<[AtomicBool; 3]>,
+    lost: Arc<[AtomicBool; 4]>,
 }
 
 impl fmt::Debug for Events {

@@ -54,7 +54,8 @@ impl Inner {
 
     /// Before a write: nobody else's gate may write to the table.
     pub(crate) async fn claim(&self) -> Result<()> {
-        if !self.may_block {
+        // With a feed others may write, other gates too: the triggers tell.
+        if !self.may_block || self.feeding.is_some() {
             return Ok(());
         }
         self.ground.writes.store(true, SeqCst);
@@ -63,7 +64,8 @@ impl Inner {
 
     /// Before a scan: nobody else writes, and what was written before is there or never will be.
     pub(crate) async fn prepare_scan(&self) -> Result<()> {
-        if !self.may_block {
+        // With a feed, what is committed after the scan's moment is told.
+        if !self.may_block || self.feeding.is_some() {
             return Ok(());
         }
         if self.ground.writes.load(SeqCst) {
@@ -72,9 +74,10 @@ impl Inner {
         self.source.settle().await
     }
 
-    /// Has the source look around for as long as the gate runs. Not for one that only watches: it never says no.
+    /// Has the source look around for as long as the gate runs. Not for one that only watches, since it never says no, nor
+    /// for one with a feed, which looks with every read.
     pub(crate) fn look_around(self: &Arc<Self>) -> Option<AbortHandle> {
-        if !self.may_block || self.source.footing().is_none() {
+        if !self.may_block || self.feeding.is_some() || self.source.footing().is_none() {
             return None;
         }
         let inner = self.clone();

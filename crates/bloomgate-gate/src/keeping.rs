@@ -15,14 +15,41 @@ use serde::{Deserialize, Serialize};
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
+use crate::feed::Mark;
 use crate::filters::{self, Generation};
 use crate::gate::{Gate, Inner};
 use crate::key::KeyType;
+use crate::policy::State;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Beside {
     version: u64,
     scanned: u64,
+    /// The place in the feed up to which the filter has everything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    feed: Option<String>,
+}
+
+/// The name under which the gate of a folder follows a feed; made at first.
+pub(crate) fn reader(folder: &Path) -> Result<String> {
+    let said = |error: &dyn std::fmt::Display| {
+        Error::new(ErrorKind::Invalid, format!("the folder {} cannot be used: {error}", folder.display()))
+    };
+    let path = folder.join("feed.reader");
+    match std::fs::read_to_string(&path) {
+        Ok(name) if name.len() == 16 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) => return Ok(name),
+        Ok(_) => return Err(said(&"feed.reader holds no name: remove it, and a new one is made")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(said(&error)),
+    }
+    let name = new_reader()?;
+    std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, &name)).map_err(|error| said(&error))?;
+    Ok(name)
+}
+
+/// A name that nobody else has.
+pub(crate) fn new_reader() -> Result<String> {
+    Ok(format!("{:016x}", u64::from_le_bytes(Secret::generate()?.check())))
 }
 
 /// The secret of a folder; made at first.
@@ -64,7 +91,7 @@ pub(crate) fn load(
     secret: &Secret,
     key_type: KeyType,
     removed: u64,
-) -> std::result::Result<Option<Generation>, String> {
+) -> std::result::Result<Option<(Generation, Option<Mark>)>, String> {
     let text = match std::fs::read(folder.join("filter.json")) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -76,17 +103,36 @@ pub(crate) fn load(
     let AnyFilter::Blocked(filter) = filter else { return Err("filter.bloom is no filter of a gate".to_owned()) };
     filter.contract().ensure_same(&filters::contract(secret, key_type)).map_err(said)?;
     let filter = filter.into_shared().map_err(said)?;
-    Ok(Some(Generation::saved(beside.version, filter, beside.scanned, removed)))
+    Ok(Some((Generation::saved(beside.version, filter, beside.scanned, removed), beside.feed.map(Mark))))
 }
 
 impl Inner {
     /// Saves the current filter, if there is a folder for it. A failure is counted and hurts nobody but the next start.
     pub(crate) async fn save(&self) {
-        let (Some(folder), Some(current)) = (self.settings.data.clone(), self.filters.face().current.clone()) else {
+        let _alone = self.saving.lock().await;
+        // Before the filter is looked up and its bits are read: whichever it is, it has everything up to the mark.
+        let mark = self.feeding.as_ref().and_then(|feeding| {
+            feeding.saved();
+            feeding.mark()
+        });
+        let face = arc_swap::Guard::into_inner(self.filters.face());
+        let (Some(folder), Some(current)) = (self.settings.data.clone(), face.current.clone()) else {
             return;
         };
-        let saved = tokio::task::spawn_blocking(move || save(&folder, &current)).await;
-        self.saved(saved.unwrap_or_else(|error| Err(crate::gate::died(error))));
+        if self.feeding.is_some() && face.state == State::Stale {
+            // One that has not caught up, or lost the feed: what was saved before can still be caught up, or is found out.
+            return;
+        }
+        let is_whole = matches!(face.state, State::Ready { .. }) && !current.is_tainted();
+        let mark = mark.filter(|_| is_whole);
+        let kept = mark.clone();
+        let saved = tokio::task::spawn_blocking(move || save(&folder, &current, kept.as_ref())).await;
+        let saved = saved.unwrap_or_else(|error| Err(crate::gate::died(error)));
+        if let (Some(feeding), Some(mark), Ok(())) = (&self.feeding, &mark, &saved) {
+            // If it cannot be written down now, the next start scans.
+            _ = feeding.release(Some(mark)).await;
+        }
+        self.saved(saved);
     }
 
     /// Counts and tells what could not be kept.
@@ -98,16 +144,22 @@ impl Inner {
     }
 }
 
-fn save(folder: &Path, current: &Generation) -> Result<()> {
+fn save(folder: &Path, current: &Generation, mark: Option<&Mark>) -> Result<()> {
     // One behind a network is kept there, and not trusted after a restart.
     let Some(filter) = current.local_bits() else { return Ok(()) };
+    let beside = |feed: Option<&Mark>| {
+        let feed = feed.map(|mark| mark.0.clone());
+        let beside = Beside { version: current.version(), scanned: current.scanned(), feed };
+        let text = serde_json::to_vec(&beside).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
+        bloomgate::format::write_atomically(&folder.join("filter.json"), |out| {
+            out.write_all(&text).map_err(|error| bloomgate::Error::io("writing what belongs to the filter", error))
+        })?;
+        Ok::<(), Error>(())
+    };
+    // Never a mark beside the bits of another save: a kill in between leaves a filter without one.
+    beside(None)?;
     filter.save(folder.join("filter.bloom"))?;
-    let beside = Beside { version: current.version(), scanned: current.scanned() };
-    let text = serde_json::to_vec(&beside).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
-    bloomgate::format::write_atomically(&folder.join("filter.json"), |out| {
-        out.write_all(&text).map_err(|error| bloomgate::Error::io("writing what belongs to the filter", error))
-    })?;
-    Ok(())
+    beside(mark)
 }
 
 impl Gate {
@@ -116,6 +168,9 @@ impl Gate {
     pub async fn stop(&self) {
         self.inner.background.stop();
         self.inner.save().await;
+        if let (Some(feeding), None) = (&self.inner.feeding, &self.inner.settings.data) {
+            feeding.leave().await;
+        }
         self.inner.saved(self.inner.baseline.close().await);
         drop(self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

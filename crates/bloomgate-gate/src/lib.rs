@@ -23,6 +23,7 @@ pub mod clock;
 mod counters;
 mod error;
 mod events;
+pub mod feed;
 pub mod filters;
 mod gate;
 mod ground;
@@ -51,7 +52,7 @@ pub use outcome::{Answer, Outcome};
 pub use policy::{Meaning, Policy, State, Unconfirmed, Writers};
 pub use rebuild::{Progress, Reason, Rebuilt};
 pub use stats::{
-    AuditStats, CappedClient, ClientStats, Explanation, FilterStats, Found, Lookups, Measured, RebuildStats,
+    AuditStats, CappedClient, ClientStats, Explanation, FeedStats, FilterStats, Found, Lookups, Measured, RebuildStats,
     ShadowStats, SourceStats, Stats, WriteStats,
 };
 

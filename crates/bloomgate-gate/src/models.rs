@@ -1,6 +1,8 @@
-//! Models of the gate's two promises under every interleaving: the real filters, tickets and shards, driven step by step
+//! Models of the gate's promises under every interleaving: the real filters, tickets and shards, driven step by step
 //! by actors in all the orders there are. Each has broken variants that must be caught; a model that catches nothing
 //! proves nothing.
+
+mod feeding;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

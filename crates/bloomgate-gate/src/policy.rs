@@ -53,6 +53,8 @@ pub enum Policy {
 pub enum Writers {
     /// Every write passes this gate.
     Sole,
+    /// Others write too, and the source tells of it: see [`feed`](crate::feed).
+    Feed,
     /// Others write too, and nobody tells the gate: it never blocks, it only watches.
     #[default]
     Unknown,
@@ -106,7 +108,7 @@ macro_rules! named {
 }
 
 named!(Policy, "policy", "open" => Policy::Open, "closed" => Policy::Closed, "shadow" => Policy::Shadow);
-named!(Writers, "kind of writers", "sole" => Writers::Sole, "unknown" => Writers::Unknown);
+named!(Writers, "kind of writers", "sole" => Writers::Sole, "feed" => Writers::Feed, "unknown" => Writers::Unknown);
 named!(Meaning, "meaning of a row", "present" => Meaning::Present, "deny" => Meaning::Deny);
 named!(
     Unconfirmed,

@@ -7,6 +7,9 @@
 //! 3. begin the scan, as of one moment: it sees everything of step 2;
 //! 4. check what came out: its size, that it knows keys of the scan, that the source knows them too;
 //! 5. swap one pointer.
+//!
+//! With a feed, between 2 and 3, its place is taken if there is none: what others commit before it is in the scan, what they
+//! commit later is read from the feed and put into the next filter, which was installed in step 1.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -67,6 +70,8 @@ pub enum Reason {
     Lost,
     /// The source is not where it was: another server, file or table, or somebody else may have written to it.
     Moved,
+    /// What others wrote cannot be followed from where it was left.
+    FeedGap,
 }
 
 impl Serialize for Reason {
@@ -89,6 +94,7 @@ impl Reason {
             Self::WrongNo => "wrong-no",
             Self::Lost => "lost",
             Self::Moved => "moved",
+            Self::FeedGap => "feed-gap",
         }
     }
 }
@@ -180,7 +186,7 @@ impl Rebuilds {
     }
 
     /// A filter is ready: how long the first one took since the start, in milliseconds, if this is it.
-    fn first_ready(&self) -> Option<u64> {
+    pub fn first_ready(&self) -> Option<u64> {
         let after = (lock(&self.begun).as_ref()?.elapsed().as_millis() as u64).max(1);
         self.ready_after_ms.compare_exchange(0, after, Relaxed, Relaxed).is_ok().then_some(after)
     }
@@ -337,6 +343,9 @@ impl Inner {
             );
             return Err(Error::new(ErrorKind::Source, message));
         }
+        if let Some(feeding) = &self.feeding {
+            feeding.anchor().await?;
+        }
         // Every write answered before this moment is in the scan, every later one is put into the filter.
         let moment = self.moment();
         let mut scan = unless_silent(self.source.scan()).await?;
@@ -372,6 +381,11 @@ impl Inner {
         let belief = self.baseline.judge(next.scanned(), accept_fewer, !self.may_block)?;
         self.check_sample(next, sample, moment).await?;
         next.publish().await?;
+        if let Some(feeding) = &self.feeding {
+            // Written down before the swap: a database that is set back to before this scan, where rows are that the scan did
+            // not see any more, is known by its older place.
+            feeding.release(None).await?;
+        }
         // What was read before the scan may be older than what the scan saw.
         self.shards.forget_all();
         self.filters.swap(next, moment.watermark)?;
@@ -516,6 +530,9 @@ impl Sampler {
 
 /// Rebuilds when it is due, asked for or needed, for as long as the gate runs.
 pub(crate) async fn run(inner: Arc<Inner>) {
+    if let Some(feeding) = &inner.feeding {
+        feeding.catch_up(&inner).await;
+    }
     let mut pause = BACK_OFF.0;
     // After a filter was lost, and the last time one was.
     let mut lost: (Duration, Option<Instant>) = (BACK_OFF.0, None);
@@ -532,6 +549,11 @@ pub(crate) async fn run(inner: Arc<Inner>) {
         }
         match inner.rebuild(reason, false).await {
             Ok(_) => pause = BACK_OFF.0,
+            Err(error) if error.kind() == ErrorKind::Gap && inner.feeding.is_some() => {
+                if let Some(feeding) = &inner.feeding {
+                    feeding.until_whole(&inner).await;
+                }
+            }
             Err(_) => {
                 tokio::time::sleep(jitter(pause, 0.5)).await;
                 pause = (pause * 2).min(BACK_OFF.1);

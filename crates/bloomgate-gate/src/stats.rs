@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::callers::{Callers, ClientId};
 use crate::counters::Count;
 use crate::error::Result;
+use crate::feed::{ChangeKind, Feeding};
 use crate::filters::Generation;
 use crate::gate::{Gate, Verdict, leave};
 use crate::key::Key;
@@ -23,9 +24,10 @@ pub struct Stats {
     pub cache: Option<String>,
     /// `open`, `closed` or `shadow`.
     pub policy: &'static str,
-    /// `sole` or `unknown`.
+    /// `sole`, `feed` or `unknown`.
     pub writers: &'static str,
-    /// `loading`, `ready`, `degraded` (ready, but behind a network and not to be reached), `stale` or `broken`.
+    /// `loading`, `ready`, `degraded` (ready, but behind a network and not to be reached), `stale` (the feed is too far
+    /// behind included) or `broken`.
     pub state: &'static str,
     /// Whether a "no" can be given at this moment.
     pub blocking: bool,
@@ -45,6 +47,8 @@ pub struct Stats {
     pub at_source: SourceStats,
     /// Writes that passed.
     pub writes: WriteStats,
+    /// What others wrote, if a feed tells it.
+    pub feed: Option<FeedStats>,
     /// Rebuilds.
     pub rebuild: RebuildStats,
     /// Clients and their caps; none if there are no caps.
@@ -236,6 +240,37 @@ pub struct WriteStats {
     pub doubtful: usize,
 }
 
+/// What others wrote, as a feed tells it.
+#[derive(Clone, Debug, Serialize)]
+pub struct FeedStats {
+    /// The outbox.
+    pub outbox: String,
+    /// As of when everything is known, in milliseconds since 1970; none before the first read.
+    pub watermark_ms: Option<u64>,
+    /// How long ago that is.
+    pub lag_ms: Option<u64>,
+    /// How long ago it may be.
+    pub max_staleness_ms: u64,
+    /// Keys that came.
+    pub written: u64,
+    /// Rows that got other values.
+    pub changed: u64,
+    /// Keys that went.
+    pub deleted: u64,
+    /// Times that the table was emptied.
+    pub emptied: u64,
+    /// Reads of the outbox that went well.
+    pub reads: u64,
+    /// Those that failed, and may go well the next time.
+    pub failures: u64,
+    /// Times that it could not be followed from where it was left.
+    pub losses: u64,
+    /// Why, the last time.
+    pub lost: Option<String>,
+    /// How far it was read.
+    pub position: Option<String>,
+}
+
 /// Rebuilds.
 #[derive(Clone, Debug, Serialize)]
 pub struct RebuildStats {
@@ -310,7 +345,7 @@ impl Gate {
         let face = inner.filters.face();
         // One behind a network that does not answer is as good as none.
         let degraded = face.current.as_ref().is_some_and(|current| !current.answers());
-        let (state, watermark) = match face.state {
+        let (state, watermark) = match inner.state_of(face.state) {
             State::Ready { .. } if degraded => ("degraded", None),
             State::Ready { watermark, .. } => ("ready", Some(watermark)),
             other => (other.name(), None),
@@ -368,6 +403,7 @@ impl Gate {
                 unknown: count(Count::UnknownWrites),
                 doubtful: inner.filters.doubtful(),
             },
+            feed: inner.feeding.as_ref().map(feed_stats),
             rebuild: RebuildStats {
                 done: count(Count::Rebuilds),
                 failed: count(Count::RebuildsFailed),
@@ -400,7 +436,7 @@ impl Gate {
         let digest = inner.filters.digest(key);
         // Before the filter is asked: a write after this moment moves the epoch.
         let epoch = inner.shards.epoch(digest);
-        let state = inner.filters.face().state;
+        let state = inner.state_of(inner.filters.face().state);
         let basis = inner.ask(key, digest).await;
         let negative_cached = inner.shards.is_absent(digest);
         let cached = match &inner.cache {
@@ -410,13 +446,18 @@ impl Gate {
         let read = inner.read_to_explain(key).await;
         leave(place, &read);
         inner.events.of_source(&read);
+        let seen = inner.seen();
         let source = match read {
             Ok(Some(_)) => Found::Found,
             Ok(None) => Found::Absent,
             Err(error) => Found::Error(error.to_string()),
         };
         let (filter, decision) = match basis.verdict {
-            Verdict::No if source == Found::Found && inner.shards.epoch(digest) == epoch => {
+            Verdict::No
+                if source == Found::Found
+                    && inner.shards.epoch(digest) == epoch
+                    && inner.is_wrong(key, digest, seen).await =>
+            {
                 inner.wrong_no(key, digest, "an explanation").await;
                 (
                     "no, wrongly",
@@ -462,6 +503,26 @@ fn found_at(cached: Option<bool>, source: &Found, present: &str, absent: &str) -
         (_, Found::Found) => present.to_string(),
         (_, Found::Absent) => absent.to_string(),
         (_, Found::Error(error)) => format!("refused: 503, the source failed ({error})"),
+    }
+}
+
+fn feed_stats(feeding: &Feeding) -> FeedStats {
+    let told = |kind: ChangeKind| feeding.told[kind as usize].load(Relaxed);
+    let lag = feeding.watermark.lag();
+    FeedStats {
+        outbox: feeding.describe(),
+        watermark_ms: lag.map(|_| feeding.watermark.wall()),
+        lag_ms: lag.map(|lag| lag.as_millis() as u64),
+        max_staleness_ms: feeding.max_staleness().as_millis() as u64,
+        written: told(ChangeKind::Written),
+        changed: told(ChangeKind::Changed),
+        deleted: told(ChangeKind::Deleted),
+        emptied: told(ChangeKind::Emptied),
+        reads: feeding.reads.load(Relaxed),
+        failures: feeding.failures.load(Relaxed),
+        losses: feeding.losses.load(Relaxed),
+        lost: feeding.why_lost(),
+        position: feeding.position(),
     }
 }
 

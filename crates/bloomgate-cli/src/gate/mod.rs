@@ -1,5 +1,6 @@
 //! `bloomgate gate`: an HTTP service in front of a table, that keeps lookups of absent keys away from it.
 
+mod feeding;
 mod parts;
 mod serving;
 mod settings;
@@ -21,6 +22,7 @@ const MORE: &str = "\
 Examples:
   bloomgate gate --source sqlite:shop.db --table products --key sku --writers sole
   bloomgate gate --source postgres://app@db/shop --table products --key sku --cache redis://cache
+  bloomgate gate install-feed --source sqlite:shop.db --table products --key sku     then: gate ... --writers feed
   bloomgate gate --source 'http://catalog:8080/products/{key}' --table products --key-list keys.txt
   bloomgate gate --source sqlite:bans.db --table bans --key address --meaning deny --writers sole
   bloomgate gate --source sqlite:shop.db --table products --key sku --tenant shop --writers sole
@@ -31,7 +33,8 @@ Examples:
 
 A key that the filter does not know is answered with 404 at once, and the database never hears of it. That is right only \
 while the filter knows every key, so --writers says who writes: sole, if every write passes this gate (PUT and DELETE, with \
---allow-writes); else nothing is ever blocked, and the gate only counts what it would have blocked.
+--allow-writes); feed, if others write too and triggers tell of it (install-feed); else nothing is ever blocked, and the gate \
+only counts what it would have blocked.
 
 A setting is told by its flag, else by its variable (BLOOMGATE_NEGATIVE_TTL for --negative-ttl), else by its line in the \
 file of --config (negative-ttl = \"30s\"), else it is as the help says. An unknown name is an error. Other users of the \
@@ -46,6 +49,7 @@ pub struct Args {
     flags: HashMap<&'static str, String>,
     config: Option<PathBuf>,
     quiet: bool,
+    verb: Option<feeding::Verb>,
 }
 
 /// Settings that are only true or false: the flag alone says yes.
@@ -77,6 +81,8 @@ impl clap::Args for Args {
         command
             .arg(config.value_parser(clap::value_parser!(PathBuf)).help("A TOML file of settings"))
             .arg(quiet.help("Print nothing but errors"))
+            .args_conflicts_with_subcommands(true)
+            .subcommands(feeding::Verb::commands())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -94,6 +100,7 @@ impl FromArgMatches for Args {
             flags: flags.collect(),
             config: matches.get_one::<PathBuf>("config").cloned(),
             quiet: matches.get_flag("quiet"),
+            verb: feeding::Verb::from(matches)?,
         })
     }
 
@@ -133,8 +140,11 @@ fn settings(args: &Args) -> Result<Settings, Failure> {
     Ok(settings)
 }
 
-/// Serves until it is told to stop.
+/// Serves until it is told to stop, or does what was asked instead.
 pub fn run(args: &Args) -> Outcome {
+    if let Some(verb) = &args.verb {
+        return feeding::run(verb);
+    }
     let settings = settings(args)?;
     serving::run(&settings, args.quiet)
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use bloomgate_gate::caches::{Cache, LocalCache};
 use bloomgate_gate::callers::Callers;
+use bloomgate_gate::feed::FeedOptions;
 use bloomgate_gate::service::http::access::{Hosts, Role, Tokens};
 use bloomgate_gate::service::http::{self, Tls};
 use bloomgate_gate::service::{self, Clients};
 use bloomgate_gate::sources::{KeyList, Source, Sqlite, Upstream};
-use bloomgate_gate::{Builder, ErrorKind, Event, Gate, KeyType};
+use bloomgate_gate::{Builder, ErrorKind, Event, Gate, KeyType, Writers};
 
 use super::settings::Settings;
 use crate::failure::Failure;
@@ -197,12 +198,30 @@ pub fn callers(settings: &Settings) -> Option<Arc<Callers>> {
     (misses.is_some() || adds.is_some()).then(|| Arc::new(Callers::new(misses, adds)))
 }
 
+/// A feed that was never installed is a mistake, and told at the start; one that breaks later is waited for.
+async fn check_feed(settings: &Settings, source: &dyn Source) -> Result<(), Failure> {
+    let options = FeedOptions { reader: "start".to_owned(), hold: settings.feed_hold };
+    let Some(feed) = source.feed(options) else { return Ok(()) };
+    match feed.check().await {
+        Err(error) if error.kind() == ErrorKind::Unsupported => Err(said(error)),
+        Err(error) if error.kind() == ErrorKind::Gap => {
+            let (table, key) = (&settings.table, &settings.key);
+            Err(Failure::Message(format!("{error} --source ... --table {table} --key {key}")))
+        }
+        // One that cannot be asked at this moment is tried again by the gate.
+        _ => Ok(()),
+    }
+}
+
 /// Makes the gate.
 pub async fn gate(
     settings: &Settings,
     source: Arc<dyn Source>,
     listener: impl Fn(Event) + Send + Sync + 'static,
 ) -> Result<Gate, Failure> {
+    if settings.writers == Writers::Feed {
+        check_feed(settings, &*source).await?;
+    }
     let mut builder = Gate::builder(source)
         .on_event(listener)
         .accept_fewer(settings.accept_fewer)
@@ -211,6 +230,9 @@ pub async fn gate(
         .filter_bytes(settings.filter_memory)
         .policy(settings.policy)
         .writers(settings.writers)
+        .max_staleness(settings.max_staleness)
+        .feed_save_every(settings.feed_save_every)
+        .feed_hold(settings.feed_hold)
         .negatives(settings.negative_entries, settings.negative_ttl)
         .rows_for(settings.rows_for)
         .source_limit(settings.source_at_once, settings.source_waiting)

@@ -207,10 +207,11 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
     let filter = match &stats.filter {
         _ if !stats.lists_keys => "none, for the source has no list of its keys: it only watches".to_owned(),
         Some(filter) => format!(
-            "{}, version {} with {} from the last run; it may say no when it is built anew",
+            "{}, version {} with {} from the last run; it may say no when it is built anew{}",
             stats.state,
             filter.version,
-            counted(filter.scanned, "key")
+            counted(filter.scanned, "key"),
+            if stats.feed.is_some() { ", or has caught up with the feed" } else { "" }
         ),
         None => format!("is being built; until then {meanwhile}"),
     };

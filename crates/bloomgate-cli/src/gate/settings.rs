@@ -44,6 +44,9 @@ pub struct Settings {
     pub rate: f64,
     pub headroom: f64,
     pub writers: Writers,
+    pub max_staleness: Duration,
+    pub feed_save_every: Duration,
+    pub feed_hold: Duration,
     pub policy: Policy,
     pub meaning: Meaning,
     pub unconfirmed: Unconfirmed,
@@ -96,6 +99,9 @@ impl Default for Settings {
             rate: 0.001,
             headroom: 1.5,
             writers: Writers::default(),
+            max_staleness: Duration::from_secs(5),
+            feed_save_every: Duration::from_secs(300),
+            feed_hold: Duration::from_secs(86_400),
             policy: Policy::default(),
             meaning: Meaning::default(),
             unconfirmed: Unconfirmed::default(),
@@ -203,8 +209,14 @@ settings! {
         |to, text| to.rate = number::rate(text)?;
     "headroom" "FACTOR" "1.5" "the filter is sized for the source's rows times this"
         |to, text| to.headroom = number::factor(text)?;
-    "writers" "WHO" "unknown" "who changes the source: `sole` (only this gate) or `unknown` (others too: nothing is ever blocked)"
+    "writers" "WHO" "unknown" "who changes the source: `sole` (only this gate), `feed` (others too, and triggers tell: `gate install-feed`) or `unknown` (others too: nothing is ever blocked)"
         |to, text| to.writers = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "max-staleness" "TIME" "5s" "writers feed: how old what is known of others' writes may be; a filter that is further behind does not say no"
+        |to, text| to.max_staleness = number::period(text)?;
+    "feed-save-every" "TIME" "5min" "writers feed: how often the filter is saved; what was told since is read again after a kill, and stays in the outbox until then"
+        |to, text| to.feed_save_every = number::period(text)?;
+    "feed-hold" "TIME" "24h" "writers feed: how long the outbox keeps what a gate that is away has not read"
+        |to, text| to.feed_hold = number::period(text)?;
     "policy" "POLICY" "open" "what a lookup gets while the filter cannot say no: `open` asks the source, `closed` refuses with 503, `shadow` only watches"
         |to, text| to.policy = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "meaning" "MEANING" "present" "what a row means: `present` (200 with the row, else 404) or `deny` (403 with the row, else 204; never by the filter alone)"
@@ -277,6 +289,9 @@ impl Settings {
             return Err(
                 "--key is for tables: an HTTP source has its key where the URL says {key}; leave --key out".into()
             );
+        }
+        if is_http && self.writers == Writers::Feed {
+            return Err("--writers feed is for tables of SQLite and PostgreSQL: an HTTP service tells no gate what others write".into());
         }
         if is_http && self.key_list.is_none() && self.policy == Policy::Closed {
             return Err(
@@ -392,7 +407,8 @@ impl Settings {
             all.push(
                 "writers are unknown, so NOTHING IS BLOCKED: others may write to the source, and a row that the filter does \
                  not know yet must be found. The gate watches and counts what it would have blocked (/stats, shadow). If \
-                 every write passes this gate, start it with --writers sole"
+                 every write passes this gate, start it with --writers sole; if others write, install a feed (gate install-feed) \
+                 and start it with --writers feed"
                     .to_owned(),
             );
         }
@@ -513,6 +529,7 @@ mod tests {
             ("listen", "9000"),
             ("rebuild-every", "never"),
             ("writers", "sole"),
+            ("max-staleness", "2s"),
             ("policy", "closed"),
             ("data", "none"),
             ("hosts", "shop.example, api.example"),
@@ -533,10 +550,11 @@ mod tests {
         let limits = [settings.client_misses, settings.client_adds].map(|limit| limit.unwrap().to_string());
         assert_eq!(limits, ["100 in 60s", "1000 in 3600s"]);
         assert_eq!((settings.trusted_proxies.len(), settings.check()), (2, Ok(())));
+        assert_eq!(settings.max_staleness, Duration::from_secs(2));
         for (name, text, says) in [
             ("rate", "2", "between 0 and 1"),
             ("listen", "nowhere", "no address"),
-            ("writers", "me", "sole, unknown"),
+            ("writers", "me", "sole, feed, unknown"),
             ("policy", "ajar", "open, closed, shadow"),
             ("cache", "memcached://h", "local, none, redis://HOST"),
             ("connections", "0", "not between 1 and 1000"),
@@ -614,6 +632,9 @@ mod tests {
         assert!(Settings::default().check().unwrap_err().contains("--source"));
         assert!(Settings { key: String::new(), ..minimal() }.check().unwrap_err().contains("--key"));
         assert!(Settings { table: String::new(), ..minimal() }.check().unwrap_err().contains("--table"));
+        let told =
+            Settings { source: "http://h/{key}".into(), key: String::new(), writers: Writers::Feed, ..minimal() };
+        assert!(told.check().unwrap_err().contains("--writers feed"));
         assert!(Settings { open_reads: true, ..minimal() }.check().unwrap_err().contains("--tokens"));
         let warnings = minimal().warnings();
         assert!(

@@ -147,6 +147,7 @@ fn words(event: &Event) -> (&'static str, Line) {
                 Part::Source => "what the filter and the cache do not know is refused with 503",
                 Part::Cache => "every lookup of an existing key reaches the source",
                 Part::Filter => "lookups are not filtered",
+                Part::Feed => "past --max-staleness lookups are not filtered",
             };
             (part_kind(*part), Line::Error(format!("the {part} does not answer, {meanwhile}: {why}")))
         }
@@ -160,6 +161,16 @@ fn words(event: &Event) -> (&'static str, Line) {
                 duration(limit.per())
             )),
         ),
+        Event::FeedLost { why } => {
+            ("feed lost", Line::Error(format!("what others write cannot be followed, the filter is built anew: {why}")))
+        }
+        Event::CaughtUp { version, changes, after_ms, blocking } => {
+            let what = if *blocking { "absent keys are answered here" } else { "it only watches" };
+            let (after, told) = (duration(Duration::from_millis(*after_ms)), counted(*changes, "change"));
+            let words =
+                format!("filter ready after {after}: version {version} of the last run, with {told} since; {what}");
+            ("rebuilt", Line::Plain(words))
+        }
         Event::SaveFailed { why } => {
             ("save", Line::Error(format!("the filter could not be saved, the next start may begin without one: {why}")))
         }
@@ -205,6 +216,7 @@ fn part_kind(part: Part) -> &'static str {
         Part::Source => "source",
         Part::Cache => "cache",
         Part::Filter => "filter",
+        Part::Feed => "feed",
     }
 }
 

@@ -422,3 +422,54 @@ fn a_service_manager_is_told() {
     let scene = shop();
     service::tells_its_manager(&scene, |variables| Running::gate(&scene, &format!("{SHOP} --data none"), variables));
 }
+
+#[test]
+fn a_feed_tells_what_others_write() {
+    let scene = shop();
+    refused(
+        &scene,
+        &format!("{SHOP} --writers feed --data none"),
+        &[],
+        &["install-feed", "--table products --key sku"],
+    );
+    refused(&scene, "install-feed --source http://h/{key} --table t --key k", &[], &["no database that has feeds"]);
+    let run = |arguments: &str| {
+        let done = service::bloomgate(&scene, &format!("gate {arguments}"), &[]).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+        String::from_utf8(done.stdout).unwrap()
+    };
+    let printed = run(&format!("install-feed {SHOP} --print"));
+    assert!(printed.starts_with("BEGIN;\n") && printed.contains("CREATE TRIGGER"), "{printed}");
+    assert!(run(&format!("install-feed {SHOP}")).contains("installed its feed, bloomgate_feed_products"));
+    assert!(run(&format!("install-feed {SHOP}")).contains("is there and whole; nothing was changed"));
+    assert_eq!(run(&format!("install-feed {SHOP} --dry-run")), "-- nothing to do\n");
+
+    let gate = Running::ready_gate(&scene, &format!("{SHOP} --writers feed"));
+    let database = Connection::open(scene.path("shop.db")).unwrap();
+    let write = |key: &str| database.execute("INSERT INTO products VALUES (?1, 1)", [key]).map(drop).unwrap();
+    let found = |gate: &Running, key: &str| {
+        let begun = std::time::Instant::now();
+        while gate.get(&format!("/v1/products/{key}")).status != 200 {
+            assert!(begun.elapsed() < service::PATIENCE, "{key} is never found");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    assert_eq!(gate.get("/v1/products/new").outcome(), (404, Some("absent-by-filter")));
+    write("new");
+    found(&gate, "new");
+    assert!(gate.get("/metrics").body.contains("bloomgate_gate_feed_changes_total{kind=\"written\"} 1\n"));
+    assert_eq!(gate.get("/stats").json()["feed"]["outbox"], "bloomgate_feed_products");
+    let said = gate.stop();
+    assert!(said.contains("writers feed") && !said.contains("note:") && !said.contains("error:"), "{said}");
+
+    write("meanwhile");
+    let gate = Running::ready_gate(&scene, &format!("{SHOP} --writers feed"));
+    assert_eq!(gate.get("/v1/products/meanwhile").status, 200);
+    assert!(run("remove-feed --source sqlite:shop.db --table products").contains("removed its feed"));
+    assert!(run("remove-feed --source sqlite:shop.db --table products").contains("has none"));
+    gate.wait_for("what others write cannot be followed");
+    write("untold");
+    assert_eq!(gate.get("/v1/products/untold").outcome(), (200, Some("bypass")));
+    let said = gate.stop();
+    assert!(said.contains("version 1 of the last run, with 1 change since"), "{said}");
+}

@@ -148,6 +148,11 @@ impl Generation {
         self.removed.fetch_add(1, Relaxed);
     }
 
+    /// Counts rows that others deleted.
+    pub fn remove_many(&self, rows: u64) {
+        self.removed.fetch_add(rows, Relaxed);
+    }
+
     /// A write was lost to it.
     pub fn taint(&self) {
         self.tainted.store(true, SeqCst);

@@ -223,6 +223,21 @@ impl Filters {
         let _ = self.change(|face| Ok((Face { state: State::Loading, current: None, next: face.next.clone() }, ())));
     }
 
+    /// The filter of the last run has everything that was written since: it may say no. Its version, unless it is no longer
+    /// the current one or missed something.
+    pub fn revive(&self, watermark: u64) -> Option<u64> {
+        let revived = self.change(|face| {
+            let current = face.current.as_ref().filter(|current| !current.is_tainted() && face.state == State::Stale);
+            let Some(current) = current else {
+                return Err(Error::new(ErrorKind::Filter, "there is nothing to revive"));
+            };
+            let state = State::Ready { version: current.version(), watermark };
+            let version = current.version();
+            Ok((Face { state, current: Some(current.clone()), next: face.next.clone() }, version))
+        });
+        revived.ok()
+    }
+
     /// Takes the next filter away: it failed.
     pub fn abandon(&self, next: &Arc<Generation>) {
         let _ = self.change(|face| {

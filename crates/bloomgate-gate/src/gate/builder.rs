@@ -98,6 +98,24 @@ impl Builder {
         self
     }
 
+    /// How old what is known of others' writes may be (5 s): a filter whose feed is further behind does not say no.
+    pub fn max_staleness(mut self, most: Duration) -> Self {
+        self.settings.max_staleness = most;
+        self
+    }
+
+    /// How often a filter that follows a feed is saved (5 min): what was told since is read again after a kill.
+    pub fn feed_save_every(mut self, every: Duration) -> Self {
+        self.settings.feed_save_every = every;
+        self
+    }
+
+    /// How long the feed keeps what a gate that is away has not read yet (24 h).
+    pub fn feed_hold(mut self, hold: Duration) -> Self {
+        self.settings.feed_hold = hold;
+        self
+    }
+
     /// The secret that keys are hashed under; without one (and without a folder) one is made for this run.
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
@@ -187,11 +205,23 @@ impl Settings {
             ("the time rows are kept", self.rows_for),
             ("the time absent keys are remembered", self.negatives.1),
             ("the time between rebuilds", self.rebuild_every.unwrap_or(year)),
+            ("the staleness allowed", self.max_staleness),
+            ("the time between saves", self.feed_save_every),
+            ("the time a feed is held", self.feed_hold),
         ] {
             if time > year {
                 let message = format!("{name} is {time:?}: at most a year is allowed");
                 return Err(Error::new(ErrorKind::Invalid, message));
             }
+        }
+        if self.max_staleness < Duration::from_millis(100) {
+            let message =
+                "the staleness allowed is less than 100 ms: a feed is read every 20 to 50 ms, allow some of that";
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        if self.feed_save_every < Duration::from_millis(100) || self.feed_hold < Duration::from_secs(1) {
+            let message = "a filter is saved at most every 100 ms, and a feed held for at least a second: allow more";
+            return Err(Error::new(ErrorKind::Invalid, message));
         }
         if self.rebuild_every.is_some_and(|every| every < Duration::from_secs(1)) {
             let message = "the time between rebuilds is less than a second: give at least one, or none for no schedule";

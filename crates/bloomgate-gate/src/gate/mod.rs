@@ -28,6 +28,7 @@ use crate::callers::Callers;
 use crate::counters::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, Events};
+use crate::feed::{FeedOptions, Feeding, Mark};
 use crate::filters::Filters;
 use crate::ground::Ground;
 use crate::keeping;
@@ -78,6 +79,9 @@ pub(crate) struct Settings {
     pub accept_fewer: bool,
     /// The smallest filter: a table that begins empty has room to grow before it is rebuilt.
     pub least_keys: u64,
+    pub max_staleness: Duration,
+    pub feed_save_every: Duration,
+    pub feed_hold: Duration,
 }
 
 impl Default for Settings {
@@ -97,6 +101,9 @@ impl Default for Settings {
             write_patience: Duration::from_secs(60),
             accept_fewer: false,
             least_keys: 10_000,
+            max_staleness: Duration::from_secs(5),
+            feed_save_every: Duration::from_secs(300),
+            feed_hold: Duration::from_secs(86_400),
         }
     }
 }
@@ -150,6 +157,10 @@ pub(crate) struct Inner {
     pub ground: Ground,
     /// The share of a budget that its filters may take, if it is one of many.
     pub room: Option<Room>,
+    /// One saves at a time: bits and mark belong together.
+    pub saving: tokio::sync::Mutex<()>,
+    /// What others write, if the source tells it.
+    pub feeding: Option<Feeding>,
 }
 
 impl Settings {
@@ -167,14 +178,17 @@ impl Inner {
         let (baseline, wrong) = Baseline::open(data, &source.describe(), settings.accept_fewer)?;
         let loaded =
             data.map_or(Ok(None), |folder| keeping::load(folder, &secret, source.key_type(), baseline.removed()));
-        let saved = loaded.unwrap_or_else(|why| {
-            events.tell(Event::SavedUnusable { why });
-            None
-        });
+        let (saved, mark) = loaded
+            .unwrap_or_else(|why| {
+                events.tell(Event::SavedUnusable { why });
+                None
+            })
+            .unzip();
         if let Some(why) = wrong {
             events.tell(Event::SavedUnusable { why });
         }
         let next_version = saved.as_ref().map_or(1, |saved| saved.version() + 1);
+        let feeding = feeding(&settings, &*source, mark.flatten())?;
         let inner = Self {
             filters: Filters::new(&secret, source.key_type(), saved, events.clone()),
             may_block: settings.may_block(&*source),
@@ -190,6 +204,8 @@ impl Inner {
             lock: Mutex::new(parts.lock),
             next_version: AtomicU64::new(next_version),
             ground: Ground::default(),
+            saving: tokio::sync::Mutex::default(),
+            feeding,
             room: parts.room,
             #[cfg(feature = "redis")]
             remote: parts.remote,
@@ -252,7 +268,7 @@ impl Gate {
     /// What the filter is good for at this moment.
     #[must_use]
     pub fn state(&self) -> State {
-        self.inner.filters.face().state
+        self.inner.state_of(self.inner.filters.face().state)
     }
 
     /// Whether this gate ever says no: not if it only watches, by its policy, because others write too, or because the
@@ -272,6 +288,25 @@ impl Gate {
     pub fn source(&self) -> &Arc<dyn Source> {
         &self.inner.source
     }
+}
+
+/// The feed of a gate that others write beside.
+fn feeding(settings: &Settings, source: &dyn Source, mark: Option<Mark>) -> Result<Option<Feeding>> {
+    if settings.writers != Writers::Feed {
+        return Ok(None);
+    }
+    let reader = match &settings.data {
+        Some(folder) => keeping::reader(folder)?,
+        None => keeping::new_reader()?,
+    };
+    let Some(feed) = source.feed(FeedOptions { reader, hold: settings.feed_hold }) else {
+        let message = format!(
+            "{} has no feed of what others write: only tables of SQLite and PostgreSQL have. Set writers to sole or unknown",
+            source.describe()
+        );
+        return Err(Error::new(ErrorKind::Invalid, message));
+    };
+    Ok(Some(Feeding::new(feed, settings.max_staleness, settings.feed_save_every, mark)))
 }
 
 impl std::fmt::Debug for Gate {

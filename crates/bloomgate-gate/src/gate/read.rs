@@ -13,7 +13,7 @@ use crate::callers::{ClientId, Place};
 use crate::counters::Count;
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Part;
-use crate::filters::{Face, Generation};
+use crate::filters::Generation;
 use crate::key::{Key, KeyType};
 use crate::outcome::{Answer, Outcome};
 use crate::policy::{Policy, State};
@@ -77,7 +77,8 @@ impl Gate {
         // Before the filter is asked: a write after this moment moves the epoch, and the audit knows.
         let audited = inner.audits.draw().then(|| inner.shards.epoch(digest));
         let face = inner.filters.face();
-        let State::Ready { version, watermark } = face.state else { return None };
+        // Before the filter is asked, too: what the watermark of a feed promises is in there by then.
+        let State::Ready { version, watermark } = inner.state_of(face.state) else { return None };
         let generation = face.current.as_deref()?;
         let filter = generation.local_bits()?;
         if filter.contains_digest(digest) || !self.may_block() {
@@ -295,11 +296,13 @@ impl Inner {
     pub(crate) async fn ask(&self, key: &Key, digest: Digest) -> Basis {
         // Whole, not a guard: it is held while a filter behind a network is asked.
         let face = arc_swap::Guard::into_inner(self.filters.face());
+        // Before the filter is asked: what the watermark of a feed promises is in there by then.
+        let state = self.state_of(face.state);
         match &face.current {
-            None => self.basis(&face, None, None),
+            None => self.basis(state, None, None),
             Some(current) => {
                 let has = self.has(current, std::slice::from_ref(key), &[digest]).await;
-                self.basis(&face, Some(current), has.map(|has| has[0]))
+                self.basis(state, Some(current), has.map(|has| has[0]))
             }
         }
     }
@@ -308,11 +311,12 @@ impl Inner {
     async fn ask_many(&self, keys: &[Key], digests: &[Digest]) -> Vec<Basis> {
         // Whole, not a guard: it is held while a filter behind a network is asked.
         let face = arc_swap::Guard::into_inner(self.filters.face());
+        let state = self.state_of(face.state);
         match &face.current {
-            None => vec![self.basis(&face, None, None); keys.len()],
+            None => vec![self.basis(state, None, None); keys.len()],
             Some(current) => match self.has(current, keys, digests).await {
-                None => vec![self.basis(&face, Some(current), None); keys.len()],
-                Some(has) => has.iter().map(|&has| self.basis(&face, Some(current), Some(has))).collect(),
+                None => vec![self.basis(state, Some(current), None); keys.len()],
+                Some(has) => has.iter().map(|&has| self.basis(state, Some(current), Some(has))).collect(),
             },
         }
     }
@@ -337,11 +341,11 @@ impl Inner {
         }
     }
 
-    /// What an answer of the filter is worth under this face; `has` is nothing if there was none.
-    fn basis(&self, face: &Face, current: Option<&Arc<Generation>>, has: Option<bool>) -> Basis {
+    /// What an answer of the filter is worth in this state; `has` is nothing if there was none.
+    fn basis(&self, state: State, current: Option<&Arc<Generation>>, has: Option<bool>) -> Basis {
         let version = current.map_or(0, |current| current.version());
         let watching = !self.may_block;
-        let (watermark, verdict) = match (face.state, has) {
+        let (watermark, verdict) = match (state, has) {
             (State::Ready { watermark, .. }, Some(has)) if watching => {
                 (Some(watermark), Verdict::Watching { no: !has })
             }
@@ -369,7 +373,7 @@ impl Inner {
         self.counters.one(Count::Closed);
         let message = format!(
             "the filter is {} and the policy is closed: nothing is looked up until it is ready",
-            self.filters.face().state.name()
+            self.state_of(self.filters.face().state).name()
         );
         Err(Error::new(ErrorKind::NotReady, message))
     }
@@ -425,7 +429,7 @@ impl Inner {
     }
 
     /// Counts a failure of the cache, and tells when it is lost and regained.
-    pub(super) fn of_cache<T>(&self, result: &Result<T>) {
+    pub(crate) fn of_cache<T>(&self, result: &Result<T>) {
         match result {
             Ok(_) => self.events.answered(Part::Cache),
             Err(error) => {

@@ -93,15 +93,21 @@ impl Inner {
         let (keys, digests) = ([key.clone()], [self.filters.digest(&key)]);
         self.wrote(&digests);
         // Before it is done: a kill right after it must not leave a source that has fewer keys than anybody can explain.
-        self.saved(self.baseline.claim_removal().await);
+        // With a feed the triggers count it.
+        let counts = self.feeding.is_none();
+        if counts {
+            self.saved(self.baseline.claim_removal().await);
+        }
         let result = whole(self.source.delete(&key)).await;
         let unknown = self.is_unknown(&result);
-        self.baseline.settle_removal(unknown || matches!(result, Ok(true)));
+        if counts {
+            self.baseline.settle_removal(unknown || matches!(result, Ok(true)));
+        }
         self.wrote(&digests);
         self.forget(&keys, &digests).await;
         if let Ok(true) = result {
             self.counters.one(Count::Deletes);
-            if let Some(current) = &self.filters.face().current {
+            if let (Some(current), true) = (&self.filters.face().current, counts) {
                 current.remove_one();
             }
         }
@@ -131,7 +137,7 @@ impl Inner {
 
     /// Takes rows out of the cache. The row that was written is not stored instead: the source may give it back with
     /// defaults, triggers and another spelling.
-    async fn forget(&self, keys: &[Key], digests: &[Digest]) {
+    pub(crate) async fn forget(&self, keys: &[Key], digests: &[Digest]) {
         let Some(cache) = &self.cache else { return };
         for (key, &digest) in keys.iter().zip(digests) {
             let _alone = self.shards.fill(digest).await;

@@ -176,6 +176,7 @@ pub(super) fn problem(error: &Error) -> Problem {
         ErrorKind::Source => not_now("source-down", "The source does not answer"),
         ErrorKind::Cache => not_now("cache-down", "The cache does not answer"),
         ErrorKind::Filter => not_now("filter-down", "The filter cannot do this now"),
+        ErrorKind::Gap => not_now("feed-lost", "What others write cannot be followed"),
         ErrorKind::Unknown => Problem::new(
             StatusCode::BAD_GATEWAY,
             "write-unknown",
@@ -205,7 +206,7 @@ mod tests {
     fn no_error_is_ever_a_404() {
         use ErrorKind::*;
         let capped = [TooManyMisses, TooManyAdds];
-        let others = [BadKey, Invalid, Unsupported, Source, Unknown, Cache, Filter, NotReady, Busy];
+        let others = [BadKey, Invalid, Unsupported, Source, Unknown, Cache, Filter, NotReady, Busy, Gap];
         for kind in others.into_iter().chain(capped) {
             let status = problem(&Error::new(kind, "why")).status();
             assert!(status != StatusCode::NOT_FOUND && !status.is_success(), "{kind:?}: {status}");

@@ -41,6 +41,10 @@ metrics! {
     UNKNOWN = counter "bloomgate_gate_writes_unknown_total" "" &[], "Writes of which the source did not say whether they were done";
     UNDER_WAY = gauge "bloomgate_gate_writes_under_way" "" &[], "Writes at this moment";
     DOUBTFUL = gauge "bloomgate_gate_doubtful_keys" "" &[], "Keys kept in every filter because their write may still happen";
+    FEED_LAG = gauge "bloomgate_gate_feed_lag_seconds" "seconds" &[], "With writers = feed: how long ago the feed was read to its end; past max-staleness nothing is blocked";
+    FEED_CHANGES = counter "bloomgate_gate_feed_changes_total" "" &["kind"], "Changes by others that the feed told: keys that came, rows that got other values, keys that went, and times that the table was emptied";
+    FEED_FAILED = counter "bloomgate_gate_feed_failures_total" "" &[], "Reads of the feed that failed";
+    FEED_LOST = counter "bloomgate_gate_feed_losses_total" "" &[], "Times that the feed could not be followed from where it was left, so that the filter was rebuilt";
     REBUILDS = counter "bloomgate_gate_rebuilds_total" "" &["result"], "Rebuilds that ended";
     REBUILD_ALERT = gauge "bloomgate_gate_rebuild_failures" "" &[], "Rebuilds that failed since the last one that did not: alert above 0";
     REBUILDING = gauge "bloomgate_gate_rebuild_progress_ratio" "ratio" &[], "How far the rebuild under way is; 0 when there is none";
@@ -100,6 +104,18 @@ pub(super) fn scrape(stats: &Stats, deny: Option<&Decided>, traffic: &Traffic) -
     lookups(&mut scrape, &stats.lookups, &stats.measured);
     audits(&mut scrape, &stats.audit, &stats.shadow);
     at_source(&mut scrape, &stats.at_source, &stats.writes);
+    if let Some(feed) = &stats.feed {
+        if let Some(lag) = feed.lag_ms {
+            scrape.number(&FEED_LAG, &[], lag as f64 / 1000.0);
+        }
+        for (kind, count) in
+            [("written", feed.written), ("changed", feed.changed), ("deleted", feed.deleted), ("emptied", feed.emptied)]
+        {
+            scrape.whole(&FEED_CHANGES, &[("kind", kind)], count);
+        }
+        scrape.whole(&FEED_FAILED, &[], feed.failures);
+        scrape.whole(&FEED_LOST, &[], feed.losses);
+    }
     rebuilds(&mut scrape, stats);
     clients(&mut scrape, stats.clients.as_ref(), deny);
     if let Some(filter) = &stats.filter {

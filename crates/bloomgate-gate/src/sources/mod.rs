@@ -20,10 +20,13 @@ pub use tenancy::{TenantBatch, TenantScan, TenantTable};
 #[cfg(feature = "upstream")]
 pub use upstream::{KeyList, Upstream};
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use crate::Pending;
 use crate::error::Result;
+use crate::feed::{Feed, FeedOptions};
 use crate::key::{Key, KeyType};
 
 /// The source of truth behind a gate.
@@ -76,6 +79,12 @@ pub trait Source: Send + Sync + 'static {
 
     /// What a filter of it stands on; none if it cannot tell. Whoever finds that it has moved says so there.
     fn footing(&self) -> Option<&Footing> {
+        None
+    }
+
+    /// What others write, if the source can tell it: for [`Writers::Feed`](crate::Writers::Feed).
+    fn feed(&self, options: FeedOptions) -> Option<Arc<dyn Feed>> {
+        let _ = options;
         None
     }
 

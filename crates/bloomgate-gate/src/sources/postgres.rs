@@ -7,7 +7,9 @@ mod address;
 mod catalogue;
 mod connections;
 mod copy;
+mod feed;
 mod identity;
+mod installing;
 mod keeper;
 mod scanning;
 mod tenants;
@@ -27,6 +29,7 @@ use tokio_postgres::types::ToSql;
 use super::{Footing, Scan, Source};
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
+use crate::feed::{Feed, FeedOptions, FeedPlan, FeedWork};
 use crate::key::{Key, KeyType};
 use address::Address;
 use catalogue::{Column, Table};
@@ -112,6 +115,32 @@ impl Postgres {
     pub async fn connect(url: &str, table: &str, key_column: &str, connections: usize) -> Result<Self> {
         let server = Server::connect(url, table, key_column, None, connections).await?;
         Ok(Self { server: Arc::new(server), tenant: None })
+    }
+
+    /// Installs the feed of a table: the outbox, the function and the triggers that fill it. What is there and whole is left
+    /// alone. With `only_tell` nothing is changed. Waits up to ten seconds for transactions that have written to the table
+    /// and not ended; writers that come later wait behind it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`connect`](Self::connect); [`ErrorKind::Busy`] if those transactions do not end.
+    pub async fn install_feed(
+        url: &str,
+        table: &str,
+        key_column: &str,
+        plan: &FeedPlan,
+        only_tell: bool,
+    ) -> Result<FeedWork> {
+        installing::install(&Connections::new(Address::parse(url)?), table, key_column, plan, only_tell).await
+    }
+
+    /// Removes the feed of a table, with everything in its outbox.
+    ///
+    /// # Errors
+    ///
+    /// As of [`install_feed`](Self::install_feed).
+    pub async fn remove_feed(url: &str, table: &str, only_tell: bool) -> Result<FeedWork> {
+        installing::remove(&Connections::new(Address::parse(url)?), table, only_tell).await
     }
 }
 
@@ -333,6 +362,10 @@ impl Source for Postgres {
 
     fn footing(&self) -> Option<&Footing> {
         Some(&self.connections.whereabouts.footing)
+    }
+
+    fn feed(&self, options: FeedOptions) -> Option<Arc<dyn Feed>> {
+        Some(Arc::new(feed::Outbox::new(self.connections.clone(), Arc::clone(&self.table), options)))
     }
 
     fn claim(&self) -> Pending<'_, Result<()>> {

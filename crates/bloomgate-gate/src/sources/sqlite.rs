@@ -4,6 +4,8 @@
 //! that of bytes: `COLLATE NOCASE` and such are refused when the table is opened. SQLite puts any value into any column; a
 //! scan that meets one of another type than the column's fails rather than leave it out.
 
+mod feed;
+mod installing;
 mod place;
 mod rows;
 mod scanning;
@@ -22,6 +24,7 @@ use super::object::Object;
 use super::{Footing, Scan, Source};
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
+use crate::feed::{Feed, FeedOptions, FeedPlan, FeedWork};
 use crate::key::{Key, KeyType};
 use place::{FileId, Place};
 use rows::canonical;
@@ -68,6 +71,31 @@ impl Sqlite {
     pub fn open(path: impl AsRef<Path>, table: &str, key_column: &str) -> Result<Self> {
         let file = File::open(path.as_ref(), table, key_column, None)?;
         Ok(Self { file: Arc::new(file), tenant: None })
+    }
+
+    /// Installs the feed of a table: the outbox and the triggers that fill it. What is there and whole is left alone. With
+    /// `only_tell` nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// As of [`open`](Self::open).
+    pub fn install_feed(
+        path: impl AsRef<Path>,
+        table: &str,
+        key_column: &str,
+        plan: &FeedPlan,
+        only_tell: bool,
+    ) -> Result<FeedWork> {
+        installing::install(path.as_ref(), table, key_column, plan, only_tell)
+    }
+
+    /// Removes the feed of a table, with everything in its outbox.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Source`] for a file that cannot be read or written.
+    pub fn remove_feed(path: impl AsRef<Path>, table: &str, only_tell: bool) -> Result<FeedWork> {
+        installing::remove(path.as_ref(), table, only_tell)
     }
 }
 
@@ -257,6 +285,10 @@ impl Source for Sqlite {
 
     fn footing(&self) -> Option<&Footing> {
         Some(&self.file.place.footing)
+    }
+
+    fn feed(&self, options: FeedOptions) -> Option<Arc<dyn Feed>> {
+        Some(Arc::new(feed::Outbox::new(Arc::clone(&self.file.place), Arc::clone(&self.file.table), options)))
     }
 
     fn claim(&self) -> Pending<'_, Result<()>> {

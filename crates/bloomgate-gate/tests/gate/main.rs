@@ -6,6 +6,8 @@ mod caches;
 mod caps;
 #[cfg(all(feature = "service", feature = "sqlite"))]
 mod deny;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod feeds;
 #[cfg(feature = "redis")]
 mod filter_server;
 #[cfg(feature = "service")]

@@ -38,7 +38,7 @@ impl Server {
         ];
         // Free a moment ago; nobody else here takes ports that are not given to him.
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let settings = ["listen_addresses=127.0.0.1", "ssl=on", "max_connections=60"];
+        let settings = ["listen_addresses=127.0.0.1", "ssl=on", "max_connections=90", "max_prepared_transactions=5"];
         let process = PostgresProcess::start(port, &files, &settings);
         Self { process, port, databases: AtomicU32::new(0) }
     }

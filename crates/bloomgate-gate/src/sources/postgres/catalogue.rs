@@ -24,6 +24,9 @@ pub(super) struct Table {
     pub quoted_key: String,
     pub wire: Wire,
     kind: Kind,
+    /// The schema's name and the table's own, as they are.
+    pub schema: String,
+    pub bare: String,
     /// The column that says whose a row is, if the table has tenants.
     pub tenant: Option<Tenancy>,
 }
@@ -115,7 +118,18 @@ impl Table {
         for wire in tenant.iter().map(|tenant| tenant.wire).chain([wire]) {
             check_encoding(client, &shown, wire).await?;
         }
-        Ok(Self { oid: AtomicU32::new(oid), name: shown, quoted, quoted_key: quote(&key), key, wire, kind, tenant })
+        Ok(Self {
+            oid: AtomicU32::new(oid),
+            name: shown,
+            quoted,
+            quoted_key: quote(&key),
+            key,
+            wire,
+            kind,
+            schema,
+            bare: name,
+            tenant,
+        })
     }
 
     /// Where the row of a key is, as a condition: `$1` is the key, `$2` the tenant.
@@ -226,7 +240,7 @@ async fn is_unique(client: &Client, table: Oid, columns: &[&str]) -> std::result
 }
 
 /// The relation that a name means: as it is written, or as SQL reads it (`shop.products`, `"My Table"`).
-async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, String)> {
+pub(super) async fn relation(client: &Client, table: &str) -> Result<(Oid, String, String, String)> {
     let doing = |error: Trouble| failed("reading the catalogue", &error);
     for read in ["pg_catalog.quote_ident($1)", "$1"] {
         let sql = format!(
@@ -344,7 +358,7 @@ async fn columns(client: &Client, table: Oid) -> std::result::Result<Vec<Column>
 }
 
 /// A name as SQL takes it, whatever signs it has.
-fn quote(name: &str) -> String {
+pub(super) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

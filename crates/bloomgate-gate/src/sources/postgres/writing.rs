@@ -225,13 +225,14 @@ async fn write(
 }
 
 /// What may change the key of a row after it was returned, or write other rows of the table: triggers that run after an
-/// insert or an update, and rules. Internal ones (foreign keys) write no rows of this table.
+/// insert or an update, and rules. Internal ones (foreign keys) and those of a feed write no rows of this table.
 const AFTERWARDS: &str = "
     WITH RECURSIVE part AS (
         SELECT $1::oid AS oid UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN part ON i.inhparent = part.oid
     )
     SELECT t.tgname::text FROM pg_catalog.pg_trigger AS t JOIN part ON part.oid = t.tgrelid
     WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 2 = 0 AND t.tgtype & 20 <> 0
+      AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc AS f WHERE f.oid = t.tgfoid AND f.proname LIKE 'bloomgate\\_feed\\_%')
     UNION ALL
     SELECT r.rulename::text FROM pg_catalog.pg_rewrite AS r JOIN part ON part.oid = r.ev_class
     WHERE r.ev_enabled <> 'D' AND r.rulename <> '_RETURN' LIMIT 1";

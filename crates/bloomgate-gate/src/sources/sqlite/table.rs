@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension};
 use super::failed;
 use super::rows::Asked;
 use crate::error::{Error, ErrorKind, Result};
+use crate::feed::is_of_feed;
 use crate::key::{Key, KeyType};
 use crate::sources::object::unknown_column;
 
@@ -178,7 +179,8 @@ impl Table {
         let mut triggers = statement.query([&self.name]).map_err(doing)?;
         while let Some(trigger) = triggers.next().map_err(doing)? {
             let (name, sql): (String, String) = (trigger.get(0).map_err(doing)?, trigger.get(1).map_err(doing)?);
-            if writes(&sql) {
+            // Those of a feed write nothing but its outbox.
+            if writes(&sql) && !is_of_feed(&name) {
                 return Err(Error::new(
                     ErrorKind::Unsupported,
                     format!(
@@ -339,7 +341,7 @@ fn tables(connection: &Connection) -> rusqlite::Result<String> {
 }
 
 /// A name as SQL takes it, whatever signs it has.
-fn quote(name: &str) -> String {
+pub(super) fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
