@@ -17,6 +17,8 @@ pub enum Part {
     Cache,
     /// A filter behind a network.
     Filter,
+    /// The service behind a proxy.
+    Upstream,
 }
 
 impl fmt::Display for Part {
@@ -25,6 +27,7 @@ impl fmt::Display for Part {
             Self::Source => "source",
             Self::Cache => "cache",
             Self::Filter => "filter",
+            Self::Upstream => "upstream",
         })
     }
 }
@@ -70,6 +73,11 @@ pub enum Event {
         /// The state it is in.
         state: &'static str,
     },
+    /// A write passed of which the filter could not be told: it may not say no until it is rebuilt.
+    WriteMissed {
+        /// What happened.
+        why: String,
+    },
     /// A part does not answer. Told once, until it answers again.
     Lost {
         /// Which.
@@ -101,7 +109,7 @@ pub(crate) type Listener = Arc<dyn Fn(Event) + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     listener: Option<Listener>,
-    lost: Arc<[AtomicBool; 3]>,
+    lost: Arc<[AtomicBool; 4]>,
 }
 
 impl fmt::Debug for Events {

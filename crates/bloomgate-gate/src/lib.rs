@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+#[cfg(any(feature = "postgres", feature = "proxy"))]
+mod authorities;
 mod background;
 mod baseline;
 pub mod breaker;
@@ -27,12 +29,16 @@ mod gate;
 mod ground;
 mod keeping;
 mod key;
+#[cfg(feature = "layer")]
+pub mod layer;
 #[cfg(feature = "redis")]
 mod link;
 #[cfg(test)]
 mod models;
 mod outcome;
 mod policy;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 mod puts;
 mod rebuild;
 #[cfg(feature = "service")]
@@ -43,7 +49,7 @@ mod stats;
 
 pub use error::{Error, ErrorKind, Result};
 pub use events::{Event, Part};
-pub use gate::{Builder, Gate, MOST_KEYS};
+pub use gate::{Announced, Builder, Gate, Judgement, MOST_KEYS, Passed, Removal, Seen, Unnamed};
 pub use key::{Key, KeyType};
 pub use outcome::{Answer, Outcome};
 pub use policy::{Policy, State, Writers};

@@ -66,6 +66,8 @@ pub enum Reason {
     Lost,
     /// The source is not where it was: another server, file or table, or somebody else may have written to it.
     Moved,
+    /// A write was done, or may have been, and nobody could tell the filter its keys.
+    WriteMissed,
 }
 
 impl Serialize for Reason {
@@ -88,6 +90,7 @@ impl Reason {
             Self::WrongNo => "wrong-no",
             Self::Lost => "lost",
             Self::Moved => "moved",
+            Self::WriteMissed => "write-missed",
         }
     }
 }
@@ -442,7 +445,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     let mut lost: (Duration, Option<Instant>) = (BACK_OFF.0, None);
     loop {
         let reason = next_reason(&inner).await;
-        if reason == Reason::Lost {
+        if matches!(reason, Reason::Lost | Reason::WriteMissed) {
             if lost.1.is_some_and(|last| last.elapsed() < STEADY) {
                 tokio::time::sleep(jitter(lost.0, 0.5)).await;
                 lost.0 = (lost.0 * 2).min(BACK_OFF.1);

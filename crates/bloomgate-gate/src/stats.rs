@@ -335,7 +335,7 @@ impl Gate {
         inner.check(key)?;
         let digest = inner.filters.digest(key);
         // Before the filter is asked: a write after this moment moves the epoch.
-        let epoch = inner.shards.epoch(digest);
+        let epoch = inner.epoch(digest);
         let state = inner.filters.face().state;
         let basis = inner.ask(key, digest).await;
         let negative_cached = inner.shards.is_absent(digest);
@@ -351,7 +351,7 @@ impl Gate {
             Err(error) => Found::Error(error.to_string()),
         };
         let (filter, decision) = match basis.verdict {
-            Verdict::No if source == Found::Found && inner.shards.epoch(digest) == epoch => {
+            Verdict::No if source == Found::Found && inner.epoch(digest) == epoch && !inner.unnamed.under_way() => {
                 inner.wrong_no(key, digest, "an explanation").await;
                 (
                     "no, wrongly",

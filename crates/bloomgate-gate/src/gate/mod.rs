@@ -1,7 +1,9 @@
 //! The gate: one pointer for the filter, one shard for a key in flight, one cap for the source.
 
 mod admission;
+mod announce;
 mod builder;
+mod judge;
 mod read;
 mod write;
 
@@ -13,7 +15,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bloomgate::Secret;
 
+pub use announce::{Announced, Removal, Unnamed};
 pub use builder::Builder;
+pub use judge::{Judgement, Passed, Seen};
 pub use read::MOST_KEYS;
 pub(crate) use read::Verdict;
 
@@ -106,6 +110,8 @@ pub(crate) struct Inner {
     pub remote: Option<Arc<crate::filters::resp::RespFilters>>,
     pub shards: Shards,
     pub puts: Arc<Puts>,
+    /// Writes that make keys which only their answers tell.
+    pub unnamed: announce::UnnamedWrites,
     pub counters: Counters,
     pub admission: Admission,
     pub audits: Audits,
@@ -159,6 +165,7 @@ impl Gate {
             // A gate that does not see every write must not remember a "no".
             shards: Shards::new(if may_block { settings.negatives.0 } else { 0 }, settings.negatives.1),
             puts: Arc::default(),
+            unnamed: announce::UnnamedWrites::default(),
             counters: Counters::new(),
             admission: Admission::new(at_once, waiting),
             audits: Audits::new(settings.audit_share),

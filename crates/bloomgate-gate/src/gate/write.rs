@@ -87,7 +87,7 @@ impl Inner {
         result
     }
 
-    fn wrote(&self, digests: &[Digest]) {
+    pub(super) fn wrote(&self, digests: &[Digest]) {
         digests.iter().for_each(|&digest| self.shards.wrote(digest));
     }
 
@@ -110,7 +110,7 @@ impl Inner {
 
     /// Takes rows out of the cache. The row that was written is not stored instead: the source may give it back with
     /// defaults, triggers and another spelling.
-    async fn forget(&self, keys: &[Key], digests: &[Digest]) {
+    pub(super) async fn forget(&self, keys: &[Key], digests: &[Digest]) {
         let Some(cache) = &self.cache else { return };
         for (key, &digest) in keys.iter().zip(digests) {
             let _alone = self.shards.fill(digest).await;

@@ -18,7 +18,7 @@
 //!
 //! A lookup that the filter answers is answered where it was read: no router, no task, no future on the heap.
 
-mod answers;
+pub(crate) mod answers;
 mod batch;
 mod metrics;
 mod path;

@@ -77,6 +77,20 @@ pub trait Source: Send + Sync + 'static {
         None
     }
 
+    /// Somebody else is about to write these keys, past this source's own [`put_many`](Self::put_many). A source whose
+    /// [`scan`](Self::scan) does not see such writes by itself, as a list in a file, notes them here, and they are part of
+    /// every scan from then on. An error: they are not, and the filter is not trusted.
+    fn announced<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<()>> {
+        let _ = keys;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Somebody else wrote a key that nobody could read. A source whose scans do not see writes by themselves refuses to scan
+    /// until it knows better.
+    fn missed_write(&self) -> Pending<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Takes the table for this gate, which is about to write: an error if another gate has it. Called before each write, so
     /// it must be cheap once it is done. Lost again, the [footing](Self::footing) has moved.
     fn claim(&self) -> Pending<'_, Result<()>> {
