@@ -41,6 +41,10 @@ mod policy;
 pub mod proxy;
 mod puts;
 mod rebuild;
+#[cfg(any(feature = "layer", feature = "proxy"))]
+mod requests;
+#[cfg(any(feature = "layer", feature = "proxy"))]
+pub mod rules;
 #[cfg(feature = "service")]
 pub mod service;
 mod shards;

@@ -10,7 +10,7 @@
 //! Bodies are streamed both ways, piece by piece; nothing is buffered but the answers that tell a new key (and the small
 //! requests that ask for one), up to a limit. Clients speak HTTP/1.1 or HTTP/2, the upstream HTTP/1.1.
 //!
-//! A key is looked up only where it can be read with certainty ([`rules`]): whatever the upstream may take for another
+//! A key is looked up only where it can be read with certainty ([`Rule`]): whatever the upstream may take for another
 //! spelling of a key passes.
 
 mod body;
@@ -18,7 +18,6 @@ mod dial;
 mod headers;
 mod metrics;
 mod new_key;
-pub mod rules;
 mod sending;
 mod tunnel;
 mod writing;
@@ -34,33 +33,26 @@ use bloomgate_http::problem::{MEDIA_TYPE, Problem};
 use bloomgate_http::{Peer, Served};
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tokio::net::TcpListener;
 
+pub use crate::rules::Rule;
 pub use body::{BodyError, ProxyBody};
 pub use headers::{Forwarding, Host};
 pub use metrics::TABLE as METRICS;
 pub use new_key::NewKey;
-use rules::{Reading, Rule};
 
 use crate::error::Result;
 use crate::gate::{Gate, Judgement, Passed, Seen};
-use crate::key::Key;
 use crate::outcome::Answer;
+use crate::requests::{self, Kind};
 use crate::service::answers::{self, ABSENT, Template};
 use body::Paced;
 use headers::{Client, Onward};
 use metrics::{Counts, one};
 use sending::Trouble;
-
-/// Frameworks that take another method from a header take these; a request with one is a write whatever its first line says.
-const OVERRIDES: [HeaderName; 3] = [
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-method-override"),
-    HeaderName::from_static("x-http-method"),
-];
 
 /// How a proxy passes things on.
 #[derive(Clone, Debug)]
@@ -224,67 +216,14 @@ impl hyper::service::Service<Request<Incoming>> for Guest {
     }
 }
 
-/// What a request is to the gate.
-enum Kind {
-    Lookup,
-    Removal,
-    Write,
-    /// Neither changes anything nor asks for a row.
-    Other,
-    /// It is not passed on.
-    Refused(Problem),
-}
-
-fn kind(head: &Parts) -> Kind {
-    match head.method {
-        _ if OVERRIDES.iter().any(|name| head.headers.contains_key(name)) => Kind::Write,
-        Method::GET | Method::HEAD => Kind::Lookup,
-        Method::DELETE => Kind::Removal,
-        Method::CONNECT => {
-            Kind::Refused(not_passed("CONNECT asks for a proxy to anywhere, and this one leads to one place"))
-        }
-        Method::OPTIONS | Method::TRACE if !head.uri.path().starts_with('/') => {
-            Kind::Refused(not_passed("the target * is about the proxy itself: ask for a path"))
-        }
-        Method::OPTIONS | Method::TRACE => Kind::Other,
-        _ => Kind::Write,
-    }
-}
-
-fn not_passed(detail: &str) -> Problem {
-    Problem::new(StatusCode::NOT_IMPLEMENTED, "not-passed", "This is not passed on", detail)
-}
-
-/// The keys that a lookup may be for.
-enum Asked {
-    One(Key),
-    Two([Key; 2]),
-}
-
-impl Asked {
-    fn keys(&self) -> &[Key] {
-        match self {
-            Self::One(key) => std::slice::from_ref(key),
-            Self::Two(keys) => keys,
-        }
-    }
-}
-
-/// The key of a lookup, if it can be read with certainty and is one of the source's type.
-fn asked(gate: &Gate, rules: &[Rule], head: &Parts) -> Option<Asked> {
-    let (path, query) = (head.uri.path(), head.uri.query());
-    for rule in rules {
-        match rule.read(path, query) {
-            Reading::Other => {}
-            Reading::Unsure => return None,
-            Reading::Key(text, None) => return gate.parse_key(&text).ok().map(Asked::One),
-            Reading::Key(text, Some(written)) => {
-                let keys = [gate.parse_key(&text).ok()?, gate.parse_key(written).ok()?];
-                return Some(Asked::Two(keys));
-            }
-        }
-    }
-    None
+/// Why a request is never passed on, if it is not.
+fn not_passed(head: &Parts) -> Option<Problem> {
+    let detail = match head.method {
+        Method::CONNECT => "CONNECT asks for a proxy to anywhere, and this one leads to one place",
+        _ if !head.uri.path().starts_with('/') => "the target * is about the proxy itself: ask for a path",
+        _ => return None,
+    };
+    Some(Problem::new(StatusCode::NOT_IMPLEMENTED, "not-passed", "This is not passed on", detail))
 }
 
 impl Shared {
@@ -292,8 +231,10 @@ impl Shared {
         let websocket = headers::wants_websocket(request.version(), request.headers());
         let leaving = websocket.then(|| hyper::upgrade::on(&mut request));
         let (head, body) = request.into_parts();
-        match kind(&head) {
-            Kind::Refused(problem) => self.refuse(&problem),
+        if let Some(problem) = not_passed(&head) {
+            return self.refuse(&problem);
+        }
+        match requests::kind(&head.method, &head.headers) {
             Kind::Write => Box::pin(self.write(from, head, body)).await,
             Kind::Removal => Box::pin(self.remove(&from, head, body)).await,
             Kind::Other => {
@@ -317,7 +258,7 @@ impl Shared {
             one(&self.counts.unjudged);
             return Ok(None);
         };
-        let Some(asked) = asked(gate, &self.options.rules, head) else {
+        let Some(asked) = requests::asked(gate, &self.options.rules, head) else {
             one(&self.counts.unjudged);
             return Ok(None);
         };
@@ -334,7 +275,7 @@ impl Shared {
     /// What came of a lookup that passed. **The one place where it is known that it found nothing.**
     fn looked_up(&self, passed: Option<Passed>, status: Option<StatusCode>) {
         let (Some(passed), Some(gate)) = (passed, self.gate.get()) else { return };
-        gate.saw(passed, status.map_or(Seen::Failed, seen));
+        gate.saw(passed, status.map_or(Seen::Failed, requests::seen));
     }
 
     /// Passes a request on that changes nothing, and its answer back.
@@ -445,16 +386,6 @@ impl Shared {
         }
         // Where it is and what it said is for those who run it, not for clients.
         told(&Problem::new(status, name, title, "try again; the log of the proxy says what happened"))
-    }
-}
-
-/// What an answer says of the row that was asked for.
-fn seen(status: StatusCode) -> Seen {
-    match status {
-        StatusCode::NOT_FOUND | StatusCode::GONE => Seen::Absent,
-        StatusCode::NOT_MODIFIED => Seen::Found,
-        status if status.is_success() => Seen::Found,
-        _ => Seen::Unclear,
     }
 }
 

@@ -5,15 +5,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderName, LOCATION};
+use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use serde_json::value::RawValue;
 
-use super::rules::Rule;
 use crate::error::{Error, ErrorKind};
 use crate::gate::Gate;
 use crate::key::Key;
-
-const CONTENT_LOCATION: HeaderName = HeaderName::from_static("content-location");
 
 /// Where an answer tells the key that was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,28 +43,6 @@ impl FromStr for NewKey {
             )),
         }
     }
-}
-
-/// The keys that the head of an answer tells. `asked`: the path that was asked for, for locations that are relative.
-pub(super) fn in_head(gate: &Gate, rules: &[Rule], headers: &HeaderMap, asked: &str) -> Vec<Key> {
-    let mut keys = Vec::new();
-    for value in headers.get_all(LOCATION).iter().chain(headers.get_all(CONTENT_LOCATION)) {
-        let Ok(location) = std::str::from_utf8(value.as_bytes()) else { continue };
-        let location = absolute(location.trim(), asked);
-        for rule in rules {
-            keys.extend(rule.located(&location).iter().filter_map(|text| gate.parse_key(text).ok()));
-        }
-    }
-    keys
-}
-
-/// A location as a path or a whole URL.
-fn absolute<'a>(location: &'a str, asked: &str) -> Cow<'a, str> {
-    if location.starts_with('/') || location.contains("://") {
-        return Cow::Borrowed(location);
-    }
-    let folder = asked.rfind('/').map_or("/", |at| &asked[..=at]);
-    Cow::Owned(format!("{folder}{location}"))
 }
 
 /// Whether the body is what it seems: not compressed.
@@ -106,14 +81,6 @@ mod tests {
         assert_eq!("json:/a~1b/c~0d".parse::<NewKey>().unwrap(), NewKey::Json(vec!["a/b".into(), "c~d".into()]));
         for text in ["", "json", "json:id", "body", "Location"] {
             assert!(text.parse::<NewKey>().unwrap_err().to_string().contains("json:/id"), "{text}");
-        }
-        for (location, asked, whole) in [
-            ("/products/7", "/x", "/products/7"),
-            ("http://h/products/7", "/x", "http://h/products/7"),
-            ("7", "/products/", "/products/7"),
-            ("products/7", "/products", "/products/7"),
-        ] {
-            assert_eq!(absolute(location, asked), whole);
         }
     }
 }

@@ -9,9 +9,9 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response};
 use tokio::time::{Instant, sleep};
 
+use super::Shared;
 use super::body::{Paced, ToUpstream};
 use super::metrics::one;
-use super::{ProxyBody, Shared};
 use crate::events::Part;
 
 /// Why there is no answer.

@@ -9,51 +9,23 @@ use bloomgate_http::problem::Problem;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH, HeaderName, TRANSFER_ENCODING};
+use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 
 use super::body::{Paced, ProxyBody, Read, ToUpstream};
 use super::metrics::one;
 use super::new_key::{self, NewKey};
-use super::rules::Written;
 use super::sending::Trouble;
 use super::{From, Shared, headers};
 use crate::gate::{Announced, Gate, Unnamed};
 use crate::key::Key;
+use crate::requests::{self, Fate, Makes};
 
-/// WebDAV's COPY and MOVE make what this header names.
-const DESTINATION: HeaderName = HeaderName::from_static("destination");
 /// After so long, rebuilds wait for a write no more, and its keys are kept for them instead; and so often.
 const LONG: Duration = Duration::from_secs(20);
 
-/// What a write may make.
-#[derive(Debug, Default)]
-struct Makes {
-    keys: Vec<Key>,
-    /// The key is made by the upstream.
-    unnamed: bool,
-}
-
 impl Shared {
-    fn makes(&self, gate: &Gate, head: &Parts) -> Makes {
-        let mut makes = Makes::default();
-        let mut add = |text: &String| makes.keys.extend(gate.parse_key(text).ok());
-        for rule in &self.options.rules {
-            match rule.written(head.uri.path(), head.uri.query()) {
-                Written::Other => {}
-                Written::Keys(texts) => texts.iter().for_each(&mut add),
-                Written::Collection => makes.unnamed |= self.options.new_key != NewKey::None,
-            }
-        }
-        for destination in head.headers.get_all(DESTINATION) {
-            let text = String::from_utf8_lossy(destination.as_bytes());
-            let mut add = |text: &String| makes.keys.extend(gate.parse_key(text).ok());
-            self.options.rules.iter().flat_map(|rule| rule.located(&text)).for_each(|text| add(&text));
-        }
-        makes
-    }
-
     /// Passes a write on.
     pub(super) async fn write(self: Arc<Self>, from: Arc<From>, head: Parts, body: Incoming) -> Response<ProxyBody> {
         let Some(gate) = self.gate.get().cloned() else {
@@ -61,7 +33,8 @@ impl Shared {
             return self.refuse(&Problem::unavailable(why, Duration::from_secs(1)));
         };
         one(&self.counts.writes);
-        let makes = self.makes(&gate, &head);
+        let mut makes = requests::makes(&gate, &self.options.rules, &head);
+        makes.unnamed &= self.options.new_key != NewKey::None;
         let task = tokio::spawn(async move { self.write_through(&gate, &from, head, body, makes).await });
         task.await.unwrap_or_else(|_| super::told(&Problem::internal("the write ended early: the log says why")))
     }
@@ -167,19 +140,17 @@ impl Shared {
         unnamed: Option<Unnamed>,
     ) -> Response<ProxyBody> {
         let status = response.status();
-        // Accepted and not done yet; or it failed, and who knows where.
-        let unsure = status == StatusCode::ACCEPTED || status.is_server_error();
+        let fate = requests::fate(status);
+        let unsure = fate == Fate::Unsure;
         if let Some(announced) = announced {
             match unsure {
                 true => announced.unknown().await,
                 false => announced.settled().await,
             }
         }
-        let refused = status.is_client_error()
-            || matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-        let mut keys = match refused {
-            true => Vec::new(),
-            false => new_key::in_head(gate, &self.options.rules, response.headers(), path),
+        let mut keys = match fate {
+            Fate::Refused => Vec::new(),
+            _ => requests::located(gate, &self.options.rules, response.headers(), path),
         };
         let Some(unnamed) = unnamed else {
             match (keys.is_empty(), unsure) {
@@ -189,7 +160,7 @@ impl Shared {
             }
             return self.release(response, None);
         };
-        if refused {
+        if fate == Fate::Refused {
             one(&self.counts.nothing);
             unnamed.nothing();
             return self.release(response, None);
@@ -213,7 +184,6 @@ impl Shared {
         );
         self.made(unnamed, certain, unsure, &why).await;
         headers::back(&mut head.headers);
-        head.headers.remove(TRANSFER_ENCODING);
         head.version = hyper::Version::HTTP_11;
         head.extensions.clear();
         Response::from_parts(head, ProxyBody::replayed(read))
@@ -245,7 +215,7 @@ impl Shared {
     pub(super) async fn remove(&self, from: &From, mut head: Parts, body: Incoming) -> Response<ProxyBody> {
         one(&self.counts.writes);
         let removal = match self.gate.get() {
-            Some(gate) => match self.makes(gate, &head).keys.into_iter().next() {
+            Some(gate) => match requests::makes(gate, &self.options.rules, &head).keys.into_iter().next() {
                 Some(key) => Some(gate.announce_removal(key).await),
                 None => None,
             },
@@ -267,10 +237,9 @@ impl Shared {
                 self.troubled(&trouble)
             }
             Ok(response) => {
-                let status = response.status();
-                let unsure = status == StatusCode::ACCEPTED || status.is_server_error();
-                if let Some(removal) = removal.filter(|_| !unsure) {
-                    removal.settled(status.is_success()).await;
+                let fate = requests::fate(response.status());
+                if let Some(removal) = removal.filter(|_| fate != Fate::Unsure) {
+                    removal.settled(fate == Fate::Done).await;
                 }
                 self.release(response, None)
             }

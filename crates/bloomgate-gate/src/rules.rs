@@ -1,7 +1,7 @@
 //! Where the key is in a request: `path:/products/{id}`, `path:/products/{id}/reviews`, `path:/products/{id}/**`,
 //! `query:/lookup?sku={id}`.
 //!
-//! What stands behind the proxy reads the same request with code of its own, and perhaps otherwise: it may fold `//`, resolve
+//! What stands behind reads the same request with code of its own, and perhaps otherwise: it may fold `//`, resolve
 //! `..`, cut `;parameters` off, decode twice, take `+` for a space or `.json` for a format. So there are two ways to read:
 //!
 //! - **To look up**, strictly: a key is read only where every reader gets the same one. Everything else is *unsure*, and
@@ -320,7 +320,7 @@ fn tolerant(segment: &str) -> String {
 /// Every key that some reader may take a segment for.
 fn readings(segment: &str, beginning: &str, ending: &str) -> Vec<String> {
     let mut all: Vec<String> = vec![segment.to_owned()];
-    let mut add = |all: &mut Vec<String>, text: String| {
+    let add = |all: &mut Vec<String>, text: String| {
         if !text.is_empty() && !all.contains(&text) {
             all.push(text);
         }
