@@ -43,7 +43,7 @@ mod puts;
 mod rebuild;
 #[cfg(any(feature = "layer", feature = "proxy"))]
 mod requests;
-#[cfg(any(feature = "layer", feature = "proxy"))]
+#[cfg(any(feature = "layer", feature = "proxy", feature = "service"))]
 pub mod rules;
 #[cfg(feature = "service")]
 pub mod service;

@@ -245,6 +245,12 @@ fn written_in_query(fixed: &str, name: &str, path: &str, query: Option<&str>) ->
     if keys.is_empty() { Written::Collection } else { Written::Keys(keys) }
 }
 
+/// A key as it is written in one segment of a path, if all readers get the same one.
+#[must_use]
+pub fn segment(written: &str) -> Reading<'_> {
+    key(written, true)
+}
+
 /// A key as it is written in one segment or value, if all readers get the same one. `format`: an ending may be a format.
 fn key(written: &str, format: bool) -> Reading<'_> {
     if written.is_empty() || written.len() > 3 * LONGEST || written.contains(['+', ';', '\\', '/']) {

@@ -12,9 +12,9 @@ mod upstream;
 
 pub use footing::Footing;
 #[cfg(feature = "postgres")]
-pub use postgres::Postgres;
+pub use postgres::{Postgres, PostgresQuery};
 #[cfg(feature = "sqlite")]
-pub use sqlite::Sqlite;
+pub use sqlite::{Sqlite, SqliteQuery};
 #[cfg(feature = "upstream")]
 pub use upstream::{KeyList, Upstream};
 

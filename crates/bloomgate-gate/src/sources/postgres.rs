@@ -9,6 +9,7 @@ mod connections;
 mod copy;
 mod identity;
 mod keeper;
+mod query;
 mod scanning;
 mod tls;
 mod wire;
@@ -30,6 +31,7 @@ use address::Address;
 use catalogue::{Column, Table};
 use connections::{Connections, within};
 use keeper::Keeper;
+pub use query::PostgresQuery;
 use wire::{Given, Stored};
 
 /// How long a statement may take at the server. Scans and counts take as long as they need.

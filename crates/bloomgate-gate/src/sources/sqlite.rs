@@ -5,6 +5,7 @@
 //! scan that meets one of another type than the column's fails rather than leave it out.
 
 mod place;
+mod query;
 mod rows;
 mod scanning;
 mod table;
@@ -23,6 +24,7 @@ use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
 use place::{FileId, Place};
+pub use query::SqliteQuery;
 use rows::{Asked, canonical};
 use table::{Column, Table};
 use threads::{Open, Threads};

@@ -18,7 +18,7 @@ use crate::stage::{Keys, ready_gate};
 
 fn shop(keys: &Keys, asked: &Arc<AtomicU64>) -> Router {
     let (show, store, make, delete) = (keys.clone(), keys.clone(), keys.clone(), keys.clone());
-    let (asked, next) = (asked.clone(), AtomicU64::new(100));
+    let (asked, next) = (asked.clone(), Arc::new(AtomicU64::new(100)));
     let show = move |Path(id): Path<String>| async move {
         asked.fetch_add(1, SeqCst);
         if show.has(&id) { Ok(format!("product {id}")) } else { Err(StatusCode::NOT_FOUND) }

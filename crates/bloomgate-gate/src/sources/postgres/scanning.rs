@@ -14,6 +14,7 @@ use super::catalogue::Table;
 use super::connections::{Connections, Line};
 use super::copy::CopiedKeys;
 use super::failed;
+use super::wire::Wire;
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::{KeyBatch, Scan};
@@ -44,9 +45,29 @@ pub(super) async fn begin(connections: &Connections, table: &Table) -> Result<Bo
     line.drive(client.batch_execute(&begin)).await.map_err(doing)?;
     // The first query sets the moment. A column whose type has changed would be read as something else.
     line.drive(table.check_again(&client, &connections.whereabouts.footing)).await?;
-    let sql = format!("COPY (SELECT {} FROM {}) TO STDOUT (FORMAT binary)", table.quoted_key, table.quoted);
-    let rows = line.drive(client.copy_out(&sql)).await.map_err(doing)?;
-    let copied = CopiedKeys::new(table.wire);
+    let sql = format!("SELECT {} FROM {}", table.quoted_key, table.quoted);
+    copy(client, line, &sql, table.wire).await
+}
+
+/// [`begin`] for what a query gives, if its keys are what they were at the start.
+pub(super) async fn begin_query(connections: &Connections, query: &str, wire: Wire) -> Result<Box<dyn Scan>> {
+    let doing = |error: tokio_postgres::Error| failed("beginning a scan", &error);
+    let (client, mut line) = connections.alone().await?;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+                 SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
+    line.drive(client.batch_execute(begin)).await.map_err(doing)?;
+    let prepared = line.drive(client.prepare(query)).await.map_err(doing)?;
+    if super::query::wire(&prepared)? != wire {
+        let message = "the query gives keys of another type than at the start: start the gate anew";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    copy(client, line, query, wire).await
+}
+
+async fn copy(client: Client, mut line: Line, query: &str, wire: Wire) -> Result<Box<dyn Scan>> {
+    let sql = format!("COPY ({query}) TO STDOUT (FORMAT binary)");
+    let rows = line.drive(client.copy_out(&sql)).await.map_err(|error| failed("beginning a scan", &error))?;
+    let copied = CopiedKeys::new(wire);
     Ok(Box::new(Scanning { rows: Box::pin(rows), copied, line: Some((client, line)) }))
 }
 

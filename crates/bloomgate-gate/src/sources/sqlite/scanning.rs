@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::{mem, thread};
 
+use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
@@ -34,11 +35,26 @@ struct Scanning {
     ended: bool,
 }
 
-/// Starts the thread and waits until it sees the table as of one moment.
-pub(super) async fn begin(place: Arc<Place>, table: Arc<Table>) -> Result<Box<dyn Scan>> {
+/// What is scanned.
+pub(super) trait Scanned: Send + Sync + 'static {
+    /// The statement that gives every key.
+    fn sql(&self) -> String;
+
+    /// The type of the keys.
+    fn key_type(&self) -> KeyType;
+
+    /// Refuses to go on with something that is not what it was at the start.
+    fn check(&self, connection: &Connection) -> Result<()>;
+
+    /// Refuses a value of another type than the keys'.
+    fn stray(&self, value: ValueRef<'_>) -> Error;
+}
+
+/// Starts the thread and waits until it sees the file as of one moment.
+pub(super) async fn begin(place: Arc<Place>, what: Arc<impl Scanned>) -> Result<Box<dyn Scan>> {
     let (tell, told) = channel(2);
     let run = move || {
-        if let Err(error) = read(&place, &table, &tell) {
+        if let Err(error) = read(&place, &*what, &tell) {
             _ = tell.blocking_send(Told::Failed(error));
         }
     };
@@ -77,7 +93,7 @@ fn lost() -> Error {
 }
 
 /// The thread: all keys, then the end. It stops early when nobody listens.
-fn read(place: &Place, table: &Table, tell: &Sender<Told>) -> Result<()> {
+fn read(place: &Place, what: &impl Scanned, tell: &Sender<Told>) -> Result<()> {
     let doing = |error: rusqlite::Error| failed("scanning the keys", &error);
     place.look()?;
     let connection = reader(place)?.connection;
@@ -87,21 +103,21 @@ fn read(place: &Place, table: &Table, tell: &Sender<Told>) -> Result<()> {
         return Ok(());
     }
     // The schema is that of the moment too. A column that means something else by now would be read as something else.
-    table.check_again(&connection)?;
-    let sql = format!("SELECT row.{} FROM {} AS row", table.quoted_key, table.quoted);
-    let mut statement = connection.prepare(&sql).map_err(doing)?;
+    what.check(&connection)?;
+    let key_type = what.key_type();
+    let mut statement = connection.prepare(&what.sql()).map_err(doing)?;
     let mut rows = statement.query([]).map_err(doing)?;
     let (mut batch, mut bytes) = (KeyBatch::default(), 0);
     while let Some(row) = rows.next().map_err(doing)? {
         let value = row.get_ref(0).map_err(doing)?;
         let mut room = [0; 8];
-        match canonical(value, table.key_type, &mut room) {
+        match canonical(value, key_type, &mut room) {
             Some(key) => {
                 batch.push(key);
                 bytes += key.len();
             }
             None if matches!(value, ValueRef::Null) => {}
-            None => return Err(stray(table, value)),
+            None => return Err(what.stray(value)),
         }
         if batch.len() >= KEYS || bytes >= BYTES {
             bytes = 0;
@@ -119,22 +135,41 @@ fn read(place: &Place, table: &Table, tell: &Sender<Told>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a value of another type than the column's, and says how to find it.
-fn stray(table: &Table, value: ValueRef<'_>) -> Error {
-    let class = match table.key_type {
+/// A type as SQLite calls its values.
+pub(super) fn class(key_type: KeyType) -> &'static str {
+    match key_type {
         KeyType::Integer { .. } => "integer",
         KeyType::Bytes => "blob",
         _ => "text",
-    };
-    let (quoted, key) = (&table.quoted, &table.quoted_key);
-    Error::new(
-        ErrorKind::Unsupported,
-        format!(
-            "{}.{} holds a value of type {} where its declared type means {class}: find such rows by SELECT * FROM {quoted} \
-             WHERE typeof({key}) NOT IN ('{class}', 'null') and change them, or gate another column",
-            table.name,
-            table.key,
-            value.data_type().to_string().to_lowercase(),
-        ),
-    )
+    }
+}
+
+impl Scanned for Table {
+    fn sql(&self) -> String {
+        format!("SELECT row.{} FROM {} AS row", self.quoted_key, self.quoted)
+    }
+
+    fn key_type(&self) -> KeyType {
+        self.key_type
+    }
+
+    fn check(&self, connection: &Connection) -> Result<()> {
+        self.check_again(connection)
+    }
+
+    /// Says how to find it.
+    fn stray(&self, value: ValueRef<'_>) -> Error {
+        let class = class(self.key_type);
+        let (quoted, key) = (&self.quoted, &self.quoted_key);
+        Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "{}.{} holds a value of type {} where its declared type means {class}: find such rows by SELECT * FROM \
+                 {quoted} WHERE typeof({key}) NOT IN ('{class}', 'null') and change them, or gate another column",
+                self.name,
+                self.key,
+                value.data_type().to_string().to_lowercase(),
+            ),
+        )
+    }
 }
