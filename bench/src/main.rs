@@ -3,6 +3,7 @@
 mod args;
 mod clock;
 mod floor;
+mod bare_proxy;
 mod gate;
 mod guard;
 mod hashes;
@@ -90,6 +91,7 @@ fn run(mut args: Args) -> Result<ExitCode, Fault> {
         Some("server") => return server::run(&mut args),
         Some("gate") => return gate::run(&mut args),
         Some("bare") => gate::bare(&mut args),
+        Some("bare-proxy") => bare_proxy::run(&mut args),
         Some("peers") => peers::run(&mut args),
         Some("promise") => promise::run(&mut args),
         Some("targets") => targets::run(&mut args),
