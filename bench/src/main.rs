@@ -55,8 +55,9 @@ scripts/bench lines [--n N[,N..]] [--bits B] [--passes R] [--json]
 scripts/bench hashes [--rounds R]  what the secret costs: batches under SipHash-1-3 beside XXH3, keys of many lengths
 scripts/bench guard [--rounds R]   what a guard adds to the lookup of an absent key
 scripts/bench gate [--binary PATH] [--rounds R] [--seconds S] [--quick]
-                                  what the gate adds to a lookup, in one process and over HTTP beside a bare axum
-                                  handler under wrk; exit 1 if a promised figure is missed (--quick judges nothing)
+                                  what the gate adds to a lookup, in one process, over HTTP beside a bare axum handler
+                                  and as a proxy beside a bare one of hyper, under wrk; exit 1 if a promised figure is
+                                  missed (--quick judges nothing)
 scripts/bench server [options]    `bloomgate serve` beside redis-server, every promised figure judged; exit 1 if one
                                   is missed
     --binary PATH    the bloomgate to use (built for the run)

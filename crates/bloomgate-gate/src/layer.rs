@@ -298,7 +298,7 @@ impl<B: Send + 'static> Shared<B> {
         if let Some(announced) = announced {
             match fate {
                 Fate::Unsure => announced.unknown().await,
-                Fate::Done | Fate::Refused => announced.settled().await,
+                Fate::Done | Fate::Refused => announced.settled(fate == Fate::Done).await,
             }
         }
         let why = || format!("the answer to a write at {path} has neither a Location of a key nor NewKeys");

@@ -127,7 +127,7 @@ impl Gate {
     pub async fn learnt(&self, keys: Vec<Key>) {
         // The ticket is for the source's own list of what was written; the filters need none.
         let announced = self.announce(keys).await;
-        announced.settled().await;
+        announced.settled(true).await;
     }
 }
 
@@ -142,13 +142,16 @@ impl Open {
         inner.wrote(&self.digests);
     }
 
-    /// The write has ended.
-    async fn end(self) {
+    /// The write has ended. `done`: its keys were written.
+    async fn end(self, done: bool) {
         let Self { inner, ticket, keys, digests } = self;
         inner.wrote(&digests);
         drop(ticket);
         inner.forget(&keys, &digests).await;
-        inner.counters.add(Count::Puts, keys.len() as u64);
+        if done {
+            // One row, however many readings its key has.
+            inner.counters.one(Count::Puts);
+        }
     }
 
     /// The write may still happen.
@@ -157,7 +160,7 @@ impl Open {
         inner.counters.one(Count::UnknownWrites);
         inner.filters.doubt(&self.keys, &self.digests).await;
         self.digests.iter().for_each(|&digest| inner.shards.doubt(digest));
-        self.end().await;
+        self.end(false).await;
     }
 }
 
@@ -172,10 +175,10 @@ impl Announced {
         }
     }
 
-    /// The write was done or refused: nothing more comes of it.
-    pub async fn settled(mut self) {
+    /// The write was done, or refused: nothing more comes of it.
+    pub async fn settled(mut self, done: bool) {
         if let Some(open) = self.open.take() {
-            open.end().await;
+            open.end(done).await;
         }
     }
 
@@ -204,7 +207,7 @@ impl Unnamed {
         if let Some(open) = self.named(keys) {
             open.add().await;
             let inner = open.inner.clone();
-            open.end().await;
+            open.end(true).await;
             inner.unnamed.ended.fetch_add(1, SeqCst);
         }
     }

@@ -116,7 +116,7 @@ impl Shared {
         if let Some(announced) = announced {
             match may_be_done {
                 true => announced.unknown().await,
-                false => announced.settled().await,
+                false => announced.settled(false).await,
             }
         }
         if let Some(unnamed) = unnamed {
@@ -145,7 +145,7 @@ impl Shared {
         if let Some(announced) = announced {
             match unsure {
                 true => announced.unknown().await,
-                false => announced.settled().await,
+                false => announced.settled(fate == Fate::Done).await,
             }
         }
         let mut keys = match fate {

@@ -12,11 +12,14 @@ async fn no_key_that_was_answered_is_ever_stopped() {
     let mut options = options(catalog.start().await);
     options.new_key = "location".parse().unwrap();
     let stage = Arc::new(Stage::set(options, ready_gate(&catalog.keys).await).await);
+    // Every "no" is checked at the source as well, those to keys that are just being made too.
+    stage.gate.start();
     let (stop, found, absent) =
         (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut tasks = Vec::new();
     for worker in 0..6u64 {
         let (stage, stop, found, absent) = (stage.clone(), stop.clone(), found.clone(), absent.clone());
+        let next = catalog.next.clone();
         tasks.push(tokio::spawn(async move {
             let mut random = 77 + worker;
             let mut step = 0u64;
@@ -37,6 +40,8 @@ async fn no_key_that_was_answered_is_ever_stopped() {
                         let got = stage.get(&format!("/products/never-{worker}-{step}")).await;
                         assert_eq!(got.status, 404);
                         absent.fetch_add(u64::from(got.by_filter()), SeqCst);
+                        // Somebody who counts through ids: it may be there, or not yet.
+                        stage.get(&format!("/products/{}", next.load(SeqCst))).await;
                         format!("/products/old{}", random >> 40 & 255)
                     }
                 };
@@ -55,8 +60,9 @@ async fn no_key_that_was_answered_is_ever_stopped() {
         task.await.unwrap();
     }
     let stats = stage.gate.stats();
+    assert!(stats.audit.checked + stats.audit.undecided > 0);
     assert_eq!((stats.audit.wrong, stats.writes.unknown, stats.writes.under_way), (0, 0, 0));
     let (found, absent) = (found.load(SeqCst), absent.load(SeqCst));
     assert!(found > 100 && absent > 20, "{found} found, {absent} stopped");
-    assert_eq!(stats.rebuild.done, 41);
+    assert!(stats.rebuild.done >= 41, "{:?}", stats.rebuild);
 }

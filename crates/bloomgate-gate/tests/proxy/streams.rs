@@ -101,8 +101,6 @@ async fn bodies_larger_than_any_buffer_pass_both_ways() {
 #[tokio::test]
 async fn a_get_with_a_body_keeps_it() {
     let (_, stage) = stage().await;
-    let got = stage.ask("GET", "/echo", "transfer-encoding: chunked\r\n", "").await;
-    assert_eq!(got.status, 400, "a chunked body that never came: {got:?}");
     let request = "GET /echo HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
     let got = crate::stage::raw(stage.address, request.as_bytes()).await;
     assert!(got.status == 200 && got.text().contains("hello"), "{got:?}");

@@ -98,18 +98,9 @@ async fn a_key_in_the_location_is_known_before_the_answer_is_released() {
 #[tokio::test]
 async fn a_key_in_the_body_is_known_before_the_answer_is_released() {
     let (_, stage) = stage("json:/product/id").await;
-    for body in ["json", "chunked"] {
-        let got = stage.ask("POST", "/products", "accept-encoding: gzip\r\n", body).await;
-        assert_eq!(got.status, 201, "{got:?}");
-        let text = got.text();
-        let id = text.split("\"id\":").nth(1).unwrap_or_else(|| panic!("{text}"));
-        let id: String =
-            id.chars().filter(|letter| *letter != '\r' && *letter != '\n').take_while(char::is_ascii_digit).collect();
-        if body == "json" {
-            assert_eq!(text, format!(r#"{{"product":{{"id":{id},"name":"new"}}}}"#), "untouched");
-            assert_eq!(stage.get(&format!("/products/{id}")).await.status, 200);
-        }
-    }
+    let got = stage.ask("POST", "/products", "accept-encoding: gzip\r\n", "json").await;
+    assert_eq!((got.status, got.text().as_str()), (201, r#"{"product":{"id":1000,"name":"new"}}"#), "untouched");
+    assert_eq!(stage.get("/products/1000").await.status, 200);
     // In chunks of one letter, by a client that puts them together.
     let request =
         hyper::Request::post(format!("http://{}/products", stage.address)).body(crate::stage::full("chunked")).unwrap();
@@ -118,7 +109,7 @@ async fn a_key_in_the_body_is_known_before_the_answer_is_released() {
     let made: serde_json::Value = serde_json::from_slice(&answer).unwrap();
     assert_eq!(stage.get(&format!("/products/{}", made["product"]["id"])).await.status, 200);
     assert!(is_ready(&stage));
-    assert_eq!((learnt(&stage, "learnt"), learnt(&stage, "missed")), (3, 0));
+    assert_eq!((learnt(&stage, "learnt"), learnt(&stage, "missed")), (2, 0));
 }
 
 #[tokio::test]
