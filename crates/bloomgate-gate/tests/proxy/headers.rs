@@ -164,7 +164,7 @@ async fn no_request_is_read_as_two() {
     let many: String = (0..200).map(|number| format!("x-{number}: 1\r\n")).collect();
     assert_eq!(raw(stage.address, format!("GET / HTTP/1.1\r\nhost: h\r\n{many}\r\n").as_bytes()).await.status, 431);
     for request in [
-        "CONNECT shop.example:443 HTTP/1.1\r\nhost: shop.example\r\n\r\n",
+        "CONNECT shop.example:443 HTTP/1.1\r\nhost: shop.example\r\nconnection: close\r\n\r\n",
         "OPTIONS * HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n",
     ] {
         assert_eq!(raw(stage.address, request.as_bytes()).await.status, 501, "{request}");

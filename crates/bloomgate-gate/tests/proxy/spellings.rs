@@ -97,7 +97,7 @@ async fn whatever_the_upstream_finds_is_never_stopped() {
             found += usize::from(at_once.status == 200);
         }
     }
-    assert!(found > 400 && stopped > 150, "{found} found, {stopped} stopped: both happen");
+    assert!(found > 200 && stopped > 100, "{found} found, {stopped} stopped: both happen");
     let audit = stage.gate.stats().audit;
     assert!(audit.wrong == 0 && audit.checked > 0, "{audit:?}");
 }
