@@ -54,17 +54,17 @@ impl PostgresQuery {
         let connector = Connections::new(Address::parse(url)?);
         let pool = connector.pool(connections)?;
         let client = connector.first(&pool).await?;
-        // Within parentheses it can be nothing but a question.
-        let asked = format!("WITH q(key) AS ({query}) SELECT q.key FROM q");
-        let prepared = client.prepare(&asked).await.map_err(|error| {
+        let refused = |error: tokio_postgres::Error| {
             let told = failed("preparing the query of the keys", &error).to_string();
             Error::new(ErrorKind::Invalid, format!("{told}: write one like SELECT sku FROM products"))
-        })?;
-        let wire = wire(&prepared)?;
+        };
+        let wire = wire(&client.prepare(&query).await.map_err(refused)?)?;
+        // Within FROM it can be nothing but a question.
+        let asked = format!("SELECT q.key FROM ({query}) AS q(key)");
+        client.prepare(&asked).await.map_err(refused)?;
         drop(client);
         let all = wire.many("$1");
-        let many =
-            format!("WITH q(key) AS ({query}) SELECT q.key FROM q WHERE q.key OPERATOR(pg_catalog.=) ANY ({all})");
+        let many = format!("{asked} WHERE q.key OPERATOR(pg_catalog.=) ANY ({all})");
         Ok(Self { pool, connections: connector, query: asked, shown: query, wire, many })
     }
 
