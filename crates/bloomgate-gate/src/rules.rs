@@ -190,7 +190,7 @@ impl Rule {
         };
         // Both sides as the most tolerant reader takes them; the key's own letters are looked at afterwards.
         let (fixed, own_beginning) = before.rsplit_once('/').unwrap_or(("", before));
-        let fixed: Vec<String> = segments(fixed).map(|segment| tolerant(segment)).collect();
+        let fixed: Vec<String> = segments(fixed).map(tolerant).collect();
         let asked = resolved(path);
         let mut rest = asked.iter();
         for wanted in &fixed {

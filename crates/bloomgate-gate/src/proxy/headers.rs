@@ -238,7 +238,7 @@ fn tell(headers: &mut HeaderMap, client: &Client, how: Forwarding) {
 fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<HeaderValue> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?.clone();
-    all.fold(Some(first), |before, value| appended(&before?, value.as_bytes()))
+    all.try_fold(first, |before, value| appended(&before, value.as_bytes()))
 }
 
 fn appended(before: &HeaderValue, more: &[u8]) -> Option<HeaderValue> {
