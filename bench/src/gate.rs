@@ -1,4 +1,5 @@
-//! What the gate costs: a "no" beside the filter's own lookup in one process, and over HTTP beside a bare axum handler.
+//! What the gate costs: a "no" beside the filter's own lookup in one process, over HTTP beside a bare axum handler, and as a
+//! proxy beside a bare one of hyper.
 //!
 //! Over HTTP the two servers take turns under `wrk` with the same requests, and the figure is the CPU time of the server
 //! for a request: the client's work and the waiting are not in it. The bare handler is the least that axum can do: one
@@ -34,6 +35,7 @@ const ROW: &str = r#"{"sku":"sku-000000","name":"a product of some length","pric
 const MOST_NS: f64 = 200.0;
 const MOST_ABSENT: f64 = 1.25;
 const MOST_CACHED: f64 = 1.5;
+const MOST_PASSED: f64 = 1.3;
 
 struct Settings {
     binary: PathBuf,
@@ -76,11 +78,22 @@ pub fn run(args: &mut Args) -> Result<ExitCode, Fault> {
         ("an absent key over HTTP, server CPU over a bare 404", "absent", MOST_ABSENT, Statuses::Failures),
         ("a cached row over HTTP, server CPU over a bare 200", "sku", MOST_CACHED, Statuses::Successes),
     ] {
-        let [bare, ours] = stage.compare(path, statuses, &settings)?;
+        let sides = [(&stage.bare, format!("bare-{path}.lua")), (&stage.gate, format!("gate-{path}.lua"))];
+        let [bare, ours] = stage.compare(&sides, statuses, &settings)?;
         let ratio = ours / bare;
         let more = format!("bare {bare:.2} us a request, gate {ours:.2} us");
         tell(what, format!("<={most}x"), format!("{ratio:.2}x"), ratio <= most, more);
     }
+    let script = "bare-sku.lua".to_owned();
+    let sides = [(&stage.bare_proxy, script.clone()), (&stage.proxy, script)];
+    let [bare, ours] = stage.compare(&sides, Statuses::Successes, &settings)?;
+    tell(
+        "a request that passes the proxy, CPU over a bare hyper proxy",
+        format!("<={MOST_PASSED}x"),
+        format!("{:.2}x", ours / bare),
+        ours / bare <= MOST_PASSED,
+        format!("bare {bare:.2} us a request, gate {ours:.2} us"),
+    );
     Ok(if missed == 0 || settings.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -206,11 +219,14 @@ enum Statuses {
     Failures,
 }
 
-/// The two servers and what they need.
+/// The servers and what they need.
 struct Stage {
     folder: PathBuf,
     bare: Served,
     gate: Served,
+    /// Two proxies to the bare server.
+    bare_proxy: Served,
+    proxy: Served,
 }
 
 /// A server that runs until it is dropped.
@@ -296,31 +312,51 @@ impl Stage {
             gate_at,
             "/readyz",
         )?;
-        let stage = Self { folder, bare, gate };
-        stage.wait_until_ready()?;
-        Ok(stage)
-    }
-
-    fn wait_until_ready(&self) -> Result<(), Fault> {
-        let begun = Instant::now();
-        while status(self.gate.address, "/readyz")? != 200 {
-            if begun.elapsed() > Duration::from_secs(60) {
-                return Err(Fault("the gate is not ready after a minute".to_string()));
-            }
-            std::thread::sleep(Duration::from_millis(50));
+        wait_until_ready(gate.address)?;
+        let (bare_proxy_at, proxy_at, admin_at) = (free_address()?, free_address()?, free_address()?);
+        let bare_proxy = Served::start(
+            Command::new(std::env::current_exe()?).args([
+                "bare-proxy",
+                &bare_proxy_at.to_string(),
+                &bare_at.to_string(),
+            ]),
+            bare_proxy_at,
+            "/v1/products/sku/sku-000001",
+        )?;
+        let keys = folder.join("keys");
+        fs::write(&keys, (0..PRODUCTS).map(|number| sku(number) + "\n").collect::<String>())?;
+        let proxy = Served::start(
+            Command::new(&settings.binary)
+                .args(["gate", "--upstream", &format!("http://{bare_at}"), "--key", "path:/v1/products/sku/{id}"])
+                .args(["--writers", "sole", "--listen", &proxy_at.to_string(), "--admin", &admin_at.to_string()])
+                .arg("--keys-from")
+                .arg(&keys)
+                .arg("--data")
+                .arg(folder.join("proxy")),
+            proxy_at,
+            "/v1/products/sku/sku-000001",
+        )?;
+        wait_until_ready(admin_at)?;
+        // What is measured is a gate that judges: an absent key is stopped.
+        if status(proxy_at, "/v1/products/sku/absent")? != 404 {
+            return Err(Fault("the proxy lets an absent key pass".to_string()));
         }
-        Ok(())
+        Ok(Self { folder, bare, gate, bare_proxy, proxy })
     }
 
-    /// Microseconds of CPU for a request, of the bare server and of the gate: medians of turns.
-    fn compare(&self, name: &str, statuses: Statuses, settings: &Settings) -> Result<[f64; 2], Fault> {
+    /// Microseconds of CPU for a request, of each side with its script: medians of turns.
+    fn compare(
+        &self,
+        sides: &[(&Served, String); 2],
+        statuses: Statuses,
+        settings: &Settings,
+    ) -> Result<[f64; 2], Fault> {
         let mut costs = [Vec::new(), Vec::new()];
         for round in 0..=settings.rounds {
             for turn in 0..2 {
                 let side = (round + turn) % 2;
-                let (served, who) = if side == 0 { (&self.bare, "bare") } else { (&self.gate, "gate") };
-                let script = self.folder.join(format!("{who}-{name}.lua"));
-                let cost = load(served, &script, statuses, settings.seconds)?;
+                let (served, script) = &sides[side];
+                let cost = load(served, &self.folder.join(script), statuses, settings.seconds)?;
                 // The first round fills caches.
                 if round > 0 {
                     costs[side].push(cost);
@@ -329,6 +365,17 @@ impl Stage {
         }
         Ok([median(&costs[0]), median(&costs[1])])
     }
+}
+
+fn wait_until_ready(address: SocketAddr) -> Result<(), Fault> {
+    let begun = Instant::now();
+    while status(address, "/readyz")? != 200 {
+        if begun.elapsed() > Duration::from_secs(60) {
+            return Err(Fault("the gate is not ready after a minute".to_string()));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
 }
 
 /// Microseconds of the server's CPU for a request under `wrk`.

@@ -1,6 +1,7 @@
 //! Bloomgate beside its peers: one process, the same keys, the thread's CPU time.
 
 mod args;
+mod bare_proxy;
 mod clock;
 mod floor;
 mod gate;
@@ -54,8 +55,9 @@ scripts/bench lines [--n N[,N..]] [--bits B] [--passes R] [--json]
 scripts/bench hashes [--rounds R]  what the secret costs: batches under SipHash-1-3 beside XXH3, keys of many lengths
 scripts/bench guard [--rounds R]   what a guard adds to the lookup of an absent key
 scripts/bench gate [--binary PATH] [--rounds R] [--seconds S] [--quick]
-                                  what the gate adds to a lookup, in one process and over HTTP beside a bare axum
-                                  handler under wrk; exit 1 if a promised figure is missed (--quick judges nothing)
+                                  what the gate adds to a lookup, in one process, over HTTP beside a bare axum handler
+                                  and as a proxy beside a bare one of hyper, under wrk; exit 1 if a promised figure is
+                                  missed (--quick judges nothing)
 scripts/bench server [options]    `bloomgate serve` beside redis-server, every promised figure judged; exit 1 if one
                                   is missed
     --binary PATH    the bloomgate to use (built for the run)
@@ -90,6 +92,7 @@ fn run(mut args: Args) -> Result<ExitCode, Fault> {
         Some("server") => return server::run(&mut args),
         Some("gate") => return gate::run(&mut args),
         Some("bare") => gate::bare(&mut args),
+        Some("bare-proxy") => bare_proxy::run(&mut args),
         Some("peers") => peers::run(&mut args),
         Some("promise") => promise::run(&mut args),
         Some("targets") => targets::run(&mut args),

@@ -139,15 +139,17 @@ async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
     };
     let mut undecided = Vec::new();
     for (sample, row) in samples.iter().zip(rows) {
-        if inner.shards.epoch(sample.digest) != sample.epoch {
+        let being_made = inner.unnamed.under_way();
+        if being_made || inner.epoch(sample.digest) != sample.epoch {
             // Written or deleted since, this key or another of its shard: what the source says now says nothing of then.
-            // But what it has, the filter must know, whenever it is asked.
-            let epoch = inner.shards.epoch(sample.digest);
+            // But what it has, the filter must know, whenever it is asked; unless it is only just being made, by a write
+            // whose answer has not come yet.
+            let epoch = inner.epoch(sample.digest);
             if inner.ask(&sample.key, sample.digest).await.verdict != Verdict::No {
                 inner.counters.one(Count::AuditUndecided);
                 continue;
             }
-            if row.is_none() {
+            if row.is_none() || being_made {
                 undecided.push(Sample { of: sample.of.clone(), key: sample.key.clone(), digest: sample.digest, epoch });
                 continue;
             }

@@ -20,6 +20,8 @@ pub enum Part {
     Filter,
     /// The feed that tells what others write.
     Feed,
+    /// The service behind a proxy.
+    Upstream,
 }
 
 impl fmt::Display for Part {
@@ -29,6 +31,7 @@ impl fmt::Display for Part {
             Self::Cache => "cache",
             Self::Filter => "filter",
             Self::Feed => "feed",
+            Self::Upstream => "upstream",
         })
     }
 }
@@ -73,6 +76,11 @@ pub enum Event {
     NotReady {
         /// The state it is in.
         state: &'static str,
+    },
+    /// A write passed of which the filter could not be told: it may not say no until it is rebuilt.
+    WriteMissed {
+        /// What happened.
+        why: String,
     },
     /// A part does not answer. Told once, until it answers again.
     Lost {

@@ -14,6 +14,8 @@
 #![forbid(unsafe_code)]
 
 mod audit;
+#[cfg(any(feature = "postgres", feature = "proxy"))]
+mod authorities;
 mod background;
 mod baseline;
 pub mod breaker;
@@ -29,14 +31,22 @@ mod gate;
 mod ground;
 mod keeping;
 mod key;
+#[cfg(feature = "layer")]
+pub mod layer;
 #[cfg(feature = "redis")]
 mod link;
 #[cfg(test)]
 mod models;
 mod outcome;
 mod policy;
+#[cfg(feature = "proxy")]
+pub mod proxy;
 mod puts;
 mod rebuild;
+#[cfg(any(feature = "layer", feature = "proxy"))]
+mod requests;
+#[cfg(any(feature = "layer", feature = "proxy", feature = "service"))]
+pub mod rules;
 #[cfg(feature = "service")]
 pub mod service;
 mod shards;
@@ -46,7 +56,7 @@ pub mod tenants;
 
 pub use error::{Error, ErrorKind, Result};
 pub use events::{Event, Part};
-pub use gate::{Builder, Gate, MOST_KEYS};
+pub use gate::{Announced, Builder, Gate, Judgement, MOST_KEYS, Passed, Removal, Seen, Unnamed};
 pub use key::{Key, KeyType};
 pub use outcome::{Answer, Outcome};
 pub use policy::{Meaning, Policy, State, Unconfirmed, Writers};

@@ -72,6 +72,8 @@ pub enum Reason {
     Moved,
     /// What others wrote cannot be followed from where it was left.
     FeedGap,
+    /// A write was done, or may have been, and nobody could tell the filter its keys.
+    WriteMissed,
 }
 
 impl Serialize for Reason {
@@ -95,6 +97,7 @@ impl Reason {
             Self::Lost => "lost",
             Self::Moved => "moved",
             Self::FeedGap => "feed-gap",
+            Self::WriteMissed => "write-missed",
         }
     }
 }
@@ -538,7 +541,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     let mut lost: (Duration, Option<Instant>) = (BACK_OFF.0, None);
     loop {
         let reason = next_reason(&inner).await;
-        if reason == Reason::Lost {
+        if matches!(reason, Reason::Lost | Reason::WriteMissed) {
             if lost.1.is_some_and(|last| last.elapsed() < STEADY) {
                 tokio::time::sleep(jitter(lost.0, 0.5)).await;
                 lost.0 = (lost.0 * 2).min(BACK_OFF.1);

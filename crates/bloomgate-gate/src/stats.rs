@@ -435,7 +435,7 @@ impl Gate {
         let place = inner.place(client).await?;
         let digest = inner.filters.digest(key);
         // Before the filter is asked: a write after this moment moves the epoch.
-        let epoch = inner.shards.epoch(digest);
+        let epoch = inner.epoch(digest);
         let state = inner.state_of(inner.filters.face().state);
         let basis = inner.ask(key, digest).await;
         let negative_cached = inner.shards.is_absent(digest);
@@ -455,7 +455,8 @@ impl Gate {
         let (filter, decision) = match basis.verdict {
             Verdict::No
                 if source == Found::Found
-                    && inner.shards.epoch(digest) == epoch
+                    && inner.epoch(digest) == epoch
+                    && !inner.unnamed.under_way()
                     && inner.is_wrong(key, digest, seen).await =>
             {
                 inner.wrong_no(key, digest, "an explanation").await;

@@ -305,6 +305,11 @@ impl Place {
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
+
+    /// The connection is in the hands of another task from now on.
+    pub(crate) fn attach(&self, task: AbortHandle) {
+        self.connections.attach(self.id, task);
+    }
 }
 
 impl Drop for Place {

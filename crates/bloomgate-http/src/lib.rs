@@ -25,7 +25,7 @@ pub mod tls;
 mod validity;
 
 pub use error::Error;
-pub use listen::{Limits, Options, Served, serve, serve_each};
+pub use listen::{Limits, Options, Peer, Served, serve, serve_each, serve_streams};
 pub use problem::Problem;
 pub use tls::Tls;
 /// What a service is for [`serve`]: for those that are no `Router`.

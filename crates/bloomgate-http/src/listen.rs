@@ -2,6 +2,9 @@
 //! and takes it off again without cutting anybody short who is quick enough.
 //!
 //! What a request pays beyond hyper and the service: two counters and, if it announces a body, one comparison.
+//!
+//! [`serve`] is for services that answer; [`serve_streams`] for those that pass bodies on as they come, of any length, and
+//! that may take a connection over altogether (WebSocket).
 
 use std::convert::Infallible;
 use std::io;
@@ -14,20 +17,21 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::header::{CONTENT_LENGTH, HOST};
-use axum::http::{Request, Response, Version};
+use axum::http::{HeaderMap, Request, Response, Version};
 use axum::response::IntoResponse;
 use http_body_util::Limited;
-use hyper::body::{Body as _, Incoming};
-use hyper::service::service_fn;
+use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
+use hyper::service::{Service as HyperService, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::AbortHandle;
 use tower::Service;
 
 use crate::body::too_large;
-use crate::connections::{Connections, Place, Pulse};
+use crate::connections::{Connections, InFlight, Place, Pulse};
 use crate::metrics::{Metric, Scrape};
 use crate::problem::{MEDIA_TYPE, Problem};
 use crate::tls::Tls;
@@ -166,18 +170,135 @@ where
 }
 
 /// [`serve`] with a service of its own for each connection: for those that must know where a request comes from.
-pub async fn serve_each<M, S, F>(listener: TcpListener, make: M, options: Options, shutdown: F) -> Served
+pub async fn serve_each<M, S, F>(listener: TcpListener, service_for: M, options: Options, shutdown: F) -> Served
 where
     M: Fn(SocketAddr) -> S + Send + Sync + 'static,
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
     F: Future<Output = ()>,
 {
+    let most = options.limits.body_bytes;
+    let make = move |peer: Peer| {
+        let (service, pulse) = (service_for(peer.address), peer.place.pulse.clone());
+        service_fn(move |request: Request<Incoming>| {
+            let in_flight = pulse.begin(request.version() == Version::HTTP_2);
+            let service = service.clone();
+            async move {
+                let response = answer(service, request, most).await;
+                drop(in_flight);
+                Ok::<_, Infallible>(response)
+            }
+        })
+    };
+    run(listener, make, options, shutdown).await
+}
+
+/// [`serve`] for a service that passes bodies on: it gets them as they come, without a limit on their length, and what it
+/// answers is under way until its last byte was taken. `service_for` makes the service of one connection.
+pub async fn serve_streams<M, S, B, F>(listener: TcpListener, service_for: M, options: Options, shutdown: F) -> Served
+where
+    M: Fn(Peer) -> S + Send + Sync + 'static,
+    S: HyperService<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
+    S::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + From<Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    F: Future<Output = ()>,
+{
+    let make = move |peer: Peer| {
+        let (pulse, service) = (peer.place.pulse.clone(), service_for(peer));
+        service_fn(move |request: Request<Incoming>| {
+            let in_flight = pulse.begin(request.version() == Version::HTTP_2);
+            // Before the service has it: two hosts are no request (RFC 9112, 3.2).
+            let answer = if has_two_hosts(request.headers()) { Err(two_hosts()) } else { Ok(service.call(request)) };
+            async move {
+                let response = match answer {
+                    Ok(answer) => {
+                        let Ok(response) = answer.await;
+                        response
+                    }
+                    Err(problem) => {
+                        let (head, _) = problem.clone().into_response().into_parts();
+                        Response::from_parts(head, B::from(Bytes::from(problem.to_json())))
+                    }
+                };
+                Ok::<_, Infallible>(response.map(|body| Lasting { body, _in_flight: in_flight }))
+            }
+        })
+    };
+    run(listener, make, options, shutdown).await
+}
+
+/// Who is at the other end of a connection.
+#[derive(Clone)]
+pub struct Peer {
+    /// Where it comes from.
+    pub address: SocketAddr,
+    /// Whether it came by TLS.
+    pub secure: bool,
+    place: Arc<Place>,
+}
+
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.debug_struct("Peer").field("address", &self.address).field("secure", &self.secure).finish_non_exhaustive()
+    }
+}
+
+/// A connection that was taken over; it counts as open, and as busy, until this is dropped.
+pub struct Taken {
+    _place: Arc<Place>,
+    _in_flight: InFlight,
+}
+
+impl Peer {
+    /// Counts the connection as open for as long as somebody who took it over uses it; `task` is ended when it has to be.
+    #[must_use]
+    pub fn take_over(&self, task: AbortHandle) -> Taken {
+        self.place.attach(task);
+        Taken { _place: self.place.clone(), _in_flight: self.place.pulse.begin(false) }
+    }
+}
+
+/// A body whose request is under way until it is dropped.
+struct Lasting<B> {
+    body: B,
+    _in_flight: InFlight,
+}
+
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Lasting<B> {
+    type Data = Bytes;
+    type Error = B::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+async fn run<M, H, B, F>(listener: TcpListener, make: M, options: Options, shutdown: F) -> Served
+where
+    M: Fn(Peer) -> H + Send + Sync + 'static,
+    H: HyperService<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + 'static,
+    H::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    F: Future<Output = ()>,
+{
     let Options { tls, limits, traffic } = options;
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http1().max_buf_size(limits.head_bytes.max(8 << 10));
     http.http2().max_header_list_size(limits.head_bytes as u32).max_concurrent_streams(limits.streams);
-    let server = Arc::new(Server { http, tls, body_bytes: limits.body_bytes, traffic: traffic.clone(), make });
+    let server = Arc::new(Server { http, tls, traffic: traffic.clone(), make });
     let connections = Connections::new(traffic.clone());
     let told = Arc::new(Semaphore::new(TOLD));
     // Four looks per limit, and no less often than every second.
@@ -257,30 +378,31 @@ fn busy() -> String {
 struct Server<M> {
     http: auto::Builder<TokioExecutor>,
     tls: Option<Tls>,
-    body_bytes: usize,
     traffic: Arc<Traffic>,
-    /// Makes the service of one connection.
     make: M,
 }
 
-impl<M, S> Server<M>
+impl<M, H, B> Server<M>
 where
-    M: Fn(SocketAddr) -> S + Send + Sync + 'static,
-    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
-    S::Future: Send,
+    M: Fn(Peer) -> H,
+    H: HyperService<Request<Incoming>, Response = Response<B>, Error = Infallible>,
+    H::Future: Send + 'static,
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     async fn connection(
         self: Arc<Self>,
         stream: TcpStream,
-        from: SocketAddr,
+        address: SocketAddr,
         place: Place,
         mut drain: oneshot::Receiver<()>,
     ) {
         // An answer is one write: to wait for more would only delay it.
         let _ = stream.set_nodelay(true);
         let stream = Counted { stream, pulse: place.pulse.clone() };
+        let peer = Peer { address, secure: self.tls.is_some(), place: Arc::new(place) };
         match &self.tls {
-            None => self.talk(stream, from, place, drain).await,
+            None => self.talk(stream, peer, drain).await,
             Some(tls) => {
                 let handshake = tls.acceptor().accept(stream);
                 let accepted = tokio::select! {
@@ -288,7 +410,7 @@ where
                     _ = &mut drain => return,
                 };
                 match accepted {
-                    Ok(stream) => self.talk(stream, from, place, drain).await,
+                    Ok(stream) => self.talk(stream, peer, drain).await,
                     Err(_) => Traffic::add(&self.traffic.handshakes),
                 }
             }
@@ -298,21 +420,13 @@ where
     async fn talk<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         &self,
         stream: T,
-        from: SocketAddr,
-        place: Place,
+        peer: Peer,
         mut drain: oneshot::Receiver<()>,
     ) {
-        let (service, pulse, most) = ((self.make)(from), place.pulse.clone(), self.body_bytes);
-        let service = service_fn(move |request| {
-            let in_flight = pulse.begin(request.version() == Version::HTTP_2);
-            let service = service.clone();
-            async move {
-                let response = answer(service, request, most).await;
-                drop(in_flight);
-                Ok::<_, Infallible>(response)
-            }
-        });
-        let mut connection = pin!(self.http.serve_connection(TokioIo::new(stream), service));
+        // Held to the end: a service that is dropped before its connection has ended does not give the place back.
+        let _place = peer.place.clone();
+        let service = (self.make)(peer);
+        let mut connection = pin!(self.http.serve_connection_with_upgrades(TokioIo::new(stream), service));
         tokio::select! {
             biased;
             // What goes wrong here is the client's going away, or something hyper has answered already.
@@ -323,15 +437,24 @@ where
     }
 }
 
+/// Whether a request has more than one Host: a proxy may have gone by the first and we by the second.
+fn has_two_hosts(headers: &HeaderMap) -> bool {
+    headers.get_all(HOST).iter().nth(1).is_some()
+}
+
+fn two_hosts() -> Problem {
+    Problem::bad_request("the request has more than one Host: send one")
+}
+
 /// Gives a request to the service, unless it announces too long a body.
 async fn answer<S>(mut service: S, request: Request<Incoming>, most: usize) -> Response<Body>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
 {
     let (head, incoming) = request.into_parts();
-    // A proxy may have gone by the first and we by the second (RFC 9112, 3.2: 400).
-    if head.headers.get_all(HOST).iter().nth(1).is_some() {
-        return Problem::bad_request("the request has more than one Host: send one").into_response();
+    // RFC 9112, 3.2: 400.
+    if has_two_hosts(&head.headers) {
+        return two_hosts().into_response();
     }
     let body = if incoming.is_end_stream() {
         Body::empty()

@@ -26,6 +26,7 @@ Examples:
   bloomgate gate --source 'http://catalog:8080/products/{key}' --table products --key-list keys.txt
   bloomgate gate --source sqlite:bans.db --table bans --key address --meaning deny --writers sole
   bloomgate gate --source sqlite:shop.db --table products --key sku --tenant shop --writers sole
+  bloomgate gate --upstream http://catalog:8080 --key 'path:/products/{id}' --keys-from keys.txt --writers sole
 
   curl -i http://127.0.0.1:8480/v1/products/SKU      200 with the row, or 404; bloomgate-outcome says how it is known
   curl http://127.0.0.1:8480/explain/SKU             the whole decision about one key
@@ -35,6 +36,10 @@ A key that the filter does not know is answered with 404 at once, and the databa
 while the filter knows every key, so --writers says who writes: sole, if every write passes this gate (PUT and DELETE, with \
 --allow-writes); feed, if others write too and triggers tell of it (install-feed); else nothing is ever blocked, and the gate \
 only counts what it would have blocked.
+
+With --upstream the gate is a reverse proxy: lookups of absent keys are answered with 404, and everything else passes, \
+streamed and untouched, to the service behind it. Its keys come from a file, a URL or a database (--keys-from); a write that \
+passes adds its key. Its own paths are on --admin.
 
 A setting is told by its flag, else by its variable (BLOOMGATE_NEGATIVE_TTL for --negative-ttl), else by its line in the \
 file of --config (negative-ttl = \"30s\"), else it is as the help says. An unknown name is an error. Other users of the \
@@ -54,7 +59,7 @@ pub struct Args {
 
 /// Settings that are only true or false: the flag alone says yes.
 fn is_switch(name: &str) -> bool {
-    matches!(name, "accept-fewer" | "allow-writes" | "open-reads")
+    matches!(name, "accept-fewer" | "allow-writes" | "open-reads" | "outcome-header")
 }
 
 /// Settings that have no flag: they are secrets, and other users of the machine see flags.

@@ -6,10 +6,11 @@ use std::time::Duration;
 use bloomgate_gate::caches::{Cache, LocalCache};
 use bloomgate_gate::callers::Callers;
 use bloomgate_gate::feed::FeedOptions;
+use bloomgate_gate::proxy::{self, Host, Proxy};
 use bloomgate_gate::service::http::access::{Hosts, Role, Tokens};
 use bloomgate_gate::service::http::{self, Tls};
 use bloomgate_gate::service::{self, Clients};
-use bloomgate_gate::sources::{KeyList, Source, Sqlite, Upstream};
+use bloomgate_gate::sources::{KeyList, Source, Sqlite, SqliteQuery, Upstream};
 use bloomgate_gate::{Builder, ErrorKind, Event, Gate, KeyType, Writers};
 
 use super::settings::Settings;
@@ -38,12 +39,21 @@ impl From<Failure> for Unopened {
 /// Opens the source, if it is there within this time. A file that is missing is a mistake (a typing error is likelier than
 /// one that is still to come); a server that is missing is not.
 pub async fn source(settings: &Settings, patience: Duration) -> Result<Arc<dyn Source>, Unopened> {
-    let url = settings.source.as_str();
+    let (url, column) = match (&settings.upstream, &settings.keys_from) {
+        (None, _) => (settings.source.as_str(), settings.key.as_str()),
+        (Some(_), Some(keys)) if super::settings::is_database(keys) => {
+            (keys.as_str(), settings.key_column.as_deref().unwrap_or_default())
+        }
+        (Some(url), _) => return Ok(Arc::new(behind(settings, url)?)),
+    };
     if let Some(path) = url.strip_prefix("sqlite:") {
-        return Ok(Arc::new(Sqlite::open(path, &settings.table, &settings.key).map_err(said)?));
+        return Ok(match &settings.query {
+            Some(query) => Arc::new(SqliteQuery::open(path, query, key_type(settings)?).map_err(said)?),
+            None => Arc::new(Sqlite::open(path, &settings.table, column).map_err(said)?),
+        });
     }
     if url.starts_with("postgres://") || url.starts_with("postgresql://") {
-        return match tokio::time::timeout(patience, postgres(settings)).await {
+        return match tokio::time::timeout(patience, postgres(settings, url, column)).await {
             Ok(opened) => opened,
             Err(_) => Err(Unopened::Unreachable(format!("PostgreSQL did not answer within {}", duration(patience)))),
         };
@@ -62,11 +72,19 @@ pub async fn source(settings: &Settings, patience: Duration) -> Result<Arc<dyn S
 }
 
 #[cfg(feature = "postgres")]
-async fn postgres(settings: &Settings) -> Result<Arc<dyn Source>, Unopened> {
-    use bloomgate_gate::sources::Postgres;
-    let (table, key) = (&settings.table, &settings.key);
-    match Postgres::connect(&settings.source, table, key, settings.connections).await {
-        Ok(source) => Ok(Arc::new(source)),
+async fn postgres(settings: &Settings, url: &str, column: &str) -> Result<Arc<dyn Source>, Unopened> {
+    use bloomgate_gate::sources::{Postgres, PostgresQuery};
+    let opened: Result<Arc<dyn Source>, bloomgate_gate::Error> = match &settings.query {
+        Some(query) => {
+            PostgresQuery::connect(url, query, settings.connections).await.map(|source| Arc::new(source) as _)
+        }
+        None => {
+            let source = Postgres::connect(url, &settings.table, column, settings.connections).await;
+            source.map(|source| Arc::new(source) as _)
+        }
+    };
+    match opened {
+        Ok(source) => Ok(source),
         Err(error) if matches!(error.kind(), ErrorKind::Source | ErrorKind::Busy) => {
             Err(Unopened::Unreachable(error.to_string()))
         }
@@ -75,30 +93,47 @@ async fn postgres(settings: &Settings) -> Result<Arc<dyn Source>, Unopened> {
 }
 
 #[cfg(not(feature = "postgres"))]
-async fn postgres(_: &Settings) -> Result<Arc<dyn Source>, Unopened> {
+async fn postgres(_: &Settings, _: &str, _: &str) -> Result<Arc<dyn Source>, Unopened> {
     let message = "this bloomgate was built without PostgreSQL: build it with the feature postgres";
     Err(Failure::Message(message.into()).into())
 }
 
-fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
-    let keys = match &settings.key_list {
-        None => KeyList::None,
-        Some(url) if url.starts_with("http://") || url.starts_with("https://") => KeyList::Url(url.clone()),
-        Some(file) => KeyList::File(file.into()),
-    };
-    let key_type = match settings.key_type.as_str() {
+fn key_type(settings: &Settings) -> Result<KeyType, Failure> {
+    Ok(match settings.key_type.as_str() {
         "text" => KeyType::Text,
         "integer" => KeyType::Integer { bits: 64 },
         "decimal" => KeyType::Decimal,
         "uuid" => KeyType::Uuid,
         "bytes" => KeyType::Bytes,
         other => {
-            return Err(Failure::Message(format!(
-                "--key-type is {other:?}: write text, integer, decimal, uuid or bytes"
-            )));
+            let message = format!("--key-type is {other:?}: write text, integer, decimal, uuid or bytes");
+            return Err(Failure::Message(message));
         }
-    };
-    let mut upstream = Upstream::new(&settings.source, keys).map_err(said)?;
+    })
+}
+
+fn list(keys: Option<&String>) -> KeyList {
+    match keys {
+        None => KeyList::None,
+        Some(url) if url.starts_with("http://") || url.starts_with("https://") => KeyList::Url(url.clone()),
+        Some(file) => KeyList::File(file.into()),
+    }
+}
+
+/// What is behind a proxy, as the truth that its filter is held against.
+fn behind(settings: &Settings, url: &str) -> Result<Upstream, Failure> {
+    let template = settings.rules()?.first().map(proxy::Rule::template).unwrap_or_default();
+    let url = format!("{}{template}", url.trim_end_matches('/'));
+    Ok(asked(settings, Upstream::new(&url, list(settings.keys_from.as_ref())).map_err(said)?)?.only_existence())
+}
+
+fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
+    asked(settings, Upstream::new(&settings.source, list(settings.key_list.as_ref())).map_err(said)?)
+}
+
+/// An HTTP service with everything else that was said of it.
+fn asked(settings: &Settings, mut upstream: Upstream) -> Result<Upstream, Failure> {
+    let key_type = key_type(settings)?;
     if let Some((name, value)) = &settings.source_header {
         upstream = upstream.header(name, value).map_err(said)?;
     }
@@ -108,6 +143,8 @@ fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
 /// Opens the cache, if there is to be one.
 pub async fn cache(settings: &Settings) -> Result<Option<Arc<dyn Cache>>, Failure> {
     match settings.cache.as_str() {
+        // What passes is not kept.
+        _ if settings.upstream.is_some() => Ok(None),
         "none" => Ok(None),
         "local" => Ok(Some(Arc::new(LocalCache::new(settings.cache_memory).map_err(said)?))),
         url => redis_cache(url, &settings.table).await.map(Some),
@@ -174,7 +211,8 @@ mod tests {
 #[cfg(feature = "redis")]
 async fn remote_filter(builder: Builder, settings: &Settings) -> Result<Builder, Failure> {
     use bloomgate_gate::filters::resp::{DEADLINE, RespFilters};
-    let (url, name) = (settings.filter.as_str(), filter_name(&settings.source, &settings.table));
+    let source = settings.upstream.as_deref().unwrap_or(&settings.source);
+    let (url, name) = (settings.filter.as_str(), filter_name(source, &settings.table));
     let filters = match RespFilters::connect(url, &name, DEADLINE).await {
         Ok(filters) => filters,
         Err(error) if error.kind() != ErrorKind::Filter => return Err(said(error)),
@@ -211,6 +249,30 @@ async fn check_feed(settings: &Settings, source: &dyn Source) -> Result<(), Fail
         // One that cannot be asked at this moment is tried again by the gate.
         _ => Ok(()),
     }
+}
+
+/// How clients are told apart.
+fn clients(settings: &Settings) -> Clients {
+    Clients { by: settings.client_by.clone(), trusted: settings.trusted_proxies.clone() }
+}
+
+/// Makes the proxy, if there is to be one.
+pub fn proxy(settings: &Settings) -> Result<Option<Proxy>, Failure> {
+    let Some(upstream) = &settings.upstream else { return Ok(None) };
+    let mut options = proxy::Options::new(upstream, settings.rules()?);
+    options.upstream_ca.clone_from(&settings.upstream_ca);
+    options.new_key = settings.new_key.clone();
+    if let Some(host) = &settings.upstream_host {
+        options.host = Host::Set(host.parse().map_err(|error| said(format!("--upstream-host: {error}")))?);
+    }
+    options.forwarding = settings.forwarded;
+    options.connect_time = settings.connect_time;
+    options.answer_time = settings.answer_time;
+    options.idle_time = settings.idle_time;
+    options.outcome_header = settings.outcome_header;
+    options.closed = settings.policy == bloomgate_gate::Policy::Closed;
+    options.clients = clients(settings);
+    Proxy::new(options).map(Some).map_err(said)
 }
 
 /// Makes the gate.
@@ -269,14 +331,17 @@ pub fn service(settings: &Settings) -> Result<(service::Options, http::Options),
     // Where other machines reach it, the names they use are not known, unless they were said.
     let checked = settings.is_local() || !settings.hosts.is_empty();
     let options = service::Options {
-        table: settings.name.clone().unwrap_or_else(|| settings.table.clone()),
+        table: settings.name.clone().unwrap_or_else(|| match settings.table.is_empty() {
+            true => "keys".to_owned(),
+            false => settings.table.clone(),
+        }),
         writes: settings.allow_writes,
         tokens,
         open_reads: settings.open_reads,
         hosts: checked.then(|| Hosts::new(settings.hosts.iter().cloned())),
         meaning: settings.meaning,
         unconfirmed: settings.unconfirmed,
-        clients: Clients { by: settings.client_by.clone(), trusted: settings.trusted_proxies.clone() },
+        clients: clients(settings),
         by_tenant: settings.tenant.is_some(),
         ..service::Options::default()
     };

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+use bloomgate_gate::proxy::Proxy;
 use bloomgate_gate::service::http;
 use bloomgate_gate::service::{self, GateService};
 use bloomgate_gate::tenants::Tenants;
@@ -44,6 +45,13 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
     // Bound first: a port that is taken is told before anything is opened.
     let listener = TcpListener::bind(settings.listen).await.map_err(bound)?;
     let address = listener.local_addr().map_err(bound)?;
+    let proxy = parts::proxy(settings)?;
+    let admin = match &proxy {
+        None => None,
+        Some(_) => Some(TcpListener::bind(settings.admin).await.map_err(|error| {
+            Failure::Message(format!("cannot listen on {}: {error}; --admin names another address", settings.admin))
+        })?),
+    };
     let failed = |error: std::io::Error| Failure::Message(format!("no signals: {error}"));
     let mut term = signal(SignalKind::terminate()).map_err(failed)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
@@ -53,7 +61,23 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
     if !quiet {
         settings.warnings().iter().for_each(screen::note);
     }
-    let opening = Opening { settings, options: &options, service: &service, telling: &telling, url: &url, quiet };
+    let own = match &admin {
+        None => url.clone(),
+        Some(admin) => format!("http://{}", reachable(admin.local_addr().map_err(bound)?)),
+    };
+    if let Some(proxy) = proxy.clone() {
+        service.also_collect(move |scrape| proxy.collect(scrape));
+    }
+    let opening = Opening {
+        settings,
+        options: &options,
+        service: &service,
+        proxy: proxy.as_ref(),
+        telling: &telling,
+        url: &url,
+        own: &own,
+        quiet,
+    };
     let unreached = match opening.try_to(REACH.0).await {
         Ok(opened) => {
             opening.open(opened);
@@ -67,16 +91,40 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
             screen::tell(format_args!("bloomgate: gate listens on {url}, and waits for its source"));
         }
         let again = format!("tried again after 1 s, 2 s, ... {}", duration(PAUSES.1));
-        screen::complain(format!("{why}; lookups are refused with 503 until it is there ({again})"));
+        let meanwhile = match proxy {
+            Some(_) => "lookups pass, and writes are refused with 503 until it is there",
+            None => "lookups are refused with 503 until it is there",
+        };
+        screen::complain(format!("{why}; {meanwhile} ({again})"));
         service.waits_for(why);
     }
     notify_system("READY=1");
     let ended = tokio::sync::Notify::new();
-    let answering = service.clone();
-    let serving = http::serve_each(listener, move |from| answering.of(from.ip()), http, async {
+    let stopping = async {
         ended.notified().await;
         notify_system("STOPPING=1");
-    });
+    };
+    let serving = async {
+        match (&proxy, admin) {
+            (Some(proxy), Some(admin)) => {
+                // The gate's own paths are there until the last request has passed.
+                let passed = tokio::sync::Notify::new();
+                let own = http::Options { tls: None, traffic: Default::default(), ..http.clone() };
+                let answering = service.clone();
+                let beside = http::serve_each(admin, move |from| answering.of(from.ip()), own, passed.notified());
+                let passing = async {
+                    let served = proxy.serve(listener, http, stopping).await;
+                    passed.notify_one();
+                    served
+                };
+                tokio::join!(passing, beside).0
+            }
+            _ => {
+                let answering = service.clone();
+                http::serve_each(listener, move |from| answering.of(from.ip()), http, stopping).await
+            }
+        }
+    };
     let stopped = async {
         let asked = async {
             tokio::select! {
@@ -118,8 +166,11 @@ struct Opening<'a> {
     settings: &'a Settings,
     options: &'a service::Options,
     service: &'a GateService,
+    proxy: Option<&'a Proxy>,
     telling: &'a Telling,
     url: &'a str,
+    /// Where the gate's own paths are.
+    own: &'a str,
     quiet: bool,
 }
 
@@ -150,7 +201,10 @@ impl Opening<'_> {
         match opened {
             Opened::One(gate) => {
                 if !self.quiet {
-                    tell(&gate, self.settings, self.options, self.url);
+                    tell(&gate, self);
+                }
+                if let Some(proxy) = self.proxy {
+                    proxy.open(gate.clone());
                 }
                 gate.start();
                 self.service.open(gate);
@@ -196,10 +250,23 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Where it listens, what is behind it, and three commands to try.
-fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str) {
+fn tell(gate: &Gate, opening: &Opening<'_>) {
+    let Opening { settings, options, url, own, .. } = opening;
     let stats = gate.stats();
     screen::tell(format_args!("bloomgate: gate ready on {url}"));
-    screen::tell(format_args!("  source  {}, cache {}", stats.source, stats.cache.as_deref().unwrap_or("none")));
+    match &settings.upstream {
+        Some(upstream) => {
+            screen::tell(format_args!("  passes  to {upstream}; the gate's own paths are on {own}"));
+            screen::tell(format_args!("  keys    {}, from {}", settings.key, stats.source));
+        }
+        None => {
+            screen::tell(format_args!(
+                "  source  {}, cache {}",
+                stats.source,
+                stats.cache.as_deref().unwrap_or("none")
+            ));
+        }
+    }
     let meanwhile = match settings.policy {
         Policy::Closed => "lookups are refused with 503 (policy closed)",
         _ => "lookups go on to the source",
@@ -216,7 +283,11 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
         None => format!("is being built; until then {meanwhile}"),
     };
     screen::tell(format_args!("  filter  {filter}"));
-    let writes = if options.writes { "PUT and DELETE are allowed" } else { "PUT and DELETE are not there" };
+    let writes = match (&settings.upstream, options.writes) {
+        (Some(_), _) => "writes pass, and the filter takes their keys",
+        (None, true) => "PUT and DELETE are allowed",
+        (None, false) => "PUT and DELETE are not there",
+    };
     screen::tell(format_args!("  policy  {}, writers {}; {writes}", settings.policy, settings.writers));
     if settings.meaning == Meaning::Deny {
         let unconfirmed = settings.unconfirmed;
@@ -225,9 +296,15 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
     let secured =
         if options.tokens.is_some() && !options.open_reads { " -H 'Authorization: Bearer TOKEN'" } else { "" };
     let table = &options.table;
-    screen::tell(format_args!("  try     curl -i{secured} {url}/v1/{table}/KEY"));
-    screen::tell(format_args!("          curl{secured} {url}/explain/KEY"));
-    screen::tell(format_args!("          curl{secured} {url}/stats"));
+    match settings.rules() {
+        Ok(rules) if settings.upstream.is_some() => {
+            let path = rules.first().map(|rule| rule.template().replace("{key}", "KEY")).unwrap_or_default();
+            screen::tell(format_args!("  try     curl -i {url}{path}"));
+        }
+        _ => screen::tell(format_args!("  try     curl -i{secured} {url}/v1/{table}/KEY")),
+    }
+    screen::tell(format_args!("          curl{secured} {own}/explain/KEY"));
+    screen::tell(format_args!("          curl{secured} {own}/stats"));
 }
 
 /// Tells systemd, if it started us.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bloomgate_gate::callers::Limit;
+use bloomgate_gate::proxy::{Forwarding, NewKey, Rule};
 use bloomgate_gate::service::{ClientBy, Network};
 use bloomgate_gate::tenants::{Own, Spending};
 use bloomgate_gate::{Meaning, Policy, Unconfirmed, Writers};
@@ -27,6 +28,19 @@ pub struct Settings {
     /// What single tenants have of their own, by sections of the settings file.
     pub own: Vec<(String, Own)>,
     pub name: Option<String>,
+    pub upstream: Option<String>,
+    pub keys_from: Option<String>,
+    pub query: Option<String>,
+    pub key_column: Option<String>,
+    pub new_key: NewKey,
+    pub admin: SocketAddr,
+    pub upstream_ca: Option<PathBuf>,
+    pub upstream_host: Option<String>,
+    pub forwarded: Forwarding,
+    pub connect_time: Duration,
+    pub answer_time: Duration,
+    pub idle_time: Duration,
+    pub outcome_header: bool,
     pub key_list: Option<String>,
     pub key_type: String,
     pub source_header: Option<(String, String)>,
@@ -82,6 +96,19 @@ impl Default for Settings {
             tenant_budget: Spending::default(),
             own: Vec::new(),
             name: None,
+            upstream: None,
+            keys_from: None,
+            query: None,
+            key_column: None,
+            new_key: NewKey::default(),
+            admin: SocketAddr::from(([127, 0, 0, 1], 8481)),
+            upstream_ca: None,
+            upstream_host: None,
+            forwarded: Forwarding::default(),
+            connect_time: Duration::from_secs(2),
+            answer_time: Duration::from_secs(60),
+            idle_time: Duration::from_secs(60),
+            outcome_header: false,
             key_list: None,
             key_type: "text".to_owned(),
             source_header: None,
@@ -167,7 +194,7 @@ settings! {
         |to, text| to.source = text.to_owned();
     "table" "NAME" "" "the table; for an HTTP source the name in the gate's own paths"
         |to, text| to.table = text.to_owned();
-    "key" "COLUMN" "" "the column that rows are looked up by: unique, and compared byte by byte; not for HTTP sources"
+    "key" "COLUMN or RULE" "" "the column that rows are looked up by: unique, and compared byte by byte; not for HTTP sources. With `upstream`: where the key is in a request, `path:/products/{id}` or `query:/lookup?sku={id}`; several with spaces between them"
         |to, text| to.key = text.to_owned();
     "tenant" "COLUMN" "none" "the column that says whose a row is: each tenant gets its own filter, and paths name it before the key; unique together with the key"
         |to, text| to.tenant = Some(filled(text)?);
@@ -177,11 +204,37 @@ settings! {
         |to, text| to.tenant_budget = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "name" "NAME" "the table" "the table's name in paths"
         |to, text| to.name = Some(filled(text)?);
+    "upstream" "URL" "none" "reverse proxy: what is behind it, `http://catalog:8080` or `https://`; then lookups of absent keys get 404 and everything else passes"
+        |to, text| to.upstream = Some(filled(text)?);
+    "keys-from" "WHERE" "none" "reverse proxy: where all keys are: a file or `http://` URL with one a line, `sqlite:FILE` or `postgres://…` (with `query`, or `table` and `key-column`); without it the proxy only watches"
+        |to, text| to.keys_from = Some(filled(text)?);
+    "query" "SQL" "none" "reverse proxy: the query that gives all keys of a database, in one column"
+        |to, text| to.query = Some(filled(text)?);
+    "key-column" "COLUMN" "none" "reverse proxy: the column of `table` that has the keys"
+        |to, text| to.key_column = Some(filled(text)?);
+    "new-key" "WHERE" "location" "reverse proxy: where the answer to a write at `/products` tells the key that was made: `location`, `json:/id` (a pointer into its body), or `none` if such writes make no key"
+        |to, text| to.new_key = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "admin" "ADDR" "127.0.0.1:8481" "reverse proxy: where the gate's own paths are (/stats, /metrics, /readyz and the others)"
+        |to, text| to.admin = address(text)?;
+    "upstream-ca" "FILE" "the system's" "reverse proxy to https: the authorities that the upstream is checked by, a PEM file"
+        |to, text| to.upstream_ca = Some(PathBuf::from(filled(text)?));
+    "upstream-host" "NAME" "the client's" "reverse proxy: the Host that is sent on"
+        |to, text| to.upstream_host = Some(filled(text)?);
+    "forwarded" "HOW" "append" "reverse proxy: how the upstream is told who asked: `append` to X-Forwarded-For, `replace` it, `standard` (Forwarded), or `keep` what came"
+        |to, text| to.forwarded = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "connect-time" "TIME" "2s" "reverse proxy: how long a connection to the upstream may take"
+        |to, text| to.connect_time = number::period(text)?;
+    "answer-time" "TIME" "60s" "reverse proxy: how long an answer may take to begin once the request was sent"
+        |to, text| to.answer_time = number::period(text)?;
+    "idle-time" "TIME" "60s" "reverse proxy: how long a body or a WebSocket may be silent"
+        |to, text| to.idle_time = number::period(text)?;
+    "outcome-header" "yes or no" "no" "reverse proxy: whether answers that passed say so, by bloomgate-outcome"
+        |to, text| to.outcome_header = yes(text)?;
     "key-list" "FILE or URL" "none" "HTTP sources: where all keys are listed, one a line; without it the gate only watches"
         |to, text| to.key_list = Some(filled(text)?);
-    "key-type" "TYPE" "text" "HTTP sources: the type of the keys: text, integer, decimal, uuid or bytes"
+    "key-type" "TYPE" "text" "HTTP sources, lists and queries to SQLite: the type of the keys: text, integer, decimal, uuid or bytes"
         |to, text| to.key_type = text.to_owned();
-    "source-header" "NAME: VALUE" "none" "HTTP sources: a header that goes with every request; by variable or file, never a flag"
+    "source-header" "NAME: VALUE" "none" "HTTP sources, and the questions that a proxy asks by itself: a header that goes with every request; by variable or file, never a flag"
         |to, text| to.source_header = Some(header(text)?);
     "source-deadline" "TIME" "2s" "HTTP sources: how long a request may take"
         |to, text| to.source_deadline = number::period(text)?;
@@ -271,6 +324,19 @@ pub fn set(settings: &mut Settings, name: &str, text: &str) -> Result<(), String
 impl Settings {
     /// Whether everything that is needed was said, and nothing that must not be.
     pub fn check(&self) -> Result<(), String> {
+        if self.upstream.is_some() {
+            return self.check_proxy();
+        }
+        for (name, said) in [
+            ("--keys-from", self.keys_from.is_some()),
+            ("--query", self.query.is_some()),
+            ("--key-column", self.key_column.is_some()),
+            ("--upstream-ca", self.upstream_ca.is_some()),
+        ] {
+            if said {
+                return Err(format!("{name} is for a reverse proxy: say --upstream http://HOST:PORT, or leave it out"));
+            }
+        }
         let is_http = self.source.starts_with("http://");
         if self.source.is_empty() {
             return Err("where are the rows? Say --source sqlite:FILE, postgres://USER@HOST/DATABASE or \
@@ -309,30 +375,8 @@ impl Settings {
             }
         }
         self.check_tenants(is_http)?;
-        match (&self.tls_cert, &self.tls_key) {
-            (Some(_), None) => {
-                return Err("--tls-cert needs --tls-key beside it: the file of the certificate's key".into());
-            }
-            (None, Some(_)) => return Err("--tls-key needs --tls-cert beside it: the file of the certificate".into()),
-            _ => {}
-        }
-        if matches!(self.client_by, ClientBy::Header(_)) && self.trusted_proxies.is_empty() {
-            return Err(
-                "--client-by header:NAME needs --trusted-proxies: a header that anybody may write says nothing about \
-                        who it is"
-                    .into(),
-            );
-        }
-        if self.client_misses.is_none() && self.client_adds.is_none() {
-            for (name, said) in [
-                ("--client-by", self.client_by != ClientBy::default()),
-                ("--trusted-proxies", !self.trusted_proxies.is_empty()),
-            ] {
-                if said {
-                    return Err(format!("{name} means nothing without --client-misses or --client-adds"));
-                }
-            }
-        }
+        self.check_tls()?;
+        self.check_clients()?;
         if self.client_adds.is_some() && !self.allow_writes {
             return Err("--client-adds means nothing without --allow-writes: nobody can add a row".into());
         }
@@ -376,9 +420,123 @@ impl Settings {
         Ok(())
     }
 
-    /// Whether only this machine reaches it.
+    fn check_clients(&self) -> Result<(), String> {
+        if matches!(self.client_by, ClientBy::Header(_)) && self.trusted_proxies.is_empty() {
+            return Err(
+                "--client-by header:NAME needs --trusted-proxies: a header that anybody may write says nothing about \
+                        who it is"
+                    .into(),
+            );
+        }
+        if self.client_misses.is_none() && self.client_adds.is_none() {
+            for (name, said) in [
+                ("--client-by", self.client_by != ClientBy::default()),
+                ("--trusted-proxies", !self.trusted_proxies.is_empty()),
+            ] {
+                if said {
+                    return Err(format!("{name} means nothing without --client-misses or --client-adds"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_tls(&self) -> Result<(), String> {
+        match (&self.tls_cert, &self.tls_key) {
+            (Some(_), None) => Err("--tls-cert needs --tls-key beside it: the file of the certificate's key".into()),
+            (None, Some(_)) => Err("--tls-key needs --tls-cert beside it: the file of the certificate".into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same for a reverse proxy.
+    fn check_proxy(&self) -> Result<(), String> {
+        self.rules()?;
+        let of_database = self.keys_from.as_deref().is_some_and(is_database);
+        let secured = self.upstream.as_deref().is_some_and(|url| url.starts_with("https://"));
+        for (name, said) in [
+            ("--source", !self.source.is_empty()),
+            ("--key-list", self.key_list.is_some()),
+            ("--allow-writes", self.allow_writes),
+        ] {
+            if said {
+                return Err(format!(
+                    "{name} is for a gate that answers itself; a reverse proxy has --upstream and --keys-from"
+                ));
+            }
+        }
+        match (&self.keys_from, of_database, &self.query, &self.key_column) {
+            (None, ..) if self.policy == Policy::Closed => {
+                return Err(
+                    "--policy closed answers nothing without a filter: say by --keys-from where all keys are".into()
+                );
+            }
+            (_, false, Some(_), _) | (_, false, _, Some(_)) => {
+                return Err(
+                    "--query and --key-column are for keys from a database: --keys-from sqlite:FILE or postgres://…"
+                        .into(),
+                );
+            }
+            (_, true, Some(_), Some(_)) => {
+                return Err("--query and --key-column say the same in two ways: leave one out".into());
+            }
+            (_, true, None, None) => {
+                return Err(
+                    "which keys of the database? Say --query 'SELECT sku FROM products', or --table with --key-column"
+                        .into(),
+                );
+            }
+            (_, true, None, Some(_)) if self.table.is_empty() => return Err("which table? Say --table NAME".into()),
+            _ => {}
+        }
+        if secured && !of_database {
+            return Err(
+                "a list of keys is held against the upstream, and that over plain http only: take the keys from a \
+                        database, or let the gate reach the upstream by http://"
+                    .into(),
+            );
+        }
+        self.check_tls()?;
+        self.check_clients()?;
+        for (name, said) in [
+            ("--tenant", self.tenant.is_some()),
+            ("--meaning deny", self.meaning == Meaning::Deny),
+            ("--unconfirmed", self.unconfirmed != Unconfirmed::default()),
+        ] {
+            if said {
+                return Err(format!("{name} is for a gate that answers itself: a reverse proxy stops absent keys"));
+            }
+        }
+        if self.admin == self.listen && self.admin.port() != 0 {
+            return Err(format!(
+                "--admin and --listen are both {}: the gate's own paths need an address of their own",
+                self.admin
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where the key is in a request.
+    pub fn rules(&self) -> Result<Vec<Rule>, String> {
+        let rules = self
+            .key
+            .split_whitespace()
+            .map(|rule| rule.parse().map_err(|error: bloomgate_gate::Error| error.to_string()));
+        let rules: Vec<Rule> = rules.collect::<Result<_, _>>()?;
+        match rules.is_empty() {
+            true => Err("where is the key in a request? Say --key 'path:/products/{id}'".into()),
+            false => Ok(rules),
+        }
+    }
+
+    /// Where the gate's own paths are.
+    pub fn door(&self) -> SocketAddr {
+        if self.upstream.is_some() { self.admin } else { self.listen }
+    }
+
+    /// Whether only this machine reaches them.
     pub fn is_local(&self) -> bool {
-        self.listen.ip().to_canonical().is_loopback()
+        self.door().ip().to_canonical().is_loopback()
     }
 
     /// Whether the filter may ever answer alone.
@@ -390,7 +548,12 @@ impl Settings {
     /// What whoever starts it should know, though nothing is wrong.
     pub fn warnings(&self) -> Vec<String> {
         let mut all = Vec::new();
-        if self.meaning == Meaning::Deny && !self.may_block() {
+        if self.upstream.is_some() && self.keys_from.is_none() {
+            all.push(
+                "there is no --keys-from, so no filter can be built and NOTHING IS BLOCKED: everything passes to the upstream"
+                    .to_owned(),
+            );
+        } else if self.meaning == Meaning::Deny && !self.may_block() {
             all.push(
                 "the filter may not say no here (--writers, --policy, --key-list), so EVERY LOOKUP IS CONFIRMED AT THE SOURCE: \
                  nobody who is denied gets in, and nothing is kept away from the source. If every write passes this gate, start \
@@ -426,7 +589,7 @@ impl Settings {
             all.push(format!(
                 "{} is reached from other machines and there are no tokens: whoever connects can read every row whose key it \
                  knows. Set --tokens, or listen on 127.0.0.1",
-                self.listen
+                self.door()
             ));
         }
         if !self.is_local() && self.tokens.is_some() && self.tls_cert.is_none() {
@@ -436,6 +599,11 @@ impl Settings {
         }
         all
     }
+}
+
+/// Whether keys come from a database.
+pub fn is_database(keys_from: &str) -> bool {
+    ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| keys_from.starts_with(scheme))
 }
 
 fn filled(text: &str) -> Result<String, String> {
@@ -625,6 +793,42 @@ mod tests {
         assert_eq!(settings.check(), Ok(()));
         settings.tokens = None;
         assert!(settings.check().is_err());
+    }
+
+    #[test]
+    fn a_proxy_needs_an_upstream_a_rule_and_keys() {
+        let said = |pairs: &[(&str, &str)]| {
+            let mut settings = Settings::default();
+            for (name, text) in pairs {
+                set(&mut settings, name, text).unwrap();
+            }
+            settings.check()
+        };
+        let (upstream, key) =
+            (("upstream", "http://catalog:8080"), ("key", "path:/products/{id} query:/find?sku={id}"));
+        assert_eq!(said(&[upstream, key, ("keys-from", "keys.txt")]), Ok(()));
+        assert_eq!(said(&[upstream, key]), Ok(()), "it only watches");
+        let database = ("keys-from", "postgres://app@db/shop");
+        assert_eq!(said(&[upstream, key, database, ("query", "SELECT sku FROM products")]), Ok(()));
+        assert_eq!(said(&[upstream, key, database, ("table", "products"), ("key-column", "sku")]), Ok(()));
+        let secured = ("upstream", "https://catalog");
+        assert_eq!(said(&[secured, key, database, ("query", "SELECT 1")]), Ok(()));
+        for (pairs, says) in [
+            (&[upstream][..], "path:/products/{id}"),
+            (&[upstream, ("key", "sku")], "no place of a key"),
+            (&[upstream, key, ("source", "sqlite:shop.db")], "--keys-from"),
+            (&[upstream, key, ("allow-writes", "yes")], "--allow-writes"),
+            (&[upstream, key, ("keys-from", "keys.txt"), ("query", "SELECT 1")], "for keys from a database"),
+            (&[upstream, key, database], "--query"),
+            (&[upstream, key, database, ("key-column", "sku")], "which table"),
+            (&[upstream, key, ("policy", "closed")], "--keys-from"),
+            (&[secured, key, ("keys-from", "keys.txt")], "plain http"),
+            (&[upstream, key, ("admin", "127.0.0.1:8480")], "address of their own"),
+            (&[("query", "SELECT 1")], "--upstream"),
+        ] {
+            let error = said(pairs).unwrap_err();
+            assert!(error.contains(says), "{pairs:?}: {error}");
+        }
     }
 
     #[test]

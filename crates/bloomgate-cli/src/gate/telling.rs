@@ -142,12 +142,19 @@ fn words(event: &Event) -> (&'static str, Line) {
         Event::NotReady { state } => {
             ("state", Line::Error(format!("the filter is {state}: lookups are not filtered until it is rebuilt")))
         }
+        Event::WriteMissed { why } => (
+            "write missed",
+            Line::Error(format!(
+                "the filter could not be told of a write, and says no again when it is rebuilt: {why}"
+            )),
+        ),
         Event::Lost { part, why } => {
             let meanwhile = match part {
                 Part::Source => "what the filter and the cache do not know is refused with 503",
                 Part::Cache => "every lookup of an existing key reaches the source",
                 Part::Filter => "lookups are not filtered",
                 Part::Feed => "past --max-staleness lookups are not filtered",
+                Part::Upstream => "what passes is answered with 502 or 504",
             };
             (part_kind(*part), Line::Error(format!("the {part} does not answer, {meanwhile}: {why}")))
         }
@@ -217,6 +224,7 @@ fn part_kind(part: Part) -> &'static str {
         Part::Cache => "cache",
         Part::Filter => "filter",
         Part::Feed => "feed",
+        Part::Upstream => "upstream",
     }
 }
 

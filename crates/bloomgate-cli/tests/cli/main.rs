@@ -34,6 +34,8 @@ mod postgres;
 #[cfg(all(unix, feature = "postgres"))]
 #[path = "../../../bloomgate-gate/tests/shared/postgres_process.rs"]
 mod postgres_process;
+#[cfg(all(unix, feature = "gate"))]
+mod proxy;
 #[cfg(all(unix, feature = "gate", feature = "redis"))]
 #[path = "../../../bloomgate-gate/tests/shared/redis_server.rs"]
 #[expect(dead_code, reason = "the tests of the gate hold and restart it, those of the command do not")]

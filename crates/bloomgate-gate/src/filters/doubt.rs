@@ -17,7 +17,7 @@ pub(super) const DOUBTFUL: usize = 100_000;
 pub(super) struct Doubtful {
     /// Each key once, and when its last write has happened or never will.
     keys: HashMap<Key, Instant>,
-    /// There was no room for some: when the last of those has settled.
+    /// There was no room for some, or nobody knows them: when the last of those has settled.
     unlisted: Option<Instant>,
     /// When the filter that is being built was installed; its scan begins later.
     installed: Option<Instant>,
@@ -35,6 +35,11 @@ impl Doubtful {
             }
         }
         has_room
+    }
+
+    /// Notes a write whose keys nobody knows.
+    pub fn add_unnamed(&mut self) {
+        self.unlisted = Some(Instant::now() + DOUBT);
     }
 
     pub fn len(&self) -> usize {

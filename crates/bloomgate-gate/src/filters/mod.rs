@@ -122,6 +122,12 @@ impl Filters {
         }
     }
 
+    /// A write may still happen that makes keys which nobody knows: what is built before it has happened or never will
+    /// could miss them.
+    pub fn doubt_unnamed(&self) {
+        self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).add_unnamed();
+    }
+
     /// How many keys are doubtful.
     pub fn doubtful(&self) -> usize {
         self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).len()
@@ -180,8 +186,8 @@ impl Filters {
             self.abandon(next);
             let (most, left) = (doubt::DOUBTFUL, left.as_secs() + 1);
             let message = format!(
-                "more than {most} writes have an outcome that nobody knows, and a filter built now could miss one: the next \
-                 is built in {left} s, when all of them have happened or never will"
+                "writes have an outcome that nobody knows (more than {most}, or one that makes its own key), and a filter built \
+                 now could miss one: the next is built in {left} s, when all of them have happened or never will"
             );
             Error::new(ErrorKind::Source, message)
         })?;

@@ -97,7 +97,7 @@ impl Inner {
     }
 
     /// Counts rows that a client adds, or refuses them.
-    pub(super) fn count_adds(&self, client: Option<ClientId>, many: usize) -> Result<()> {
+    pub(crate) fn count_adds(&self, client: Option<ClientId>, many: usize) -> Result<()> {
         count_adds(self.counted(client), &self.events, &self.counters, many)
     }
 

@@ -1,8 +1,10 @@
 //! The gate: one pointer for the filter, one shard for a key in flight, one cap for the source.
 
 mod admission;
+mod announce;
 mod builder;
 mod caps;
+mod judge;
 mod read;
 mod turns;
 mod write;
@@ -15,8 +17,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bloomgate::Secret;
 
+pub use announce::{Announced, Removal, Unnamed};
 pub use builder::Builder;
 pub(crate) use caps::{count_adds, leave, refusal};
+pub use judge::{Judgement, Passed, Seen};
 pub use read::MOST_KEYS;
 pub(crate) use read::{Verdict, fits};
 
@@ -145,6 +149,8 @@ pub(crate) struct Inner {
     pub remote: Option<Arc<crate::filters::resp::RespFilters>>,
     pub shards: Shards,
     pub puts: Arc<Puts>,
+    /// Writes that make keys which only their answers tell.
+    pub unnamed: announce::UnnamedWrites,
     pub counters: Counters,
     pub entrance: Entrance,
     pub audits: Audits,
@@ -196,6 +202,7 @@ impl Inner {
             baseline,
             shards: parts.shards,
             puts: Arc::default(),
+            unnamed: announce::UnnamedWrites::default(),
             counters: parts.counters,
             entrance: parts.entrance,
             audits: parts.audits,

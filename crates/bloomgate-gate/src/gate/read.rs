@@ -75,7 +75,7 @@ impl Gate {
         }
         let digest = inner.filters.digest(key);
         // Before the filter is asked: a write after this moment moves the epoch, and the audit knows.
-        let audited = inner.audits.draw().then(|| inner.shards.epoch(digest));
+        let audited = inner.audits.draw().then(|| inner.epoch(digest));
         let face = inner.filters.face();
         // Before the filter is asked, too: what the watermark of a feed promises is in there by then.
         let State::Ready { version, watermark } = inner.state_of(face.state) else { return None };
@@ -149,7 +149,7 @@ impl Gate {
         let inner = &self.inner;
         inner.check(key)?;
         let digest = inner.filters.digest(key);
-        let audited = inner.audits.draw().then(|| inner.shards.epoch(digest));
+        let audited = inner.audits.draw().then(|| inner.epoch(digest));
         let basis = inner.ask(key, digest).await;
         if basis.verdict == Verdict::No {
             // The filter became ready just now, or is behind a network.
@@ -183,8 +183,7 @@ impl Gate {
     async fn pass_many(&self, keys: &[Key], client: Option<ClientId>) -> Vec<Result<Answer>> {
         let (inner, counted) = (&self.inner, self.inner.counted(client));
         let digests = inner.filters.digests(keys);
-        let audited: Vec<_> =
-            digests.iter().map(|&digest| inner.audits.draw().then(|| inner.shards.epoch(digest))).collect();
+        let audited: Vec<_> = digests.iter().map(|&digest| inner.audits.draw().then(|| inner.epoch(digest))).collect();
         let bases = inner.ask_many(keys, &digests).await;
         let mut answers: Vec<Option<Result<Answer>>> = vec![None; keys.len()];
         let mut left = Vec::new();
@@ -342,7 +341,7 @@ impl Inner {
     }
 
     /// What an answer of the filter is worth in this state; `has` is nothing if there was none.
-    fn basis(&self, state: State, current: Option<&Arc<Generation>>, has: Option<bool>) -> Basis {
+    pub(super) fn basis(&self, state: State, current: Option<&Arc<Generation>>, has: Option<bool>) -> Basis {
         let version = current.map_or(0, |current| current.version());
         let watching = !self.may_block;
         let (watermark, verdict) = match (state, has) {
@@ -357,7 +356,7 @@ impl Inner {
         Basis { verdict, version, watermark }
     }
 
-    fn refuse(self: &Arc<Self>, basis: Basis, key: &Key, digest: Digest, audited: Option<u64>) -> Answer {
+    pub(super) fn refuse(self: &Arc<Self>, basis: Basis, key: &Key, digest: Digest, audited: Option<u64>) -> Answer {
         self.counters.one(Outcome::AbsentByFilter);
         if let Some(epoch) = audited {
             let of = Arc::downgrade(self);
@@ -366,7 +365,7 @@ impl Inner {
         basis.answer(Outcome::AbsentByFilter, None)
     }
 
-    fn ensure_open(&self, basis: Basis) -> Result<()> {
+    pub(super) fn ensure_open(&self, basis: Basis) -> Result<()> {
         if self.settings.policy != Policy::Closed || !matches!(basis.verdict, Verdict::NotReady { .. }) {
             return Ok(());
         }
@@ -380,32 +379,38 @@ impl Inner {
 
     /// Counts an answer and gives it. `ended`: where, unless it ended at the source.
     fn settle(&self, basis: Basis, ended: Option<Outcome>, row: Option<Bytes>) -> Answer {
-        let outcome = ended.unwrap_or(match (basis.verdict, &row) {
-            (Verdict::Maybe | Verdict::No, Some(_)) => Outcome::Source,
-            (Verdict::Maybe | Verdict::No, None) => Outcome::NotFound,
+        let outcome = self.count(basis, ended, row.is_some());
+        basis.answer(outcome, row)
+    }
+
+    /// Counts an answer; where it ended.
+    pub(super) fn count(&self, basis: Basis, ended: Option<Outcome>, found: bool) -> Outcome {
+        let outcome = ended.unwrap_or(match (basis.verdict, found) {
+            (Verdict::Maybe | Verdict::No, true) => Outcome::Source,
+            (Verdict::Maybe | Verdict::No, false) => Outcome::NotFound,
             _ => Outcome::Bypass,
         });
         self.counters.one(outcome);
         match basis.verdict {
-            Verdict::Maybe if row.is_none() => self.counters.one(Count::FalsePositives),
+            Verdict::Maybe if !found => self.counters.one(Count::FalsePositives),
             Verdict::Watching { no: true } => {
                 self.counters.one(Count::WouldBlock);
-                if row.is_some() {
+                if found {
                     self.counters.one(Count::WouldBlockWrongly);
                 }
             }
-            Verdict::Watching { no: false } if row.is_none() && basis.watermark.is_some() => {
+            Verdict::Watching { no: false } if !found && basis.watermark.is_some() => {
                 self.counters.one(Count::FalsePositives);
             }
             _ => {}
         }
-        if outcome == Outcome::Bypass && row.is_none() {
+        if outcome == Outcome::Bypass && !found {
             self.counters.one(Count::BypassAbsent);
         }
-        basis.answer(outcome, row)
+        outcome
     }
 
-    fn count_false_positive_read(&self, basis: Basis, is_absent: bool) {
+    pub(super) fn count_false_positive_read(&self, basis: Basis, is_absent: bool) {
         if is_absent && basis.verdict == Verdict::Maybe {
             self.counters.one(Count::FalsePositiveReads);
         }

@@ -114,7 +114,7 @@ impl Inner {
         result
     }
 
-    fn wrote(&self, digests: &[Digest]) {
+    pub(super) fn wrote(&self, digests: &[Digest]) {
         digests.iter().for_each(|&digest| self.shards.wrote(digest));
     }
 

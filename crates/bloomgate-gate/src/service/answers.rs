@@ -18,7 +18,7 @@ use crate::outcome::Answer;
 use crate::policy::{Meaning, State};
 
 /// Where the lookup ended.
-const OUTCOME: HeaderName = HeaderName::from_static("bloomgate-outcome");
+pub(crate) const OUTCOME: HeaderName = HeaderName::from_static("bloomgate-outcome");
 /// The filter that was asked; 0 while there is none.
 const VERSION: HeaderName = HeaderName::from_static("bloomgate-filter-version");
 /// As of when the filter knows every key, in milliseconds since 1970; `none` while it does not.
@@ -27,10 +27,10 @@ const WATERMARK: HeaderName = HeaderName::from_static("bloomgate-watermark");
 /// When to ask again while something is not ready or not there.
 const AGAIN: Duration = Duration::from_secs(1);
 /// The body of every "no". The key is not repeated: whoever asked knows it, and the answer stays a constant.
-const ABSENT: &str = r#"{"type":"urn:bloomgate:problem:absent","title":"There is no row with this key","status":404,"detail":"the header bloomgate-outcome says how this is known"}"#;
+pub(crate) const ABSENT: &str = r#"{"type":"urn:bloomgate:problem:absent","title":"There is no row with this key","status":404,"detail":"the header bloomgate-outcome says how this is known"}"#;
 
 /// Names an answer: what became of the key (nothing for answers that are about none), and the filter behind it.
-pub(super) fn name(headers: &mut HeaderMap, outcome: Option<&'static str>, version: u64, watermark: Option<u64>) {
+pub(crate) fn name(headers: &mut HeaderMap, outcome: Option<&'static str>, version: u64, watermark: Option<u64>) {
     if let Some(outcome) = outcome {
         headers.insert(OUTCOME, HeaderValue::from_static(outcome));
     }
@@ -54,7 +54,7 @@ pub(super) fn name_by_state(response: &mut Response<Body>, state: State) {
 
 /// The "no" of the filter that answers now: "absent", or "allowed" where rows deny.
 #[derive(Debug)]
-pub(super) struct Template {
+pub(crate) struct Template {
     meaning: Meaning,
     made: ArcSwapOption<Made>,
 }
@@ -67,14 +67,23 @@ struct Made {
 }
 
 impl Template {
-    pub(super) fn new(meaning: Meaning) -> Self {
+    pub(crate) fn new(meaning: Meaning) -> Self {
         Self { meaning, made: ArcSwapOption::empty() }
     }
 
     /// The answer to a lookup that the filter stopped.
     pub(super) fn absent(&self, answer: &Answer) -> Response<Body> {
+        let headers = self.headers(answer);
+        match self.meaning {
+            Meaning::Present => absent_with(headers),
+            Meaning::Deny => deny::allowed(headers),
+        }
+    }
+
+    /// Its headers.
+    pub(crate) fn headers(&self, answer: &Answer) -> HeaderMap {
         let made = self.made.load();
-        let headers = match made.as_deref() {
+        match made.as_deref() {
             Some(made) if made.version == answer.version && made.watermark == answer.watermark => made.headers.clone(),
             _ => {
                 let headers = match self.meaning {
@@ -85,10 +94,6 @@ impl Template {
                 self.made.store(Some(Arc::new(made)));
                 headers
             }
-        };
-        match self.meaning {
-            Meaning::Present => absent_with(headers),
-            Meaning::Deny => deny::allowed(headers),
         }
     }
 }
@@ -152,7 +157,7 @@ pub(super) fn json(status: StatusCode, text: impl Into<Body>) -> Response<Body> 
 }
 
 /// An error of the gate as clients get it. Never a 404: that is said of keys that are known to be absent.
-pub(super) fn problem(error: &Error) -> Problem {
+pub(crate) fn problem(error: &Error) -> Problem {
     let detail = error.to_string();
     let not_now =
         |name, title| Problem::new(StatusCode::SERVICE_UNAVAILABLE, name, title, detail.clone()).retry_after(AGAIN);

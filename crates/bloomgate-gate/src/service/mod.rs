@@ -5,6 +5,7 @@
 //! PUT    /v1/TABLE/KEY     204; only where writes are allowed
 //! DELETE /v1/TABLE/KEY     204 | 404 there was none; only where writes are allowed
 //! POST   /v1/TABLE:batch   a JSON array of keys, at most 10,000
+//! GET    /check/KEY        204 it may exist | 403 it does not, by the filter alone: for auth_request of nginx
 //! GET    /explain/KEY      the whole decision about a key
 //! GET    /stats            everything the gate tells of itself
 //! POST   /rebuild          202; ?wait=true waits for the end, ?accept-fewer=true believes a source that lost most keys
@@ -23,7 +24,7 @@
 //!
 //! A lookup that the filter answers is answered where it was read: no router, no task, no future on the heap.
 
-mod answers;
+pub(crate) mod answers;
 mod batch;
 mod clients;
 mod deny;
@@ -149,6 +150,7 @@ impl GateService {
             rebuilding: AtomicBool::new(false),
             gate: OnceLock::new(),
             tenants: OnceLock::new(),
+            more: OnceLock::new(),
             waits_for: Mutex::default(),
             options,
             traffic,
@@ -172,6 +174,11 @@ impl GateService {
     #[must_use]
     pub fn gate(&self) -> Option<&Gate> {
         self.desk.gate.get()
+    }
+
+    /// Adds what others count to the metrics. Only the first one counts.
+    pub fn also_collect(&self, collect: impl Fn(&mut bloomgate_http::metrics::Scrape) + Send + Sync + 'static) {
+        let _ = self.desk.more.set(Box::new(collect));
     }
 
     /// The gate is there. Only the first one counts.
@@ -210,13 +217,18 @@ pub async fn serve_tenants<F: Future<Output = ()>>(
     bloomgate_http::serve_each(listener, move |from| service.of(from.ip()), http, shutdown).await
 }
 
+/// Adds to a scrape.
+type Collect = Box<dyn Fn(&mut bloomgate_http::metrics::Scrape) + Send + Sync>;
+
 /// What answering needs.
 struct Desk {
     /// Those of many tenants, in the place of one gate.
     tenants: OnceLock<Tenants>,
     /// Nothing while its source could not be reached yet.
     gate: OnceLock<Gate>,
-    /// Why there is none.
+    /// Who else has metrics.
+    more: OnceLock<Collect>,
+    /// Why there is no gate.
     waits_for: Mutex<String>,
     options: Options,
     traffic: Arc<Traffic>,

@@ -18,9 +18,10 @@ use super::deny::{self, Decided};
 use super::{Desk, answers, metrics, path};
 use crate::callers::ClientId;
 use crate::error::{Error, ErrorKind};
-use crate::gate::Gate;
+use crate::gate::{Gate, Judgement};
 use crate::key::Key;
 use crate::policy::{Policy, State};
+use crate::rules::{self, Reading};
 use crate::stats::Stats;
 use crate::tenants::Tenants;
 
@@ -67,6 +68,11 @@ impl Desk {
         if let Some(below) = whole.strip_prefix("/v1/") {
             return self.rows(head, rest, below, client).await;
         }
+        if let Some(key) = whole.strip_prefix("/check/") {
+            only(method, &[Method::GET])?;
+            self.may(&head.headers, &head.uri, Role::Read)?;
+            return self.check(key).await;
+        }
         if let Some(key) = whole.strip_prefix("/explain/") {
             only(method, &[Method::GET])?;
             self.may(&head.headers, &head.uri, Role::Read)?;
@@ -100,13 +106,16 @@ impl Desk {
             "/metrics" => {
                 only(method, &[Method::GET])?;
                 self.may(&head.headers, &head.uri, Role::Read)?;
-                let scrape = match self.gate.get() {
+                let mut scrape = match self.gate.get() {
                     Some(gate) => {
                         let told = self.told_of_gate(gate).await?;
                         metrics::scrape(&told.stats, told.deny.as_ref(), &self.traffic)
                     }
                     None => self.waiting_metrics(),
                 };
+                if let Some(collect) = self.more.get() {
+                    collect(&mut scrape);
+                }
                 Ok(scrape.respond(&head.headers))
             }
             "/rebuild" => {
@@ -119,7 +128,7 @@ impl Desk {
                 Err(path::bad_key("the path has two slashes in a row: leave one out, or write one in a key as %2F"))
             }
             _ => Err(Problem::not_found(format!(
-                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /explain/KEY, GET /stats, POST /rebuild, GET \
+                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /check/KEY, GET /explain/KEY, GET /stats, POST /rebuild, GET \
                  /healthz, GET /readyz and GET /metrics",
                 p = self.prefix,
                 writes = if self.options.writes { " (and PUT, DELETE)" } else { "" },
@@ -168,6 +177,26 @@ impl Desk {
             _ => return self.say(gate.get_by(&key, client).await),
         };
         result.map_err(|error| answers::problem(&error))
+    }
+
+    /// Whether a key may exist, by the filter alone. What cannot be read with certainty may.
+    async fn check(&self, segment: &str) -> Result<Response<Body>, Problem> {
+        let gate = self.gate()?;
+        let keys: Option<Vec<Key>> = match rules::segment(segment) {
+            Reading::Key(text, written) => {
+                std::iter::once(&*text).chain(written).map(|text| gate.parse_key(text).ok()).collect()
+            }
+            Reading::Other | Reading::Unsure => None,
+        };
+        let Some(keys) = keys else { return Ok(answers::written("unjudged", gate.state())) };
+        match gate.judge(&keys).await.map_err(|error| answers::problem(&error))? {
+            Judgement::Passed(_) => Ok(answers::written("maybe", gate.state())),
+            Judgement::Absent(answer) => {
+                let mut response = answers::written(answer.outcome.name(), gate.state());
+                *response.status_mut() = StatusCode::FORBIDDEN;
+                Ok(response)
+            }
+        }
     }
 
     async fn batch(&self, rest: &mut Body, client: Option<ClientId>) -> Result<Response<Body>, Problem> {

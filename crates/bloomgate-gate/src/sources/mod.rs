@@ -13,9 +13,9 @@ mod upstream;
 
 pub use footing::Footing;
 #[cfg(feature = "postgres")]
-pub use postgres::{Postgres, PostgresTenants};
+pub use postgres::{Postgres, PostgresQuery, PostgresTenants};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, SqliteTenants};
+pub use sqlite::{Sqlite, SqliteQuery, SqliteTenants};
 pub use tenancy::{TenantBatch, TenantScan, TenantTable};
 #[cfg(feature = "upstream")]
 pub use upstream::{KeyList, Upstream};
@@ -86,6 +86,20 @@ pub trait Source: Send + Sync + 'static {
     fn feed(&self, options: FeedOptions) -> Option<Arc<dyn Feed>> {
         let _ = options;
         None
+    }
+
+    /// Somebody else is about to write these keys, past this source's own [`put_many`](Self::put_many). A source whose
+    /// [`scan`](Self::scan) does not see such writes by itself, as a list in a file, notes them here, and they are part of
+    /// every scan from then on. An error: they are not, and the filter is not trusted.
+    fn announced<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<()>> {
+        let _ = keys;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Somebody else wrote a key that nobody could read. A source whose scans do not see writes by themselves refuses to scan
+    /// until it knows better.
+    fn missed_write(&self) -> Pending<'_, Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 
     /// Takes the table for this gate, which is about to write: an error if another gate has it. Called before each write, so

@@ -11,6 +11,7 @@ mod feed;
 mod identity;
 mod installing;
 mod keeper;
+mod query;
 mod scanning;
 mod tenants;
 mod tls;
@@ -35,6 +36,7 @@ use address::Address;
 use catalogue::{Column, Table};
 use connections::{Connections, within};
 use keeper::Keeper;
+pub use query::PostgresQuery;
 pub use tenants::PostgresTenants;
 use wire::{Given, Stored};
 

@@ -7,6 +7,7 @@
 mod feed;
 mod installing;
 mod place;
+mod query;
 mod rows;
 mod scanning;
 mod table;
@@ -27,6 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::feed::{Feed, FeedOptions, FeedPlan, FeedWork};
 use crate::key::{Key, KeyType};
 use place::{FileId, Place};
+pub use query::SqliteQuery;
 use rows::canonical;
 use table::{Column, Table};
 pub use tenants::SqliteTenants;

@@ -12,8 +12,10 @@
 
 mod key_list;
 mod template;
+mod written;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -28,6 +30,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 pub use key_list::KeyList;
 use template::Template;
+use written::Journal;
 
 use super::{KeyBatch, Scan, Source};
 use crate::Pending;
@@ -58,11 +61,15 @@ pub struct Upstream {
     keys: KeyList,
     /// That of the list, if it has one.
     list: Option<Uri>,
+    /// What was written past a list in a file.
+    written: Option<Arc<Journal>>,
     key_type: KeyType,
     headers: HeaderMap,
     deadline: Duration,
     longest_row: usize,
     at_once: usize,
+    /// Rows are nobody's concern: an answer says whether there is one.
+    existence: bool,
 }
 
 /// Making one.
@@ -78,7 +85,12 @@ impl Upstream {
             KeyList::Url(url) => Some(template::plain(url)?),
             KeyList::None | KeyList::File(_) => None,
         };
+        let written = match &keys {
+            KeyList::File(path) => Some(Journal::beside(path)),
+            KeyList::None | KeyList::Url(_) => None,
+        };
         let upstream = Self {
+            written,
             client: client(DEADLINE, AT_ONCE),
             template: Template::new(url)?,
             keys,
@@ -88,6 +100,7 @@ impl Upstream {
             deadline: DEADLINE,
             longest_row: 1 << 20,
             at_once: AT_ONCE,
+            existence: false,
         };
         Ok(upstream)
     }
@@ -111,6 +124,14 @@ impl Upstream {
     #[must_use]
     pub fn longest_row(mut self, bytes: usize) -> Self {
         self.longest_row = bytes;
+        self
+    }
+
+    /// Asks only whether a row is there, whatever it is: every answer of success says so, and its body is not read. For a gate
+    /// whose lookups somebody else answers, as a proxy.
+    #[must_use]
+    pub fn only_existence(mut self) -> Self {
+        self.existence = true;
         self
     }
 
@@ -225,7 +246,7 @@ impl Upstream {
         body: Bytes,
     ) -> std::result::Result<(StatusCode, Bytes), Failed> {
         let uri = self.template.fill(&self.key_type.show(key)).map_err(Failed::Refused)?;
-        let row_wanted = method == Method::GET;
+        let row_wanted = method == Method::GET && !self.existence;
         let mut request = self.request(method, uri, body);
         if row_wanted {
             request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
@@ -237,7 +258,8 @@ impl Upstream {
                 return Ok((status, self.row(answer.into_body()).await?));
             }
             // The status is the answer; the rest is read for the sake of the connection alone.
-            let _ = Limited::new(answer.into_body(), REST).collect().await;
+            let rest = Limited::new(answer.into_body(), REST).collect();
+            let _ = tokio::time::timeout(self.deadline / 2, rest).await;
             Ok((status, Bytes::new()))
         };
         match tokio::time::timeout(self.deadline, whole).await {
@@ -309,9 +331,19 @@ impl Upstream {
         }
     }
 
+    /// What was written past the list.
+    async fn past(&self) -> Result<Vec<Box<[u8]>>> {
+        let Some(journal) = self.written.clone() else { return Ok(Vec::new()) };
+        off_the_reactor(move || journal.keys()).await
+    }
+
     async fn begin_scan(&self) -> Result<Box<dyn Scan>> {
         match (&self.keys, &self.list) {
-            (KeyList::File(path), _) => key_list::scan_file(path.clone(), self.key_type).await,
+            (KeyList::File(path), _) => {
+                // Before the list: what is written from now on goes into the filter that is being built.
+                let past = self.past().await?;
+                Ok(Box::new(Both { list: key_list::scan_file(path.clone(), self.key_type).await?, past }))
+            }
             (KeyList::Url(url), Some(uri)) => {
                 let mut request = self.request(Method::GET, uri.clone(), Bytes::new());
                 // No cache on the way may answer in the service's place.
@@ -339,6 +371,30 @@ impl Upstream {
     }
 }
 
+/// A list, and what was written past it.
+struct Both {
+    list: Box<dyn Scan>,
+    past: Vec<Box<[u8]>>,
+}
+
+impl Scan for Both {
+    fn next<'a>(&'a mut self, batch: &'a mut KeyBatch) -> Pending<'a, Result<bool>> {
+        Box::pin(async move {
+            if self.list.next(batch).await? {
+                return Ok(true);
+            }
+            batch.clear();
+            self.past.drain(..).for_each(|key| batch.push(&key));
+            Ok(!batch.is_empty())
+        })
+    }
+}
+
+/// Runs what waits for a disk where it holds nobody up.
+async fn off_the_reactor<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(crate::gate::died)?
+}
+
 /// Why an exchange did not end with a status.
 enum Failed {
     /// Before it began.
@@ -363,6 +419,7 @@ impl Source for Upstream {
             })?;
             match status {
                 StatusCode::OK => Ok(Some(row)),
+                status if self.existence && status.is_success() => Ok(Some(row)),
                 StatusCode::NOT_FOUND | StatusCode::GONE => Ok(None),
                 status => Err(Error::new(ErrorKind::Source, self.unexpected(status))),
             }
@@ -430,5 +487,16 @@ impl Source for Upstream {
 
     fn scan(&self) -> Pending<'_, Result<Box<dyn Scan>>> {
         Box::pin(self.begin_scan())
+    }
+
+    fn announced<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<()>> {
+        let Some(journal) = self.written.clone() else { return Box::pin(std::future::ready(Ok(()))) };
+        let keys = keys.to_vec();
+        Box::pin(off_the_reactor(move || journal.note(&keys)))
+    }
+
+    fn missed_write(&self) -> Pending<'_, Result<()>> {
+        let Some(journal) = self.written.clone() else { return Box::pin(std::future::ready(Ok(()))) };
+        Box::pin(off_the_reactor(move || journal.note_missed()))
     }
 }

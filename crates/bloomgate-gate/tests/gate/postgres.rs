@@ -2,6 +2,7 @@
 
 mod breaking;
 mod ground;
+mod query;
 mod spellings;
 
 use std::collections::BTreeSet;

@@ -14,6 +14,7 @@ use super::catalogue::{Table, Tenancy};
 use super::connections::{Connections, Line};
 use super::copy::{CopiedKeys, Gathers};
 use super::failed;
+use super::wire::Wire;
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::Key;
@@ -68,8 +69,27 @@ async fn start(connections: &Connections, table: &Table, query: &str, copied: Co
     line.drive(client.batch_execute(&begin)).await.map_err(doing)?;
     // The first query sets the moment. A column whose type has changed would be read as something else.
     line.drive(table.check_again(&client, &connections.whereabouts.footing)).await?;
+    copy(client, line, query, copied).await
+}
+
+/// [`begin`] for what a query gives, if its keys are what they were at the start.
+pub(super) async fn begin_query(connections: &Connections, query: &str, wire: Wire) -> Result<Box<dyn Scan>> {
+    let doing = |error: tokio_postgres::Error| failed("beginning a scan", &error);
+    let (client, mut line) = connections.alone().await?;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+                 SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
+    line.drive(client.batch_execute(begin)).await.map_err(doing)?;
+    let prepared = line.drive(client.prepare(query)).await.map_err(doing)?;
+    if super::query::wire(&prepared)? != wire {
+        let message = "the query gives keys of another type than at the start: start the gate anew";
+        return Err(Error::new(ErrorKind::Unsupported, message));
+    }
+    Ok(Box::new(copy(client, line, query, CopiedKeys::new(wire, None)).await?))
+}
+
+async fn copy(client: Client, mut line: Line, query: &str, copied: CopiedKeys) -> Result<Scanning> {
     let sql = format!("COPY ({query}) TO STDOUT (FORMAT binary)");
-    let rows = line.drive(client.copy_out(&sql)).await.map_err(doing)?;
+    let rows = line.drive(client.copy_out(&sql)).await.map_err(|error| failed("beginning a scan", &error))?;
     Ok(Scanning { rows: Box::pin(rows), copied, line: Some((client, line)) })
 }
 

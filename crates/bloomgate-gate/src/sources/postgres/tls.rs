@@ -10,7 +10,7 @@
 //!
 //! The authorities are those of `sslrootcert` (a PEM file), or the system's.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,21 +23,11 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
-use tokio_rustls::rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error as TlsError, SignatureScheme};
 
+use crate::authorities::roots;
 use crate::error::{Error, ErrorKind, Result};
-
-/// Where systems keep the authorities they trust: Debian and Alpine, Fedora, the BSDs and macOS, SUSE.
-const SYSTEM: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-    "/etc/ssl/ca-bundle.pem",
-];
 
 /// What of a server is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +50,8 @@ impl Tls {
         let chain = match check {
             Check::Nothing => None,
             _ => {
-                let roots = Arc::new(roots(authorities)?);
+                let file = authorities.filter(|&file| file != "system").map(Path::new);
+                let roots = Arc::new(roots(file, "sslrootcert")?);
                 let built = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build();
                 Some(built.map_err(|error| refuse(format!("the authorities of TLS cannot be used: {error}")))?)
             }
@@ -79,28 +70,6 @@ impl Tls {
 
 fn refuse(why: String) -> Error {
     Error::new(ErrorKind::Invalid, why)
-}
-
-fn roots(file: Option<&str>) -> Result<RootCertStore> {
-    let file = match file.filter(|&file| file != "system") {
-        Some(file) => PathBuf::from(file),
-        None => SYSTEM.iter().map(PathBuf::from).find(|file| file.is_file()).ok_or_else(|| {
-            refuse("the system has no file of authorities for TLS: give one by sslrootcert=FILE".into())
-        })?,
-    };
-    let read = |file: &Path| -> std::result::Result<Vec<CertificateDer<'static>>, _> {
-        CertificateDer::pem_file_iter(file)?.collect()
-    };
-    let certificates = read(&file).map_err(|error| {
-        refuse(format!("sslrootcert {} cannot be read: {error}: give certificates in PEM", file.display()))
-    })?;
-    let mut roots = RootCertStore::empty();
-    // A system's collection may have a strange one among hundreds of good ones.
-    let (added, _) = roots.add_parsable_certificates(certificates);
-    if added == 0 {
-        return Err(refuse(format!("sslrootcert {} has no certificate in it: give some in PEM", file.display())));
-    }
-    Ok(roots)
 }
 
 /// Checks what was asked for; that the server holds the certificate's key is always checked.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::{mem, thread};
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Row, params_from_iter};
+use rusqlite::{Connection, Row, params_from_iter};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::place::Place;
@@ -36,20 +36,43 @@ struct Scanning<B> {
     ended: bool,
 }
 
+/// What a query gives.
+pub(super) trait Scanned: Send + Sync + 'static {
+    /// The statement that gives every key.
+    fn sql(&self) -> String;
+
+    /// The type of the keys.
+    fn key_type(&self) -> KeyType;
+
+    /// Refuses to go on with something that is not what it was at the start.
+    fn check(&self, connection: &Connection) -> Result<()>;
+
+    /// Refuses a value of another type than the keys'.
+    fn stray(&self, value: ValueRef<'_>) -> Error;
+}
+
 /// Begins to read the keys of a table, or of one tenant in it.
 pub(super) async fn begin(file: &File, tenant: Option<Key>) -> Result<Box<dyn Scan>> {
     let (place, table) = (Arc::clone(&file.place), Arc::clone(&file.table));
     let scanning = start(move |tell| {
         let (whose, tenant) = whose(&table, tenant.as_ref());
         let sql = format!("SELECT row.{} FROM {} AS row{whose}", table.quoted_key, table.quoted);
-        read(&place, &table, tell, &sql, tenant, |row, batch: &mut KeyBatch| {
-            let mut room = [0; 8];
-            let Some(key) = value(row, 0, (&table.key, &table.quoted_key, table.key_type), &table, &mut room)? else {
-                return Ok(0);
-            };
-            batch.push(key);
-            Ok(key.len().max(1))
-        })
+        read(
+            &place,
+            |connection| table.check_again(connection),
+            tell,
+            &sql,
+            tenant,
+            |row, batch: &mut KeyBatch| {
+                let mut room = [0; 8];
+                let Some(key) = value(row, 0, (&table.key, &table.quoted_key, table.key_type), &table, &mut room)?
+                else {
+                    return Ok(0);
+                };
+                batch.push(key);
+                Ok(key.len().max(1))
+            },
+        )
     });
     Ok(Box::new(scanning.await?))
 }
@@ -60,14 +83,40 @@ pub(super) async fn begin_all(file: &File) -> Result<Box<dyn TenantScan>> {
     let scanning = start(move |tell| {
         let tenant = tenancy(&table)?;
         let sql = format!("SELECT row.{}, row.{} FROM {} AS row", tenant.quoted, table.quoted_key, table.quoted);
-        read(&place, &table, tell, &sql, None, |row, batch: &mut TenantBatch| {
-            let (mut room, mut more) = ([0; 8], [0; 8]);
-            let column = (tenant.name.as_str(), tenant.quoted.as_str(), tenant.key_type);
-            let Some(tenant) = value(row, 0, column, &table, &mut room)? else { return Ok(0) };
-            let column = (table.key.as_str(), table.quoted_key.as_str(), table.key_type);
-            let Some(key) = value(row, 1, column, &table, &mut more)? else { return Ok(0) };
-            batch.push(tenant, key);
-            Ok((tenant.len() + key.len()).max(1))
+        read(
+            &place,
+            |connection| table.check_again(connection),
+            tell,
+            &sql,
+            None,
+            |row, batch: &mut TenantBatch| {
+                let (mut room, mut more) = ([0; 8], [0; 8]);
+                let column = (tenant.name.as_str(), tenant.quoted.as_str(), tenant.key_type);
+                let Some(tenant) = value(row, 0, column, &table, &mut room)? else { return Ok(0) };
+                let column = (table.key.as_str(), table.quoted_key.as_str(), table.key_type);
+                let Some(key) = value(row, 1, column, &table, &mut more)? else { return Ok(0) };
+                batch.push(tenant, key);
+                Ok((tenant.len() + key.len()).max(1))
+            },
+        )
+    });
+    Ok(Box::new(scanning.await?))
+}
+
+/// Begins to read the keys that a query gives.
+pub(super) async fn begin_query(place: Arc<Place>, what: Arc<impl Scanned>) -> Result<Box<dyn Scan>> {
+    let scanning = start(move |tell| {
+        let check = |connection: &Connection| what.check(connection);
+        read(&place, check, tell, &what.sql(), None, |row, batch: &mut KeyBatch| {
+            let value = row.get_ref(0).map_err(|error| failed("scanning the keys", &error))?;
+            match canonical(value, what.key_type(), &mut [0; 8]) {
+                Some(key) => {
+                    batch.push(key);
+                    Ok(key.len().max(1))
+                }
+                None if matches!(value, ValueRef::Null) => Ok(0),
+                None => Err(what.stray(value)),
+            }
         })
     });
     Ok(Box::new(scanning.await?))
@@ -131,7 +180,7 @@ fn lost() -> Error {
 /// bytes that is, 0 for a row that nobody can ask for.
 fn read<B: Default>(
     place: &Place,
-    table: &Table,
+    check: impl FnOnce(&Connection) -> Result<()>,
     tell: &Sender<Told<B>>,
     sql: &str,
     parameter: Option<Asked<'_>>,
@@ -146,7 +195,7 @@ fn read<B: Default>(
         return Ok(());
     }
     // The schema is that of the moment too. A column that means something else by now would be read as something else.
-    table.check_again(&connection)?;
+    check(&connection)?;
     let mut statement = connection.prepare(sql).map_err(doing)?;
     let mut rows = statement.query(params_from_iter(parameter)).map_err(doing)?;
     let (mut batch, mut taken, mut bytes) = (B::default(), 0, 0);
@@ -169,6 +218,15 @@ fn read<B: Default>(
     Ok(())
 }
 
+/// A type as SQLite calls its values.
+pub(super) fn class(key_type: KeyType) -> &'static str {
+    match key_type {
+        KeyType::Integer { .. } => "integer",
+        KeyType::Bytes => "blob",
+        _ => "text",
+    }
+}
+
 /// The canonical bytes of a column (its name, the same quoted, its type) of a row; nothing for NULL.
 pub(super) fn value<'a>(
     row: &'a Row<'_>,
@@ -187,12 +245,7 @@ pub(super) fn value<'a>(
 
 /// Refuses a value of another type than the column's, and says how to find it.
 fn stray(table: &Table, name: &str, quoted_name: &str, key_type: KeyType, value: ValueRef<'_>) -> Error {
-    let class = match key_type {
-        KeyType::Integer { .. } => "integer",
-        KeyType::Bytes => "blob",
-        _ => "text",
-    };
-    let quoted = &table.quoted;
+    let (class, quoted) = (class(key_type), &table.quoted);
     Error::new(
         ErrorKind::Unsupported,
         format!(

@@ -23,8 +23,9 @@ pub enum KeyList {
     /// There is none: the gate can only watch.
     #[default]
     None,
-    /// A file, for sources that change only when it does. Nothing is written through the gate then: the file would not
-    /// have it. Write the file first, rebuild, and only then let the source have the new rows.
+    /// A file. Nothing is written through [`Gate::put`](crate::Gate::put) then: the file would not have it. What passes a
+    /// proxy is noted beside it, in a file of the same name and `.written`. Whoever else writes: the file first, a rebuild,
+    /// and only then the rows.
     File(PathBuf),
     /// A URL that answers all keys as of the request, with a length or in chunks.
     Url(String),

@@ -1,0 +1,143 @@
+//! `gate --upstream`: the reverse proxy as people start it, before a small service of its own.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use rusqlite::Connection;
+
+use crate::got::Got;
+use crate::scene::Scene;
+use crate::service::{self, PATIENCE, Running};
+
+/// A service of products that can be read and written, one request a connection; its address.
+fn catalog(keys: &[&str]) -> String {
+    let keys: Arc<Mutex<BTreeSet<String>>> = Arc::new(Mutex::new(keys.iter().map(|&key| key.to_owned()).collect()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let keys = keys.clone();
+            std::thread::spawn(move || answer(stream, &keys));
+        }
+    });
+    address
+}
+
+fn answer(mut stream: TcpStream, keys: &Mutex<BTreeSet<String>>) -> Option<()> {
+    let mut from = BufReader::new(stream.try_clone().ok()?);
+    let (mut first, mut length) = (String::new(), 0);
+    from.read_line(&mut first).ok()?;
+    loop {
+        let mut line = String::new();
+        from.read_line(&mut line).ok()?;
+        match line.trim_end().split_once(": ") {
+            Some((name, value)) if name.eq_ignore_ascii_case("content-length") => length = value.parse().ok()?,
+            Some(_) => {}
+            None => break,
+        }
+    }
+    from.read_exact(&mut vec![0; length]).ok()?;
+    let mut words = first.split_whitespace();
+    let (method, key) = (words.next()?, words.next()?.strip_prefix("/products/").unwrap_or_default().to_owned());
+    let mut keys = keys.lock().unwrap();
+    let (status, body) = match method {
+        "PUT" => (if keys.insert(key) { "201 Created" } else { "200 OK" }, "stored"),
+        _ if keys.contains(&key) => ("200 OK", "found by the service"),
+        _ => ("404 Not Found", "absent by the service"),
+    };
+    let answer = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+    stream.write_all(answer.as_bytes()).ok()
+}
+
+fn start(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Running {
+    let arguments = format!("gate --listen 127.0.0.1:0 --admin 127.0.0.1:0 --key path:/products/{{id}} {arguments}");
+    let proxy = Running::start(scene, &arguments, variables, |line| {
+        let told = line.strip_prefix("bloomgate: gate ready on http://127.0.0.1:")?;
+        told.parse().ok()
+    });
+    proxy.wait_for("bloomgate: filter ready");
+    proxy
+}
+
+fn ask(port: u16, method: &str, path: &str) -> Got {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    Got::read(&answer)
+}
+
+/// The port of the gate's own paths.
+fn admin(proxy: &Running) -> u16 {
+    let said = proxy.said();
+    let told = said.split("the gate's own paths are on http://127.0.0.1:").nth(1).unwrap();
+    told.lines().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn absent_keys_are_stopped_written_ones_pass_and_a_restart_forgets_none() {
+    let scene = Scene::new();
+    scene.write("keys.txt", "kettle\nlamp\n");
+    let upstream = catalog(&["kettle", "lamp"]);
+    let arguments = format!("--upstream http://{upstream} --keys-from keys.txt --writers sole --data kept");
+    let proxy = start(&scene, &arguments, &[]);
+    let found = ask(proxy.port, "GET", "/products/kettle");
+    assert_eq!((found.status, found.body.as_str()), (200, "found by the service"));
+    assert_eq!(ask(proxy.port, "GET", "/products/vase").outcome(), (404, Some("absent-by-filter")));
+    assert_eq!(ask(proxy.port, "GET", "/stats").body, "absent by the service", "the gate's own paths are elsewhere");
+    assert_eq!(ask(proxy.port, "PUT", "/products/vase").status, 201);
+    assert_eq!(ask(proxy.port, "GET", "/products/vase").status, 200);
+    let own = admin(&proxy);
+    assert_eq!((ask(own, "GET", "/readyz").status, ask(own, "GET", "/check/nobody").status), (200, 403));
+    assert_eq!((ask(own, "GET", "/check/vase").status, ask(own, "GET", "/check/a%2Fb").status), (204, 204));
+    let metrics = ask(own, "GET", "/metrics").body;
+    assert!(metrics.contains("bloomgate_proxy_requests_total{done=\"absent\"} 1"), "{metrics}");
+    let said = proxy.stop();
+    assert!(said.contains("bloomgate: stopped") && said.contains(&format!("passes  to http://{upstream}")), "{said}");
+    // The list does not have what was written; the notes beside it do.
+    assert!(scene.path("keys.txt.written").exists());
+    let again = start(&scene, &arguments, &[]);
+    assert_eq!(ask(again.port, "GET", "/products/vase").status, 200);
+    assert_eq!(ask(again.port, "GET", "/products/urn").outcome(), (404, Some("absent-by-filter")));
+    again.stop();
+}
+
+#[test]
+fn keys_come_from_a_query() {
+    let scene = Scene::new();
+    let database = Connection::open(scene.path("shop.db")).unwrap();
+    database
+        .execute_batch("CREATE TABLE products (id INTEGER, sold INTEGER); INSERT INTO products VALUES (1, 0), (2, 1)")
+        .unwrap();
+    let upstream = catalog(&["1", "2"]);
+    let variables = [("BLOOMGATE_QUERY", "SELECT id FROM products WHERE sold = 0")];
+    let arguments = format!(
+        "--upstream http://{upstream} --keys-from sqlite:shop.db --key-type integer --writers sole --data none"
+    );
+    let proxy = start(&scene, &arguments, &variables);
+    assert_eq!(ask(proxy.port, "GET", "/products/1").status, 200);
+    assert_eq!(ask(proxy.port, "GET", "/products/2").outcome(), (404, Some("absent-by-filter")));
+    assert_eq!(ask(proxy.port, "GET", "/products/2x").body, "absent by the service", "no integer: it passes");
+    proxy.stop();
+}
+
+#[test]
+fn mistakes_are_told_with_what_was_meant() {
+    let scene = Scene::new();
+    let refused = |arguments: &str, says: &[&str]| service::refused(&scene, &format!("gate {arguments}"), &[], says);
+    refused("--upstream http://127.0.0.1:1", &["--key 'path:/products/{id}'"]);
+    refused("--upstream http://127.0.0.1:1 --key sku", &["no place of a key"]);
+    refused(
+        "--upstream ftp://h --key path:/p/{id} --listen 127.0.0.1:0 --admin 127.0.0.1:0",
+        &["neither http nor https"],
+    );
+    refused("--upstream http://h/base --key path:/p/{id} --listen 127.0.0.1:0 --admin 127.0.0.1:0", &["leave it out"]);
+    refused("--upstream http://h --key path:/p/{id} --new-key body", &["--new-key", "json:/id"]);
+    refused("--upstream http://h --key path:/p/{id} --forwarded maybe", &["--forwarded", "append"]);
+    refused("--keys-from keys.txt", &["--upstream"]);
+}

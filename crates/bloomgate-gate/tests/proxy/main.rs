@@ -1,0 +1,14 @@
+//! The gate as a reverse proxy and as a layer, on real sockets: one binary, a module for each area.
+#![cfg(feature = "proxy")]
+#![forbid(unsafe_code)]
+
+mod caps;
+mod catalog;
+mod headers;
+mod layer;
+mod racing;
+mod spellings;
+mod stage;
+mod streams;
+mod troubles;
+mod writes;
