@@ -144,7 +144,6 @@ impl KeyType {
     }
 
     /// Refuses a key that is not of this type.
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn check(self, key: &Key) -> Result<()> {
         if self.holds(key) {
             return Ok(());

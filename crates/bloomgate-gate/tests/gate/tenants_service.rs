@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloomgate_gate::service::http::access::Tokens;
-use bloomgate_gate::service::{self, Options, http};
+use bloomgate_gate::service::{self, METRICS, Options, http};
 use bloomgate_gate::tenants::Tenants;
 use bloomgate_gate::{Policy, Writers};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -194,6 +194,10 @@ async fn metrics_name_the_largest_tenants_and_the_rest_as_one() {
         lines("bloomgate_gate_lookups_total{outcome=\"absent-by-filter\"}"),
         ["bloomgate_gate_lookups_total{outcome=\"absent-by-filter\"} 121"]
     );
+    let of_tenants = METRICS.iter().filter(|metric| metric.help.starts_with("With --tenant"));
+    let missing: Vec<&str> =
+        of_tenants.map(|metric| metric.name).filter(|name| !text.contains(&format!("# TYPE {name} "))).collect();
+    assert_eq!(missing, Vec::<&str>::new());
     // The same ones from now on: no series falls when another tenant grows.
     for number in 0..200 {
         served.ask("PUT", &format!("/v1/products/t0/more{number}"), "", "{}").await;
