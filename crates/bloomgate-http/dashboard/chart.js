@@ -179,7 +179,7 @@ export function spark(points, width = 120, height = 32) {
 
 /** Cells from light to dark, row by row, with what they mean in words. */
 export function heatMap(values, { title, words, low, high, format }) {
-  const columns = Math.ceil(Math.sqrt(values.length * 2.4));
+  const columns = values.length % 32 === 0 ? 32 : Math.ceil(Math.sqrt(values.length * 2.4));
   const rows = Math.ceil(values.length / columns);
   const size = 16;
   const span = high - low || 1;
@@ -196,18 +196,17 @@ export function heatMap(values, { title, words, low, high, format }) {
     svg("title", { id: titleId }, `${title}. ${words}`), cells);
 }
 
-/** Bars that stand beside each other: [{label, share, title}]. */
-export function histogram(bars, { title, words, height = 130 }) {
-  const [width, foot] = [Math.max(1, bars.length) * 14, 18];
+/** Bars that stand beside each other, and what the first and the last are: [{label, share, title}]. */
+export function histogram(bars, { title, words, height = 110 }) {
+  const width = Math.max(1, bars.length) * 14;
   const most = Math.max(...bars.map((bar) => bar.share), 1e-9);
   const titleId = freshId("histogram");
-  return svg("svg", { class: "histogram", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": titleId },
-    svg("title", { id: titleId }, `${title}. ${words}`),
-    bars.map((bar, at) => {
-      const tall = (bar.share / most) * (height - foot - 4);
-      return svg("rect", { class: `column ${bar.class ?? ""}`, x: at * 14 + 1.5, y: height - foot - tall, width: 11, height: Math.max(bar.share > 0 ? 1 : 0, tall), rx: 2 },
-        svg("title", {}, bar.title));
-    }),
-    [0, bars.length - 1].filter((at, index, all) => bars[at] && all.indexOf(at) === index).map((at) =>
-      svg("text", { class: "tick", x: at === 0 ? 0 : width, y: height - 4, "text-anchor": at === 0 ? "start" : "end" }, bars[at].label)));
+  return el("div", {},
+    svg("svg", { class: "histogram", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-labelledby": titleId },
+      svg("title", { id: titleId }, `${title}. ${words}`),
+      bars.map((bar, at) => {
+        const tall = (bar.share / most) * (height - 4);
+        return svg("rect", { class: "column", x: at * 14 + 1.5, y: height - tall, width: 11, height: Math.max(bar.share > 0 ? 1 : 0, tall), rx: 2 }, svg("title", {}, bar.title));
+      })),
+    bars.length > 1 ? el("div", { class: "ends", "aria-hidden": "true" }, el("span", {}, bars[0].label), el("span", {}, bars.at(-1).label)) : null);
 }

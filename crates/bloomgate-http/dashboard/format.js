@@ -1,5 +1,7 @@
 // Numbers as people read them. Pure functions; `scripts/test-pages` tests them.
 
+// A number and its unit stay on one line.
+const GAP = "\u00a0";
 const GROUPED = new Intl.NumberFormat("en-US");
 
 /** 1234567 as "1,234,567". */
@@ -13,7 +15,7 @@ export function short(number) {
   const size = Math.abs(number);
   if (size < 10_000) return size < 100 && !Number.isInteger(number) ? digits(number, 2) : count(number);
   const [unit, name] = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]].find(([unit]) => size >= unit * 0.9995);
-  return `${digits(number / unit, 3)} ${name}`;
+  return `${digits(number / unit, 3)}${GAP}${name}`;
 }
 
 /** So many significant digits, without an exponent and without zeros that say nothing. */
@@ -27,7 +29,7 @@ export function digits(number, significant) {
 /** Bytes in powers of ten, as the command line writes them: 1.26 MB. */
 export function bytes(number) {
   if (!Number.isFinite(number)) return "–";
-  if (number < 1000) return `${Math.round(number)} B`;
+  if (number < 1000) return `${Math.round(number)}${GAP}B`;
   const units = ["kB", "MB", "GB", "TB", "PB"];
   let value = number / 1000;
   let at = 0;
@@ -35,16 +37,16 @@ export function bytes(number) {
     value /= 1000;
     at += 1;
   }
-  return `${digits(value, 3)} ${units[at]}`;
+  return `${digits(value, 3)}${GAP}${units[at]}`;
 }
 
 /** A rate or a share: "1 %", "0.0257 %"; below one in a million as "3.2e-8". */
 export function rate(number) {
   if (number === null || number === undefined || !Number.isFinite(number)) return "–";
-  if (number === 0) return "0 %";
+  if (number === 0) return `0${GAP}%`;
   if (number < 1e-6) return number.toExponential(1);
-  if (number > 0.99995 && number < 1) return "> 99.99 %";
-  return `${digits(number * 100, number > 0.1 ? 4 : 3)} %`;
+  if (number > 0.99995 && number < 1) return `>${GAP}99.99${GAP}%`;
+  return `${digits(number * 100, number >= 0.99 ? 4 : 3)}${GAP}%`;
 }
 
 /** "one in 1,000" for a rate. */
@@ -57,18 +59,18 @@ export function oneIn(number) {
 export function time(seconds) {
   if (!Number.isFinite(seconds)) return "–";
   if (seconds < 0) return `-${time(-seconds)}`;
-  if (seconds === 0) return "0 s";
-  if (seconds < 1e-6) return `${digits(seconds * 1e9, 3)} ns`;
-  if (seconds < 1e-3) return `${digits(seconds * 1e6, 3)} µs`;
-  if (seconds < 1) return `${digits(seconds * 1e3, 3)} ms`;
-  if (seconds < 60) return `${digits(seconds, seconds < 10 ? 2 : 3)} s`;
+  if (seconds === 0) return `0${GAP}s`;
+  if (seconds < 1e-6) return `${digits(seconds * 1e9, 3)}${GAP}ns`;
+  if (seconds < 1e-3) return `${digits(seconds * 1e6, 3)}${GAP}µs`;
+  if (seconds < 1) return `${digits(seconds * 1e3, 3)}${GAP}ms`;
+  if (seconds < 60) return `${digits(seconds, seconds < 10 ? 2 : 3)}${GAP}s`;
   const parts = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
   const at = parts.findIndex(([unit]) => seconds >= unit);
   const [unit, name] = parts[at];
   const whole = Math.floor(seconds / unit);
   const [next, nextName] = parts[at + 1];
   const rest = Math.floor((seconds - whole * unit) / next);
-  return rest > 0 && whole < 10 ? `${whole} ${name} ${rest} ${nextName}` : `${whole} ${name}`;
+  return rest > 0 && whole < 10 ? `${whole}${GAP}${name} ${rest}${GAP}${nextName}` : `${whole}${GAP}${name}`;
 }
 
 /** How long ago: "just now", "3 min ago". */

@@ -43,15 +43,15 @@ export function code(text, label = "") {
 }
 
 /** A button that copies what `text` gives. */
-export function copyButton(text, what = "") {
-  const button = el("button", { type: "button", class: "copy quiet", "aria-label": what ? `Copy: ${what}` : null }, "Copy");
+export function copyButton(text, what = "", word = "Copy") {
+  const button = el("button", { type: "button", class: "copy quiet", "aria-label": what ? `${word}: ${what}` : null }, word);
   button.addEventListener("click", async () => {
     const done = await copy(text());
     replace(button, done ? "Copied" : "Select and copy");
     button.classList.toggle("done", done);
     toast(done ? "Copied to the clipboard." : "The browser did not allow copying: select the text and copy it by hand.");
     setTimeout(() => {
-      replace(button, "Copy");
+      replace(button, word);
       button.classList.remove("done");
     }, 1_600);
   });

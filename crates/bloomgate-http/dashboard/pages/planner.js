@@ -97,18 +97,18 @@ export function show({ parameters }) {
 
   const kindsTable = (rows, row, most) => {
     const line = (each) => el("tr", { class: each.kind === row.kind ? "chosen" : each.misfit ? "out" : null },
-      el("th", { scope: "row" }, el("button", { type: "button", class: "quiet", "data-kind": each.kind, "aria-pressed": String(each.kind === row.kind), on: { click: () => pick(each.kind) } }, each.kind),
-        el("span", { class: "sub" }, each.what)),
+      el("th", { scope: "row" }, el("button", { type: "button", class: "link", "data-kind": each.kind, "aria-pressed": String(each.kind === row.kind), on: { click: () => pick(each.kind) } }, each.kind),
+        each.chosen ? pill("ok", "advised") : null,
+        el("span", { class: "sub" }, each.misfit ? `does not fit: ${each.misfit}` : each.what)),
       el("td", { class: "capacity", "data-label": "Size" }, each.bytes ? [el("span", {}, bytes(each.bytes)), bar(each.bytes / most, each.misfit ? "muted" : "")] : "–"),
       el("td", { class: "number", "data-label": "Bits a key" }, each.bitsPerItem ? digits(each.bitsPerItem, 3) : "–"),
       el("td", { class: "number", "data-label": "Rate" }, percent(each.rate)),
-      el("td", { class: "number", "data-label": "With twice the keys" }, each.rateAtTwice === null ? (each.changes ? "refuses" : "–") : percent(each.rateAtTwice)),
-      el("td", { "data-label": "Does it fit" }, each.misfit ? pill("none", each.misfit) : each.chosen ? pill("ok", "advised") : pill("ok", "fits")));
+      el("td", { class: "number", "data-label": "At 2× keys" }, each.rateAtTwice === null ? (each.changes ? "refuses" : "–") : percent(each.rateAtTwice)));
     return card("Every kind beside every other",
       el("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Kinds compared" },
         el("table", { class: "cards" }, el("caption", { class: "hidden" }, "Kinds compared for this need. Press the name of a kind to see its lines."),
-          el("thead", {}, el("tr", {}, ["Kind", "Size", "Bits a key", "Rate", "With twice the keys", "Does it fit"].map((name, at) =>
-            el("th", { scope: "col", class: at >= 2 && at <= 4 ? "number" : null }, name)))),
+          el("thead", {}, el("tr", {}, ["Kind", "Size", "Bits a key", "Rate", "At 2× keys"].map((name, at) =>
+            el("th", { scope: "col", class: at >= 2 ? "number" : null }, name)))),
           el("tbody", {}, rows.map(line)))));
   };
 
@@ -138,7 +138,7 @@ export function show({ parameters }) {
 
   const node = el("div", { class: "stack" },
     head("Planner", "Which filter, and how large? Move something: the link holds the whole question.",
-      copyButton(() => location.href, "link to this plan")),
+      copyButton(() => location.href, "", "Copy link")),
     announced, el("div", { class: "split" }, form, result));
   draw();
   return {
