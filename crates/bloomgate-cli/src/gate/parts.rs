@@ -242,6 +242,7 @@ pub fn service(settings: &Settings) -> Result<(service::Options, http::Options),
         tokens,
         open_reads: settings.open_reads,
         hosts: checked.then(|| Hosts::new(settings.hosts.iter().cloned())),
+        attack: std::env::current_exe().ok(),
         ..service::Options::default()
     };
     let limits = http::Limits {

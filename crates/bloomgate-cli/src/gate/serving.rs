@@ -188,6 +188,7 @@ fn tell(gate: &Gate, settings: &Settings, options: &service::Options, url: &str)
     screen::tell(format_args!("  try     curl -i{secured} {url}/v1/{table}/KEY"));
     screen::tell(format_args!("          curl{secured} {url}/explain/KEY"));
     screen::tell(format_args!("          curl{secured} {url}/stats"));
+    screen::tell(format_args!("  watch   {url}/ in a browser"));
 }
 
 /// Tells systemd, if it started us.

@@ -8,7 +8,10 @@
 //! GET    /explain/KEY      the whole decision about a key
 //! GET    /stats            everything the gate tells of itself
 //! POST   /rebuild          202; ?wait=true waits for the end, ?accept-fewer=true believes a source that lost most keys
+//! GET    /events           the same once a second, as server-sent events
+//! GET    /attack           how far the attack on an embedded catalogue is; POST begins it, POST /attack/stop ends it
 //! GET    /healthz /readyz /metrics
+//! GET    / and its files   the dashboard; /about.json tells it what this process is
 //! ```
 //!
 //! Every answer names the filter behind it: `bloomgate-filter-version` and `bloomgate-watermark`, and those about keys
@@ -19,15 +22,18 @@
 //! A lookup that the filter answers is answered where it was read: no router, no task, no future on the heap.
 
 mod answers;
+mod attack;
 mod batch;
+mod dashboard;
 mod metrics;
 mod path;
 mod routes;
 mod waiting;
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -43,6 +49,7 @@ pub use metrics::TABLE as METRICS;
 use crate::gate::Gate;
 use crate::key::Key;
 use answers::Template;
+use attack::Attack;
 use bloomgate_http::Served;
 use bloomgate_http::access::{Hosts, Role, Tokens};
 use bloomgate_http::listen::Traffic;
@@ -68,6 +75,8 @@ pub struct Options {
     pub batch_bytes: usize,
     /// How long a body may take to arrive: 30 s.
     pub body_time: Duration,
+    /// The program whose `attack` the dashboard offers to admins; without one it does not.
+    pub attack: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -81,6 +90,7 @@ impl Default for Options {
             row_bytes: 1 << 20,
             batch_bytes: 4 << 20,
             body_time: Duration::from_secs(30),
+            attack: None,
         }
     }
 }
@@ -120,6 +130,8 @@ impl GateService {
             rebuilding: AtomicBool::new(false),
             gate: OnceLock::new(),
             waits_for: Mutex::default(),
+            attack: options.attack.clone().map(Attack::by),
+            watching: AtomicUsize::new(0),
             options,
             traffic,
         };
@@ -159,6 +171,9 @@ struct Desk {
     template: Template,
     /// Whether a rebuild that was asked for has not ended yet.
     rebuilding: AtomicBool,
+    attack: Option<Attack>,
+    /// Streams of events under way.
+    watching: AtomicUsize,
 }
 
 /// What can be said of a request before anything is waited for.

@@ -13,7 +13,7 @@ use bloomgate_http::health;
 use bloomgate_http::problem::Problem;
 
 use super::batch::Asked;
-use super::{Desk, answers, metrics, path};
+use super::{Desk, answers, dashboard, metrics, path};
 use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Policy, State};
@@ -23,7 +23,7 @@ use crate::stats::Stats;
 const REBUILD_AGAIN: Duration = Duration::from_secs(5);
 
 /// What is asked for, without its body.
-type Head = axum::http::request::Parts;
+pub(super) type Head = axum::http::request::Parts;
 
 /// A body that nobody wanted is read up to here and thrown away: clients of HTTP/2 that still send when the answer is
 /// there take the end of the stream for an error (curl 7.88 does) and never show the answer.
@@ -35,6 +35,9 @@ impl Desk {
     /// The answer to what the filter alone could not answer.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Body>) -> Response<Body> {
         let (head, mut rest) = request.into_parts();
+        if let Some(page) = dashboard::page(&head) {
+            return page;
+        }
         let mut response = match self.route(&head, &mut rest).await {
             Ok(response) => response,
             Err(problem) => problem.into_response(),
@@ -95,12 +98,27 @@ impl Desk {
                 let wishes = wishes(head.uri.query().unwrap_or_default())?;
                 self.rebuild(wishes).await
             }
+            "/about.json" => {
+                only(method, &[Method::GET])?;
+                Ok(self.about())
+            }
+            "/events" => {
+                only(method, &[Method::GET])?;
+                self.may(&head.headers, &head.uri, Role::Read)?;
+                self.events()
+            }
+            "/attack" | "/attack/stop" => {
+                only(method, if whole == "/attack" { &[Method::GET, Method::POST] } else { &[Method::POST] })?;
+                let role = if *method == Method::POST { Role::Admin } else { Role::Read };
+                self.may(&head.headers, &head.uri, role)?;
+                self.attack(head, rest).await
+            }
             doubled if doubled.contains("//") => {
                 Err(path::bad_key("the path has two slashes in a row: leave one out, or write one in a key as %2F"))
             }
             _ => Err(Problem::not_found(format!(
-                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /explain/KEY, GET /stats, POST /rebuild, GET \
-                 /healthz, GET /readyz and GET /metrics",
+                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /explain/KEY, GET /stats, GET /events, POST \
+                 /rebuild, GET /healthz, GET /readyz and GET /metrics; the dashboard is at /",
                 p = self.prefix,
                 writes = if self.options.writes { " (and PUT, DELETE)" } else { "" },
                 t = path::encoded(&self.options.table)
@@ -208,7 +226,7 @@ impl Desk {
         self.gate()?.parse_key(&path::key(segment)?).map_err(|error| answers::problem(&error))
     }
 
-    fn json(&self, status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
+    pub(super) fn json(&self, status: StatusCode, value: &impl serde::Serialize) -> Response<Body> {
         match serde_json::to_vec_pretty(value) {
             Ok(mut text) => {
                 text.push(b'\n');
@@ -220,7 +238,7 @@ impl Desk {
 }
 
 /// The numbers; on a thread that may be busy for a while, since the bits of the filter are counted.
-async fn stats(gate: &Gate) -> Result<Stats, Problem> {
+pub(super) async fn stats(gate: &Gate) -> Result<Stats, Problem> {
     let gate = gate.clone();
     let counted = tokio::task::spawn_blocking(move || gate.stats()).await;
     counted.map_err(|_| Problem::internal("counting ended early: try again"))

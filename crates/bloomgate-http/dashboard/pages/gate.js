@@ -106,10 +106,12 @@ function drawFunnel(place, lookups) {
   }
   replace(place, steps.map((step) => {
     const inner = el("span", {});
-    inner.style.left = `${(step.before / total) * 100}%`;
-    inner.style.width = `${Math.max(step.number > 0 ? 0.4 : 0, (step.number / total) * 100)}%`;
+    // However few they are, they are seen.
+    const width = Math.max(step.number > 0 ? 0.6 : 0, (step.number / total) * 100);
+    inner.style.left = `${Math.min((step.before / total) * 100, 100 - width)}%`;
+    inner.style.width = `${width}%`;
     return el("div", { class: `step ${step.name}` }, el("div", {}, el("strong", {}, step.title), el("span", { class: "sub" }, step.what)),
-      el("div", { class: "track", "aria-hidden": "true" }, inner), el("div", { class: "number" }, count(step.number), el("span", { class: "sub" }, percent(step.number / total))));
+      el("div", { class: "track", "aria-hidden": "true" }, inner), el("div", { class: "number" }, count(step.number), el("span", { class: "sub" }, step.number > 0 && step.number / total < 1e-6 ? "below 0.0001 %" : percent(step.number / total))));
   }));
 }
 
