@@ -115,15 +115,3 @@ export function parseRate(text) {
   const number = match[2] ? Number((Number(match[1]) / 100).toPrecision(12)) : Number(match[1]);
   return number > 0 && number < 1 ? number : null;
 }
-
-/** A word as a shell takes it. */
-export function shellWord(text) {
-  return /^[A-Za-z0-9_@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
-}
-
-/** A word as redis-cli takes it. */
-export function respWord(text) {
-  if (/^[A-Za-z0-9_@%+=:,./{}-]+$/.test(text)) return text;
-  const escaped = text.replace(/["\\]/g, "\\$&").replace(/\n/g, "\\n").replace(/\r/g, "\\r").replace(/\t/g, "\\t");
-  return `"${escaped}"`;
-}

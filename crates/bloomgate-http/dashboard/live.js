@@ -1,6 +1,6 @@
-// What happens now, once for all pages: the server's stream of events, or the gate's figures asked for once a second.
+// What happens now, once for all pages: the stream of events of the server or of the gate.
 
-import { follow, get } from "./api.js";
+import { follow } from "./api.js";
 
 /** Seconds that are remembered for the curves. */
 const REMEMBERED = 300;
@@ -31,38 +31,14 @@ class Live {
   }
 
   start(about) {
-    if (about.process === "gate") this.#pollGate(about.stats);
-    else this.#followServer();
-  }
-
-  #followServer() {
-    follow("v1/events", {
+    follow(about.process === "gate" ? about.events.replace(/^\//, "") : "v1/events", {
       line: (line) => this.#tell("line", line),
       event: (kind, data) => {
-        if (kind === "stats") {
-          this.#remember({ at: data.at_ms, overview: data.overview });
-          this.#tell("stats", data);
-        } else if (kind === "alerts") this.#tell("alerts", data.alerts);
-        else this.#tell(kind, data);
+        if (kind === "stats") this.#remember({ at: data.at_ms, overview: data.overview });
+        if (kind === "gate") this.#remember({ at: Date.now(), gate: data });
+        this.#tell(kind, kind === "alerts" ? data.alerts : data);
       },
     });
-  }
-
-  /** The gate has one page of figures and no stream: it is asked each second while the page is looked at. */
-  async #pollGate(path) {
-    for (;;) {
-      if (document.visibilityState === "visible") {
-        try {
-          const gate = await get(path.replace(/^\//, ""));
-          this.#remember({ at: Date.now(), gate });
-          this.#tell("line", "live");
-          this.#tell("gate", gate);
-        } catch (error) {
-          this.#tell("line", error.status === 401 ? "login" : "lost");
-        }
-      }
-      await new Promise((wake) => setTimeout(wake, 1_000));
-    }
   }
 }
 

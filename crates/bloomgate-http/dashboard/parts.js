@@ -39,7 +39,7 @@ export function bar(share, state = "") {
 /** Text to copy, with a button that says that it did. */
 export function code(text, label = "") {
   const button = copyButton(() => text, label || text);
-  return el("div", { class: "code" }, el("pre", { tabindex: "0", "aria-label": label || "Command" }, el("code", {}, text)), button);
+  return el("div", { class: "code" }, el("pre", {}, el("code", {}, text)), button);
 }
 
 /** A button that copies what `text` gives. */

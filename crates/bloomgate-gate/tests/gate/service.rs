@@ -486,7 +486,7 @@ async fn a_gate_that_only_watches_blocks_nothing() {
 
 #[tokio::test]
 async fn the_dashboard_is_there_for_everybody_and_its_figures_are_not() {
-    let source = MemorySource::with(1000);
+    let source = thousand();
     let options = Options { tokens: Some(Tokens::parse(TOKENS).unwrap()), ..Options::default() };
     let served = Served::ready(&source, options).await;
     let page = served.get("/").await;
@@ -522,7 +522,7 @@ async fn read_until(stream: &mut TcpStream, end: &str) -> String {
 
 #[tokio::test]
 async fn the_figures_come_as_events_and_end_with_the_service() {
-    let source = MemorySource::with(1000);
+    let source = thousand();
     let served = Served::ready(&source, Options::default()).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
@@ -540,12 +540,14 @@ async fn the_figures_come_as_events_and_end_with_the_service() {
 
 #[tokio::test]
 async fn the_attack_is_for_admins() {
-    let source = MemorySource::with(1000);
+    let source = thousand();
     let none = Served::ready(&source, Options::default()).await;
     assert_eq!(none.get("/attack").await.status, 404);
     none.stop().await;
     let tokens = Some(Tokens::parse(TOKENS).unwrap());
-    let served = Served::ready(&source, Options { tokens, attack: Some("/nowhere/bloomgate".into()), ..Options::default() }).await;
+    let served =
+        Served::ready(&source, Options { tokens, attack: Some("/nowhere/bloomgate".into()), ..Options::default() })
+            .await;
     let with = |token: &str| format!("authorization: Bearer {token}\r\n");
     let idle = served.ask("GET", "/attack", &with("reading-token-12"), "").await.json();
     assert_eq!((&idle["running"], &idle["done"]), (&json!(false), &json!([])));
