@@ -3,7 +3,9 @@
 import { el, freshId, replace, svg } from "./dom.js";
 import { scale } from "./scale.js";
 
-const MARGIN = { top: 14, right: 18, bottom: 38, left: 58 };
+const MARGIN = { top: 14, right: 18, bottom: 38, left: 44 };
+/** About the width of a character of the labels. */
+const CHARACTER = 7;
 
 /**
  * A chart that follows the width of its place. `draw(options)` draws it anew:
@@ -53,8 +55,9 @@ function legend(series) {
 function picture(options, width, height, told) {
   const { x, y, series, marks = [], limit = null } = options;
   const inner = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
-  const across = scale(x.kind, x.range, [inner.left, inner.right]);
   const up = scale(y.kind, y.range, [inner.bottom, inner.top]);
+  inner.left = Math.max(MARGIN.left, 16 + CHARACTER * Math.max(...up.ticks.map((tick) => y.format(tick).length)));
+  const across = scale(x.kind, x.range, [inner.left, inner.right]);
   const clip = freshId("clip");
   const titleId = freshId("chart-title");
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", tabindex: "0", "aria-labelledby": titleId },
@@ -91,8 +94,8 @@ function axes(root, { x, y, across, up, inner, width, height }) {
   for (const tick of across.ticks) {
     const at = across.to(tick);
     const text = x.format(tick);
-    // Labels keep apart: about seven pixels a character.
-    const half = text.length * 3.6;
+    // Labels keep apart.
+    const half = (text.length * CHARACTER) / 2;
     if (at - half < last + 8 || at + half > width) continue;
     last = at + half;
     root.append(svg("line", { class: "tickmark", x1: at, x2: at, y1: inner.bottom, y2: inner.bottom + 4 }),

@@ -31,6 +31,8 @@ export function show({ parameters }) {
   const explained = el("p", { class: "lead" });
   const removeButton = el("button", { type: "button", on: { click: () => act("remove") } }, "Remove");
   const chart = lineChart(230);
+  const unset = pill("bad", "red: not set, which proves absence");
+  const legend = el("p", { class: "row" }, pill("none", "orange ring: looked at for the word"), unset);
 
   const bitsChoice = el("div", { class: "field" }, el("span", { class: "label" }, "Cells"),
     choice("Cells", [["64", "64"], ["128", "128"], ["256", "256"]], String(cells), (value) => {
@@ -55,7 +57,7 @@ export function show({ parameters }) {
     tell("", `${FIRST.length} words are in it`, "Insert one of your own, or ask for one.");
     setText(explained, KINDS[kind].how);
     removeButton.hidden = kind !== "counting" && kind !== "cuckoo";
-    hashesField.hidden = kind === "cuckoo";
+    hashesField.hidden = unset.hidden = kind === "cuckoo";
     draw();
   }
 
@@ -167,8 +169,8 @@ export function show({ parameters }) {
     replace(numbers,
       el("dt", {}, "Words"), el("dd", {}, count(filter.words.size)),
       el("dt", {}, kind === "cuckoo" ? "Slots taken" : "Bits set"), el("dd", {}, `${filter.used} of ${filter.size} (${percent(filter.fill)})`, bar(filter.fill, filter.fill > 0.7 && kind !== "cuckoo" ? "warn" : "")),
-      el("dt", {}, "Wrong “maybe”, measured"), el("dd", {}, percent(measured)),
-      el("dt", {}, "Expected by theory"), el("dd", {}, percent(filter.expectedWith(filter.words.size))));
+      el("dt", {}, "Measured rate"), el("dd", {}, percent(measured)),
+      el("dt", {}, "By theory"), el("dd", {}, percent(filter.expectedWith(filter.words.size))));
     drawCurve();
   }
 
@@ -234,14 +236,10 @@ export function show({ parameters }) {
           el("button", { type: "button", on: { click: seek } }, "Find a false positive"),
           el("button", { type: "button", class: "quiet", on: { click: reset } }, "Start over"))),
         card("Its size", bitsChoice, hashesField, numbers)),
-      el("div", { class: "stack" }, card(null, said, stage, key(), el("div", { class: "stack" }, el("h3", {}, "What you inserted (the filter does not know)"), inside)),
+      el("div", { class: "stack" }, card(null, said, stage, legend, el("div", { class: "stack" }, el("h3", {}, "What you inserted (the filter does not know)"), inside)),
         card(null, chart.node))));
   reset();
   return { node, stop: () => chart.stop() };
 }
 
 const hex = (number) => number.toString(16).padStart(2, "0");
-
-function key() {
-  return el("p", { class: "row" }, pill("none", "orange ring: looked at for the word"), pill("bad", "red: not set, which proves absence"));
-}
