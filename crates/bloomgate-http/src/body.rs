@@ -17,8 +17,7 @@ pub async fn read(body: &mut Body, most: usize, within: Duration) -> Result<Byte
             "the body did not arrive within {} seconds; send it faster, or less at once",
             within.as_secs()
         ))),
-        Ok(Err(error)) if is_too_long(error.as_ref()) => Err(too_large(most)),
-        Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
+        Ok(Err(error)) => Err(told(error.as_ref(), most)),
         Ok(Ok(body)) => Ok(body.to_bytes()),
     }
 }
@@ -41,6 +40,19 @@ pub async fn discard(body: &mut Body, most: usize, within: Duration) {
     };
     // However it ends, the answer is given.
     _ = tokio::time::timeout(within, all).await;
+}
+
+/// What ended a body that is read piece by piece: more than `most` bytes, or the client.
+#[must_use]
+pub fn broken_off(error: axum::Error, most: usize) -> Problem {
+    told(&error, most)
+}
+
+fn told(error: &(dyn std::error::Error + 'static), most: usize) -> Problem {
+    match is_too_long(error) {
+        true => too_large(most),
+        false => Problem::bad_request(format!("the body broke off: {error}")),
+    }
 }
 
 /// The refusal of a body that is too long.

@@ -6,6 +6,7 @@
 //! | [`tls`] | which certificate? |
 //! | [`access`] | may this client do that? |
 //! | [`body`] | what did the client send, if it is not too much or too slow? |
+//! | [`base64`] | which bytes are these letters? |
 //! | [`problem`] | what went wrong? (RFC 9457) |
 //! | [`health`] | is it alive, is it ready? |
 //! | [`metrics`] | how much of everything? |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod base64;
 pub mod body;
 mod connections;
 mod error;

@@ -80,7 +80,13 @@ pub struct Options {
     pub limits: Limits,
     /// Where connections are counted; share it with whoever writes the metrics.
     pub traffic: Arc<Traffic>,
+    /// Whether each request is told where it comes from: a [`Peer`] among its extensions. It costs an allocation.
+    pub tell_peers: bool,
 }
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
 
 /// What has come and gone on a listener.
 #[derive(Debug, Default)]
@@ -170,11 +176,12 @@ where
     S::Future: Send,
     F: Future<Output = ()>,
 {
-    let Options { tls, limits, traffic } = options;
+    let Options { tls, limits, traffic, tell_peers } = options;
     let mut http = auto::Builder::new(TokioExecutor::new());
     http.http1().max_buf_size(limits.head_bytes.max(8 << 10));
     http.http2().max_header_list_size(limits.head_bytes as u32).max_concurrent_streams(limits.streams);
-    let server = Arc::new(Server { http, tls, body_bytes: limits.body_bytes, traffic: traffic.clone(), service });
+    let body_bytes = limits.body_bytes;
+    let server = Arc::new(Server { http, tls, body_bytes, tell_peers, traffic: traffic.clone(), service });
     let connections = Connections::new(traffic.clone());
     let told = Arc::new(Semaphore::new(TOLD));
     // Four looks per limit, and no less often than every second.
@@ -191,7 +198,7 @@ where
                 Ok((stream, from)) => match connections.admit(from.ip(), &limits, Instant::now()) {
                     Some((place, drain)) => {
                         let id = place.id();
-                        let task = tokio::spawn(server.clone().connection(stream, place, drain));
+                        let task = tokio::spawn(server.clone().connection((stream, Peer(from)), place, drain));
                         connections.attach(id, task.abort_handle());
                     }
                     None => {
@@ -256,6 +263,7 @@ struct Server<S> {
     http: auto::Builder<TokioExecutor>,
     tls: Option<Tls>,
     body_bytes: usize,
+    tell_peers: bool,
     traffic: Arc<Traffic>,
     service: S,
 }
@@ -265,12 +273,18 @@ where
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
-    async fn connection(self: Arc<Self>, stream: TcpStream, place: Place, mut drain: oneshot::Receiver<()>) {
+    async fn connection(
+        self: Arc<Self>,
+        (stream, peer): (TcpStream, Peer),
+        place: Place,
+        mut drain: oneshot::Receiver<()>,
+    ) {
+        let peer = self.tell_peers.then_some(peer);
         // An answer is one write: to wait for more would only delay it.
         let _ = stream.set_nodelay(true);
         let stream = Counted { stream, pulse: place.pulse.clone() };
         match &self.tls {
-            None => self.talk(stream, place, drain).await,
+            None => self.talk(stream, peer, place, drain).await,
             Some(tls) => {
                 let handshake = tls.acceptor().accept(stream);
                 let accepted = tokio::select! {
@@ -278,7 +292,7 @@ where
                     _ = &mut drain => return,
                 };
                 match accepted {
-                    Ok(stream) => self.talk(stream, place, drain).await,
+                    Ok(stream) => self.talk(stream, peer, place, drain).await,
                     Err(_) => Traffic::add(&self.traffic.handshakes),
                 }
             }
@@ -288,11 +302,15 @@ where
     async fn talk<T: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
         &self,
         stream: T,
+        peer: Option<Peer>,
         place: Place,
         mut drain: oneshot::Receiver<()>,
     ) {
         let (service, pulse, most) = (self.service.clone(), place.pulse.clone(), self.body_bytes);
-        let service = service_fn(move |request| {
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            if let Some(peer) = peer {
+                request.extensions_mut().insert(peer);
+            }
             let in_flight = pulse.begin(request.version() == Version::HTTP_2);
             let service = service.clone();
             async move {
