@@ -40,7 +40,7 @@ export function dice(seed) {
 }
 
 const STARTS = "b br c ch d f g gr h j k l m n p pl r s sh st t tr v w".split(" ");
-const VOWELS = "a e i o u ai ea ou".split(" ");
+const VOWELS = "a e i o u ea oo ou".split(" ");
 const ENDS = "b ck d g l m n nd p r rn s st t x".split(" ");
 
 /** A word that can be said, from dice: brack, mousteln. */
