@@ -97,6 +97,9 @@ async function frame(browsing, url) {
     await page.locator("h1", { hasText: "How it works" }).waitFor();
     await page.keyboard.press("Tab");
     assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the page");
+    await page.keyboard.press("Enter");
+    assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+    await page.locator("h1", { hasText: "How it works" }).waitFor();
     await page.getByRole("link", { name: "Planner" }).focus();
     await page.keyboard.press("Enter");
     await page.locator("h1", { hasText: "Planner" }).waitFor();

@@ -126,6 +126,11 @@ function closeMenu() {
   menu.setAttribute("aria-expanded", "false");
 }
 
+// Addresses after # are pages here, so the link to this place is no address.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 menu.addEventListener("click", () => {
   const open = navigation.classList.toggle("open");
   menu.setAttribute("aria-expanded", String(open));

@@ -37,6 +37,17 @@ export function setText(element, text) {
   return element;
 }
 
+/** Calls `draw` when a value is another one than the last time: what is looked at, scrolled or selected stays as it is. */
+export function onChange(draw) {
+  let last = null;
+  return (value) => {
+    const text = JSON.stringify(value);
+    if (text === last) return;
+    last = text;
+    draw(value);
+  };
+}
+
 let lastId = 0;
 /** An id that nothing else on the page has. */
 export const freshId = (what) => `${what}-${(lastId += 1)}`;

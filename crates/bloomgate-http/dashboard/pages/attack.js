@@ -1,6 +1,6 @@
 // The attack on an embedded catalogue of products: started by an admin, watched front by front.
 
-import { el, replace, setText } from "../dom.js";
+import { el, onChange, replace, setText } from "../dom.js";
 import { count, rate as percent, short, time } from "../format.js";
 import { bar, card, choice, pill, table, toast } from "../parts.js";
 
@@ -43,10 +43,13 @@ export function attackCard(api, path) {
   }
 
   function draw(state) {
-    if (!state) return;
     start.disabled = state.running;
     halt.disabled = false;
     halt.hidden = !state.running;
+    show(state);
+  }
+
+  const show = onChange((state) => {
     const fronts = state.fronts.map((name) => ({ name, found: state.done.find((done) => done.front === name) }));
     if (!state.running && state.done.length === 0 && !state.failure) {
       replace(place, el("p", {}, "Not run yet."));
@@ -65,7 +68,7 @@ export function attackCard(api, path) {
         { name: "False positives", class: "number", cell: ({ found }) => (found?.false_positives ? percent(found.false_positives.rate) : "–") },
         { name: "Wrong “no”", class: "number", cell: ({ found }) => (found ? (found.wrong_no === 0 ? pill("ok", "0") : pill("bad", count(found.wrong_no))) : "–") },
       ], fronts));
-  }
+  });
 
   look();
   return {

@@ -18,11 +18,14 @@ export function show({ api, live, parameters, rename }) {
   const at = path.slice(1);
   const ends = [];
   let filter = null;
+  let over = false;
 
   async function begin() {
     try {
       filter = await api.get(at);
+      if (over) return;
     } catch (error) {
+      if (over) return;
       const gone = error.status === 404;
       replace(node, back(), gone
         ? empty("This filter is not there any more", "It was deleted, renamed, or it expired.", el("a", { class: "button", href: "#/filters" }, "All filters"))
@@ -46,11 +49,18 @@ export function show({ api, live, parameters, rename }) {
       el("div", { class: "halves" }, rates.node, tryCard(api, at)),
       el("div", { class: "halves" }, heatCard(api, at), structureCard(filter)),
       el("div", { class: "halves" }, parametersCard(filter), recreateCard(filter)));
-    node.querySelector("h1")?.focus({ preventScroll: true });
+    // Whoever has gone on meanwhile stays where they are.
+    if (document.activeElement === document.body) node.querySelector("h1").focus({ preventScroll: true });
   }
 
   begin();
-  return { node, stop: () => ends.forEach((end) => end()) };
+  return {
+    node,
+    stop: () => {
+      over = true;
+      ends.forEach((end) => end());
+    },
+  };
 }
 
 const back = () => el("p", {}, el("a", { href: "#/filters" }, "← All filters"));
@@ -161,7 +171,7 @@ function heatCard(api, at) {
   const load = async () => {
     try {
       const heat = await api.get(`${at}/heat?cells=256`);
-      if (heat.cells.length === 0) {
+      if (!heat.cells?.length) {
         replace(place, el("p", {}, "This kind has no bits to look at."));
         return;
       }
@@ -174,7 +184,7 @@ function heatCard(api, at) {
       replace(place, el("p", {}, words, heat.sampled ? " A sample of its lines." : ""),
         heatMap(heat.cells, { title: "How full each stretch is", words, low: Math.max(0, middle - spread / 2 - mean * 0.1), high: Math.min(1, middle + spread / 2 + mean * 0.1), format: percent }),
         el("div", { class: "scale-key" }, "emptier", el("span", { class: "ramp", "aria-hidden": "true" }), "fuller"),
-        heat.histogram.length > 1 ? [el("h3", {}, "How many stretches are how full"),
+        heat.histogram?.length > 1 ? [el("h3", {}, "How many stretches are how full"),
           histogram(heat.histogram.map((bucket) => ({ label: percent(bucket.fill), share: bucket.share, title: `${percent(bucket.fill)} set: ${percent(bucket.share)} of the stretches` })),
             { title: "Stretches by how full they are", words })] : null);
     } catch (error) {

@@ -90,6 +90,11 @@ export function show({ api, live, parameters }) {
       setText(told, "No filters.");
       return;
     }
+    if (answer.filters.length === 0) {
+      // The page that was asked for is not there any more.
+      ask({ offset: 0 });
+      return;
+    }
     const focused = document.activeElement?.dataset?.sort;
     const body = el("tbody", {}, answer.filters.map(row));
     replace(place, el("div", { class: "card" },

@@ -2,7 +2,7 @@
 // the attack that the gate is for.
 
 import { lineChart } from "../chart.js";
-import { el, replace, setText } from "../dom.js";
+import { el, onChange, replace, setText } from "../dom.js";
 import { ago, bytes, count, counted, moment, rate as percent, short, time } from "../format.js";
 import { bar, card, code, empty, figure, head, loading, pill, table, toast, trouble } from "../parts.js";
 import { roundUp } from "../scale.js";
@@ -66,6 +66,7 @@ function build(api, live) {
   const chart = lineChart(210);
   const rebuild = rebuildCard(api);
   const tenants = el("div", { hidden: true });
+  const showTenants = onChange((rows) => drawTenants(tenants, rows));
   const shadow = el("div", { class: "notice", hidden: true });
   const node = el("div", { class: "stack" }, head("Gate", LEAD, state), shadow,
     el("dl", { class: "figures" }, Object.values(figures).map((each) => each.node)),
@@ -86,7 +87,7 @@ function build(api, live) {
     drawFunnel(steps, lookups);
     drawShadow(shadow, stats);
     drawCurve(chart, live);
-    drawTenants(tenants, stats.tenants);
+    showTenants(stats.tenants ?? null);
     rebuild.update(stats);
   };
   return { node, update, stop: chart.stop };
@@ -177,13 +178,16 @@ function rebuildCard(api) {
       ? [el("p", {}, `Under way (${words(running.reason)}): ${count(running.scanned)} of about ${count(running.expected)} keys scanned.`), bar(running.expected > 0 ? running.scanned / running.expected : 0)]
       : el("p", { class: "row" }, rebuild.failures_in_a_row > 0 ? pill("bad", `the last ${count(rebuild.failures_in_a_row)} failed`) : pill("ok", "idle"),
         `${counted(rebuild.done, "rebuild")} done${rebuild.failed ? `, ${count(rebuild.failed)} failed` : ""}.`));
-    replace(past, rebuild.history.length === 0 ? el("p", {}, el("small", {}, "None has ended yet.")) : table("Rebuilds, the newest first", [
+    showPast(rebuild.history);
+  };
+  const showPast = onChange((history) => {
+    replace(past, history.length === 0 ? el("p", {}, el("small", {}, "None has ended yet.")) : table("Rebuilds, the newest first", [
       { name: "Ended", head: true, cell: (row) => moment(row.ended_ms) }, { name: "Why", cell: (row) => words(row.reason) },
       { name: "Version", class: "number", cell: (row) => count(row.version) }, { name: "Keys", class: "number", cell: (row) => count(row.keys) },
       { name: "Took", class: "number", cell: (row) => time(row.seconds) },
       { name: "How it went", cell: (row) => (row.failure ? [pill("bad", "failed"), " ", row.failure] : pill("ok", "in force")) },
-    ], [...rebuild.history].reverse().slice(0, 20)));
-  };
+    ], [...history].reverse().slice(0, 20)));
+  });
   return { node: card("Rebuilds", el("div", { class: "row apart" }, now, button), past), update };
 }
 

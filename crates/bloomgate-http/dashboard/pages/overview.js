@@ -10,10 +10,12 @@ export function show({ api, live }) {
   const node = el("div", { class: "stack" }, head("Overview", "What the filters spare, and whether all is well."), loading("the figures"));
   let parts = null;
   const ends = [];
+  let over = false;
 
   async function begin() {
     try {
       const overview = await api.get("v1/overview");
+      if (over) return;
       parts = build(overview);
       replace(node, head("Overview", "What the filters spare, and whether all is well."), parts.node);
       update(overview);
@@ -38,15 +40,24 @@ export function show({ api, live }) {
     const { per_second: per, latency, memory, persistence: kept } = overview;
     set(parts.operations, per ? `${short(per.lookups + per.adds)}/s` : "–", per ? `${short(per.lookups)} lookups, ${short(per.adds)} adds a second` : "measured over ten seconds");
     set(parts.latency, latency?.p99_seconds == null ? "–" : time(latency.p99_seconds), latency?.p50_seconds == null ? "no command yet" : `of 99 in 100 commands; half take ${time(latency.p50_seconds)}`);
-    set(parts.memory, bytes(memory.used), memory.budget ? `${percent(memory.used / memory.budget)} of ${bytes(memory.budget)}; the process has ${bytes(memory.resident)}` : `no limit; the process has ${bytes(memory.resident)}`);
+    const resident = memory.resident ? `; the process has ${bytes(memory.resident)}` : "";
+    set(parts.memory, bytes(memory.used), memory.budget ? `${percent(memory.used / memory.budget)} of ${bytes(memory.budget)}${resident}` : `no limit${resident}`);
     set(parts.filters, count(overview.filters), `${short(overview.items)} items in them${overview.unavailable_filters ? `; ${counted(overview.unavailable_filters, "filter")} cannot answer` : ""}`);
     replace(parts.health.value, overview.health.ready ? pill("ok", "ready") : pill("bad", overview.health.state));
     setText(parts.health.note, overview.health.why ?? `up for ${time(Math.floor(overview.uptime_seconds))}`);
-    replace(parts.disk.value, diskPill(kept));
-    setText(parts.disk.note, diskNote(kept));
-    replace(parts.watch.value, watchPill(overview.watch));
-    setText(parts.watch.note, `${short(overview.watch.probes)} random keys asked to find out`);
-    set(parts.clients, count(overview.clients.resp + overview.clients.http), `${overview.clients.resp} by RESP, ${overview.clients.http} by HTTP`);
+    // A user of one namespace is not told about the whole server.
+    parts.disk.node.hidden = !kept;
+    parts.watch.node.hidden = !overview.watch;
+    parts.clients.node.hidden = !overview.clients;
+    if (kept) {
+      replace(parts.disk.value, diskPill(kept));
+      setText(parts.disk.note, diskNote(kept));
+    }
+    if (overview.watch) {
+      replace(parts.watch.value, watchPill(overview.watch));
+      setText(parts.watch.note, `${short(overview.watch.probes)} random keys asked to find out`);
+    }
+    if (overview.clients) set(parts.clients, count(overview.clients.resp + overview.clients.http), `${overview.clients.resp} by RESP, ${overview.clients.http} by HTTP`);
     drawCurve();
   }
 
@@ -70,6 +81,7 @@ export function show({ api, live }) {
   return {
     node,
     stop: () => {
+      over = true;
       ends.forEach((end) => end());
       parts?.chart.stop();
     },
