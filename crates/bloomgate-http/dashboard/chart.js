@@ -3,7 +3,7 @@
 import { el, freshId, replace, svg } from "./dom.js";
 import { scale } from "./scale.js";
 
-const MARGIN = { top: 14, right: 18, bottom: 38, left: 44 };
+const MARGIN = { top: 26, right: 18, bottom: 38, left: 44 };
 /** About the width of a character of the labels. */
 const CHARACTER = 7;
 
@@ -103,7 +103,7 @@ function axes(root, { x, y, across, up, inner, width, height }) {
   }
   root.append(svg("line", { class: "axis", x1: inner.left, x2: inner.right, y1: inner.bottom, y2: inner.bottom }),
     svg("text", { class: "axis-label", x: inner.right, y: height - 4, "text-anchor": "end" }, x.label));
-  if (y.label) root.append(svg("text", { class: "axis-label", x: inner.left + 6, y: inner.top + 2 }, y.label));
+  if (y.label) root.append(svg("text", { class: "axis-label", x: inner.left, y: 12 }, y.label));
 }
 
 function markOf(mark, across, up, inner) {

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Response, StatusCode};
+use bloomgate_http::access::Role;
 use bloomgate_http::problem::Problem;
 use bloomgate_http::{body, events, pages};
 
-use super::routes::{Head, stats};
+use super::routes::{Head, only, stats};
 use super::{Desk, answers};
 
 /// How often the figures are sent.
@@ -36,8 +37,27 @@ impl Drop for Watching {
 }
 
 impl Desk {
+    /// What the dashboard alone asks for; nothing if the path is another one.
+    pub(super) async fn dashboard(
+        self: &Arc<Self>,
+        head: &Head,
+        rest: &mut Body,
+    ) -> Option<Result<Response<Body>, Problem>> {
+        Some(match head.uri.path() {
+            "/about.json" => only(&head.method, &[Method::GET]).map(|()| self.about()),
+            "/events" => self.may_watch(head).and_then(|()| self.events()),
+            "/attack" | "/attack/stop" => self.attack(head, rest).await,
+            _ => return None,
+        })
+    }
+
+    fn may_watch(&self, head: &Head) -> Result<(), Problem> {
+        only(&head.method, &[Method::GET])?;
+        self.may(&head.headers, &head.uri, Role::Read)
+    }
+
     /// `/about.json`: what the dashboard asks first.
-    pub(super) fn about(&self) -> Response<Body> {
+    fn about(&self) -> Response<Body> {
         let about = serde_json::json!({
             "process": "gate",
             "version": env!("CARGO_PKG_VERSION"),
@@ -51,7 +71,7 @@ impl Desk {
     }
 
     /// `/events`: the figures, once a second, until the client goes or the service ends.
-    pub(super) fn events(self: &Arc<Self>) -> Result<Response<Body>, Problem> {
+    fn events(self: &Arc<Self>) -> Result<Response<Body>, Problem> {
         let place = self.watching.fetch_add(1, Relaxed);
         let watching = Watching(self.clone());
         if place >= MOST_STREAMS {
@@ -64,13 +84,7 @@ impl Desk {
         tokio::spawn(async move {
             let desk = &watching.0;
             loop {
-                let told = match desk.gate.get() {
-                    Some(gate) => match stats(gate).await {
-                        Ok(stats) => serde_json::to_string(&stats).unwrap_or_default(),
-                        Err(_) => break,
-                    },
-                    None => desk.waiting_told().to_string(),
-                };
+                let Some(told) = desk.told().await else { break };
                 if !sender.send("gate", &told).await {
                     break;
                 }
@@ -84,16 +98,28 @@ impl Desk {
         Ok(response)
     }
 
-    /// `/attack` and `/attack/stop`, of a client that may.
-    pub(super) async fn attack(&self, head: &Head, rest: &mut Body) -> Result<Response<Body>, Problem> {
+    /// What `/stats` tells, in one line.
+    async fn told(&self) -> Option<String> {
+        match self.gate.get() {
+            Some(gate) => serde_json::to_string(&stats(gate).await.ok()?).ok(),
+            None => Some(self.waiting_told().to_string()),
+        }
+    }
+
+    /// `/attack` and `/attack/stop`.
+    async fn attack(&self, head: &Head, rest: &mut Body) -> Result<Response<Body>, Problem> {
+        let begins = head.uri.path() == "/attack";
+        only(&head.method, if begins { &[Method::GET, Method::POST] } else { &[Method::POST] })?;
+        let role = if head.method == Method::POST { Role::Admin } else { Role::Read };
+        self.may(&head.headers, &head.uri, role)?;
         let Some(attack) = &self.attack else {
             return Err(Problem::not_found(
                 "this service knows no program to attack with: run `bloomgate attack` yourself",
             ));
         };
-        match (&head.method, head.uri.path()) {
-            (&Method::POST, "/attack") => attack.begin(&body::read(rest, MOST_WISH, self.options.body_time).await?)?,
-            (&Method::POST, _) => attack.stop(),
+        match (role, begins) {
+            (Role::Admin, true) => attack.begin(&body::read(rest, MOST_WISH, self.options.body_time).await?)?,
+            (Role::Admin, false) => attack.stop(),
             _ => {}
         }
         Ok(self.json(StatusCode::OK, &attack.told()))

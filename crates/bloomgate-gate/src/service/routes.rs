@@ -38,9 +38,10 @@ impl Desk {
         if let Some(page) = dashboard::page(&head) {
             return page;
         }
-        let mut response = match self.route(&head, &mut rest).await {
-            Ok(response) => response,
-            Err(problem) => problem.into_response(),
+        let mut response = match self.dashboard(&head, &mut rest).await {
+            Some(Ok(response)) => response,
+            Some(Err(problem)) => problem.into_response(),
+            None => self.route(&head, &mut rest).await.unwrap_or_else(IntoResponse::into_response),
         };
         body::discard(&mut rest, UNWANTED, UNWANTED_TIME.min(self.options.body_time)).await;
         answers::name_by_state(&mut response, self.gate.get().map_or(State::Loading, Gate::state));
@@ -97,21 +98,6 @@ impl Desk {
                 self.may(&head.headers, &head.uri, Role::Admin)?;
                 let wishes = wishes(head.uri.query().unwrap_or_default())?;
                 self.rebuild(wishes).await
-            }
-            "/about.json" => {
-                only(method, &[Method::GET])?;
-                Ok(self.about())
-            }
-            "/events" => {
-                only(method, &[Method::GET])?;
-                self.may(&head.headers, &head.uri, Role::Read)?;
-                self.events()
-            }
-            "/attack" | "/attack/stop" => {
-                only(method, if whole == "/attack" { &[Method::GET, Method::POST] } else { &[Method::POST] })?;
-                let role = if *method == Method::POST { Role::Admin } else { Role::Read };
-                self.may(&head.headers, &head.uri, role)?;
-                self.attack(head, rest).await
             }
             doubled if doubled.contains("//") => {
                 Err(path::bad_key("the path has two slashes in a row: leave one out, or write one in a key as %2F"))
@@ -274,7 +260,7 @@ fn wishes(query: &str) -> Result<Wishes, Problem> {
 }
 
 /// Refuses other methods than these; where GET is allowed, HEAD is.
-fn only(method: &Method, allowed: &[Method]) -> Result<(), Problem> {
+pub(super) fn only(method: &Method, allowed: &[Method]) -> Result<(), Problem> {
     if allowed.contains(method) || method == Method::HEAD && allowed.contains(&Method::GET) {
         return Ok(());
     }

@@ -40,7 +40,7 @@ function gatePage({ api, live, about }) {
       return;
     }
     if (!parts) {
-      parts = build(api, live);
+      parts = build(api, live, Array.isArray(stats.busiest));
       replace(node, parts.node, attack?.node);
     }
     parts.update(stats);
@@ -59,7 +59,8 @@ const STATES = {
   ready: ["ok", "ready"], loading: ["warn", "loading"], stale: ["warn", "stale"], degraded: ["warn", "degraded"], broken: ["bad", "broken"],
 };
 
-function build(api, live) {
+/** With many tenants there is a gate for each: what is told is their sum, and the busiest of them. */
+function build(api, live, many) {
   const state = el("div", { class: "row" });
   const figures = { kept: figure("Kept from the source"), rate: figure("False positives"), audit: figure("Audit of “no”"), filter: figure("Filter"), source: figure("At the source") };
   const steps = el("div", { class: "funnel" });
@@ -71,7 +72,7 @@ function build(api, live) {
   const node = el("div", { class: "stack" }, head("Gate", LEAD, state), shadow,
     el("dl", { class: "figures" }, Object.values(figures).map((each) => each.node)),
     card("Where requests end", steps), tenants,
-    el("div", { class: "halves" }, card(null, chart.node), explainCard(api)), rebuild.node);
+    el("div", { class: "halves" }, card(null, chart.node), explainCard(api, many)), rebuild.node);
 
   const update = (stats) => {
     const { lookups, measured, audit, filter, at_source: source } = stats;
@@ -81,13 +82,14 @@ function build(api, live) {
     set(figures.rate, percent(measured.false_positive_rate), measured.interval ? `99 %: ${percent(measured.interval[0])} to ${percent(measured.interval[1])}, over ${short(measured.absent_lookups)} true negatives${filter ? `; ${percent(filter.asked_rate)} asked` : ""}` : "no absent key was asked for yet");
     replace(figures.audit.value, audit.wrong > 0 ? pill("bad", `${count(audit.wrong)} wrong`) : pill("ok", "0 wrong"));
     setText(figures.audit.note, `of ${count(audit.checked)} checked at the source${audit.undecided ? `; ${count(audit.undecided)} undecided` : ""}${audit.skipped ? `; ${count(audit.skipped)} skipped` : ""}`);
-    if (filter) set(figures.filter, `version ${filter.version}`, `${short(filter.items)} of ${short(filter.capacity)} keys${filter.bytes ? `, ${bytes(filter.bytes)}` : ""}; ${filter.watermark_ms ? `complete as of ${ago((Date.now() - filter.watermark_ms) / 1000)}` : "not complete now"}`);
+    if (many) set(figures.filter, `${count(stats.tenants.ready)} of ${count(stats.tenants.all)}`, `filters of tenants in force; ${bytes(stats.budget.spent)} of ${bytes(stats.budget.bytes)} taken`);
+    else if (filter) set(figures.filter, `version ${filter.version}`, `${short(filter.items)} of ${short(filter.capacity)} keys${filter.bytes ? `, ${bytes(filter.bytes)}` : ""}; ${filter.watermark_ms ? `complete as of ${ago((Date.now() - filter.watermark_ms) / 1000)}` : "not complete now"}`);
     else set(figures.filter, "none yet", stats.lists_keys ? "the first scan is on its way" : "the source cannot list its keys, so there is none");
     set(figures.source, `${count(source.reads)} reads`, `${source.at_once} under way, ${source.waiting} waiting${source.errors ? `; ${count(source.errors)} failed` : ""}`);
     drawFunnel(steps, lookups);
     drawShadow(shadow, stats);
     drawCurve(chart, live);
-    showTenants(stats.tenants ?? null);
+    if (many) showTenants([stats.busiest, stats.not_ready]);
     rebuild.update(stats);
   };
   return { node, update, stop: chart.stop };
@@ -142,20 +144,21 @@ function drawCurve(chart, live) {
   });
 }
 
-/** Where a gate has tenants, one row each. */
-function drawTenants(place, tenants) {
-  const rows = Array.isArray(tenants) ? tenants : Object.entries(tenants ?? {}).map(([name, of]) => ({ name, ...of }));
-  place.hidden = rows.length === 0;
-  if (place.hidden) return;
-  const shown = rows.slice(0, 200);
-  replace(place, card("Tenants", table("Tenants of this gate", [
-    { name: "Tenant", head: true, cell: (row) => row.name ?? row.tenant },
-    { name: "State", cell: (row) => (row.state ? pill(...(STATES[row.state] ?? ["none", row.state])) : "–") },
-    { name: "Lookups", class: "number", cell: (row) => (row.lookups ? count(funnel(row.lookups).total) : "–") },
-    { name: "Stopped by the filter", class: "number", cell: (row) => (row.lookups ? count(row.lookups["absent-by-filter"]) : "–") },
-    { name: "False positives", class: "number", cell: (row) => percent(row.measured?.false_positive_rate ?? null) },
-    { name: "Keys", class: "number", cell: (row) => (row.filter ? count(row.filter.items) : "–") },
-  ], shown), rows.length > shown.length ? el("p", {}, `${count(rows.length - shown.length)} more are not shown.`) : null));
+/** Where a gate has tenants: the busiest, and those whose filter is not in force. */
+function drawTenants(place, [busiest, notReady]) {
+  const columns = [
+    { name: "Tenant", head: true, cell: (row) => row.tenant },
+    { name: "State", cell: (row) => pill(...(STATES[row.state] ?? ["none", row.state])) },
+    { name: "Lookups", class: "number", cell: (row) => count(row.lookups) },
+    { name: "Stopped by the filter", class: "number", cell: (row) => count(row.absent_by_filter) },
+    { name: "Keys", class: "number", cell: (row) => count(row.keys) },
+    { name: "Filter", class: "number", cell: (row) => bytes(row.bytes) },
+    { name: "Rate asked for", class: "number", cell: (row) => percent(row.asked_rate) },
+    { name: "Rate given", class: "number", cell: (row) => (row.allotted_rate === null ? "no room" : percent(row.allotted_rate)) },
+  ];
+  place.hidden = false;
+  replace(place, card("Tenants", el("h3", {}, "Those with the most lookups"), table("Tenants with the most lookups", columns, busiest),
+    notReady.length > 0 ? [el("h3", {}, "Those whose filter is not in force"), table("Tenants whose filter is not in force", columns, notReady)] : null));
 }
 
 function rebuildCard(api) {
@@ -171,7 +174,12 @@ function rebuildCard(api) {
     }
     button.disabled = false;
   } } }, "Rebuild now");
-  const update = ({ rebuild }) => {
+  const update = (stats) => {
+    const { rebuild } = stats;
+    if (!rebuild) {
+      updateMany(stats);
+      return;
+    }
     const { running } = rebuild;
     button.disabled = running !== null;
     replace(now, running
@@ -179,6 +187,13 @@ function rebuildCard(api) {
       : el("p", { class: "row" }, rebuild.failures_in_a_row > 0 ? pill("bad", `the last ${count(rebuild.failures_in_a_row)} failed`) : pill("ok", "idle"),
         `${counted(rebuild.done, "rebuild")} done${rebuild.failed ? `, ${count(rebuild.failed)} failed` : ""}.`));
     showPast(rebuild.history);
+  };
+  const updateMany = ({ scanning, rolling, scans, scans_failed: failed, rebuilds, rebuilds_failed: broken }) => {
+    button.disabled = scanning !== null;
+    replace(now, scanning
+      ? [el("p", {}, `All tenants are scanned: ${count(scanning[0])} of about ${count(scanning[1])} keys.`), bar(scanning[1] > 0 ? scanning[0] / scanning[1] : 0)]
+      : el("p", { class: "row" }, failed + broken > 0 ? pill("warn", `${count(failed + broken)} failed`) : pill("ok", rolling ? "one after the other" : "idle"),
+        `${counted(scans, "scan")} of all tenants and ${counted(rebuilds, "rebuild")} of single ones done.`));
   };
   const showPast = onChange((history) => {
     replace(past, history.length === 0 ? el("p", {}, el("small", {}, "None has ended yet.")) : table("Rebuilds, the newest first", [
@@ -193,14 +208,16 @@ function rebuildCard(api) {
 
 const words = (reason) => String(typeof reason === "string" ? reason : JSON.stringify(reason)).replaceAll("_", " ").replaceAll("-", " ");
 
-function explainCard(api) {
+function explainCard(api, many) {
+  const tenant = el("input", { type: "text", id: "gate-tenant", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
   const key = el("input", { type: "text", id: "gate-key", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "sku-7" });
   const answer = el("div", { class: "stack", role: "status" }, el("p", {}, el("small", {}, "The whole decision, step by step. It asks the source once.")));
   const ask = async (event) => {
     event.preventDefault();
     if (key.value === "") return key.focus();
     try {
-      const found = await api.get(`explain/${encodeURIComponent(key.value)}`);
+      const of = many ? `${encodeURIComponent(tenant.value)}/` : "";
+      const found = await api.get(`explain/${of}${encodeURIComponent(key.value)}`);
       const source = typeof found.source === "string" ? found.source : `failed: ${Object.values(found.source)[0]}`;
       replace(answer, el("div", { class: "notice" }, el("strong", {}, found.decision)),
         el("dl", { class: "facts" }, [["Key", found.key], ["Filter", `${found.filter} (version ${found.version}, ${found.state})`],
@@ -211,5 +228,6 @@ function explainCard(api) {
     }
   };
   return card("Why was a key answered so?", el("form", { class: "stack", on: { submit: ask } },
+    many ? el("div", { class: "field" }, el("label", { for: "gate-tenant" }, "Tenant"), tenant) : null,
     el("div", { class: "field" }, el("label", { for: "gate-key" }, "Key"), el("div", { class: "inline" }, key, el("button", { class: "primary" }, "Explain")))), answer);
 }
