@@ -55,6 +55,7 @@ function gatePage({ api, live, about }) {
   };
 }
 
+const WRITERS = { sole: "all writes pass here", feed: "others write, and are followed", unknown: "others may write" };
 const STATES = {
   ready: ["ok", "ready"], loading: ["warn", "loading"], stale: ["warn", "stale"], degraded: ["warn", "degraded"], broken: ["bad", "broken"],
 };
@@ -69,14 +70,16 @@ function build(api, live, many) {
   const tenants = el("div", { hidden: true });
   const showTenants = onChange((rows) => drawTenants(tenants, rows));
   const shadow = el("div", { class: "notice", hidden: true });
+  const others = el("div", { class: "halves", hidden: true });
+  const showOthers = onChange((told) => drawOthers(others, told));
   const node = el("div", { class: "stack" }, head("Gate", LEAD, state), shadow,
     el("dl", { class: "figures" }, Object.values(figures).map((each) => each.node)),
-    card("Where requests end", steps), tenants,
+    card("Where requests end", steps), tenants, others,
     el("div", { class: "halves" }, card(null, chart.node), explainCard(api, many)), rebuild.node);
 
   const update = (stats) => {
     const { lookups, measured, audit, filter, at_source: source } = stats;
-    replace(state, pill(...(STATES[stats.state] ?? ["none", stats.state])), pill("none", `policy ${stats.policy}`), pill("none", stats.writers === "sole" ? "all writes pass here" : "others may write"));
+    replace(state, pill(...(STATES[stats.state] ?? ["none", stats.state])), pill("none", `policy ${stats.policy}`), pill("none", WRITERS[stats.writers] ?? stats.writers));
     const total = funnel(lookups).total;
     set(figures.kept, count(lookups["absent-by-filter"] + lookups["negative-cached"]), total > 0 ? `${percent((lookups["absent-by-filter"] + lookups["negative-cached"]) / total)} of ${short(total)} lookups` : "no lookup yet");
     set(figures.rate, percent(measured.false_positive_rate), measured.interval ? `99 %: ${percent(measured.interval[0])} to ${percent(measured.interval[1])}, over ${short(measured.absent_lookups)} true negatives${filter ? `; ${percent(filter.asked_rate)} asked` : ""}` : "no absent key was asked for yet");
@@ -90,6 +93,7 @@ function build(api, live, many) {
     drawShadow(shadow, stats);
     drawCurve(chart, live);
     if (many) showTenants([stats.busiest, stats.not_ready]);
+    showOthers([stats.feed ?? null, stats.clients ?? null]);
     rebuild.update(stats);
   };
   return { node, update, stop: chart.stop };
@@ -159,6 +163,21 @@ function drawTenants(place, [busiest, notReady]) {
   place.hidden = false;
   replace(place, card("Tenants", el("h3", {}, "Those with the most lookups"), table("Tenants with the most lookups", columns, busiest),
     notReady.length > 0 ? [el("h3", {}, "Those whose filter is not in force"), table("Tenants whose filter is not in force", columns, notReady)] : null));
+}
+
+/** How far what others wrote is known, and which clients are over a cap: where a gate has the one or the other. */
+function drawOthers(place, [feed, clients]) {
+  place.hidden = !feed && !clients;
+  const facts = (rows) => el("dl", { class: "facts" }, rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+  const late = feed && (feed.lag_ms === null || feed.lag_ms > feed.max_staleness_ms);
+  replace(place, feed ? card("What others write", facts([
+    ["Known up to", [pill(late ? "bad" : "ok", feed.lag_ms === null ? "nothing yet" : `${time(feed.lag_ms / 1000)} ago`), ` ${time(feed.max_staleness_ms / 1000)} allowed`]],
+    ["Outbox", feed.outbox], ["Came, changed, went", `${count(feed.written)}, ${count(feed.changed)}, ${count(feed.deleted)}`],
+    ["Lost", feed.losses === 0 ? "never" : `${counted(feed.losses, "time")}, lastly: ${feed.lost ?? "not told"}`]])) : null,
+  clients ? card("Clients over a cap", el("p", {}, `${counted(clients.capped, "client")} of ${count(clients.remembered)} now; ${counted(clients.refused_lookups, "lookup")} refused so far.`),
+    clients.capped_now.length > 0 ? table("Clients over a cap", [
+      { name: "Client", head: true, cell: (row) => row.client }, { name: "Cap", cell: (row) => row.cap },
+      { name: "Again in", class: "number", cell: (row) => time(row.again_in_ms / 1000) }], clients.capped_now) : null) : null);
 }
 
 function rebuildCard(api) {
