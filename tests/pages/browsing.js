@@ -14,7 +14,7 @@ export const VIEWS = {
 };
 
 /** Nothing takes longer. */
-const PATIENCE = 15_000;
+const PATIENCE = 40_000;
 
 export class Browsing {
   static async open(executablePath, shots) {
