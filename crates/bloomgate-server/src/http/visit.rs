@@ -50,6 +50,12 @@ impl Visit {
         self.parts.first().cloned().unwrap_or_default()
     }
 
+    /// The conversation, for something that goes on after the answer has begun; what is left is one of nobody in particular.
+    pub(super) fn take_talk(&mut self) -> Talk {
+        let from = SocketAddr::from(([127, 0, 0, 1], 0));
+        std::mem::replace(&mut self.talk, Talk::new(&self.house, from))
+    }
+
     /// The name of the user.
     pub(super) fn user(&self) -> &str {
         self.talk.user().map_or("", |user| &user.name)
@@ -119,7 +125,10 @@ pub(super) async fn answer(house: Arc<House>, request: Request<Body>) -> Respons
 
 async fn route(house: &Arc<House>, head: Parts, body: &mut Option<Body>) -> Answer {
     let from = head.extensions.get::<Peer>().map_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)), |peer| peer.0);
-    let (route, parts) = find(&head)?;
+    let (route, parts) = match find(&head) {
+        Ok(found) => found,
+        Err(problem) => return page(&head).ok_or(problem),
+    };
     if let Who::Anybody(tell) = route.who {
         Query::read(head.uri.query(), &[])?;
         return Ok(tell(house, &head));
@@ -191,6 +200,18 @@ fn find(head: &Parts) -> Result<(&'static Route, Vec<&str>), Problem> {
         false => Err(Problem::method_not_allowed(&head.method, &allowed)),
     }
 }
+
+/// Everything that is for people: what is under no path of the table is asked of the pages.
+fn page(head: &Parts) -> Option<Response<Body>> {
+    if !matches!(head.method, Method::GET | Method::HEAD) || head.uri.path().starts_with("/v1/") {
+        return None;
+    }
+    (head.uri.path() == "/").then(|| super::answers::of(StatusCode::OK, "text/plain; charset=utf-8", START))
+}
+
+/// What stands at `/`.
+const START: &str = "Bloomgate: filters over HTTP.\n\n/v1/overview      the server at a glance\n/v1/filters       the filters\n\
+    /openapi.json     every path\n/metrics          for Prometheus\n";
 
 /// Whether the request was meant for us, and who asks: a conversation as that user.
 async fn enter(house: &Arc<House>, head: &Parts, from: SocketAddr) -> Result<Talk, Problem> {
