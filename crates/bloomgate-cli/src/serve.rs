@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use bloomgate_server::logging::{self, Format, Level};
 use bloomgate_server::settings::HttpAt;
 use bloomgate_server::settings::table::{self, Setting, TABLE};
-use bloomgate_server::{Settings, serve};
+use bloomgate_server::{Ready, Settings, serve};
 
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::screen;
@@ -171,17 +171,38 @@ impl Named for Setting {
     }
 }
 
-fn settings(args: &Args) -> Result<Settings, Failure> {
+/// The settings, and whether somebody tries it out: no folder was named.
+fn settings(args: &Args) -> Result<(Settings, bool), Failure> {
     let http = HttpAt::IfFree(SocketAddr::from(([127, 0, 0, 1], HttpAt::PORT)));
     let mut settings = Settings { data: Some(DATA.into()), config: args.config.clone(), http, ..Settings::default() };
+    let mut tries = true;
     for (by, name, value) in told::all(TABLE, |name| args.flag(name), args.config.as_deref())? {
+        tries &= name != "data";
         table::set(&mut settings, name, &value).map_err(|why| Failure::Message(format!("{by}: {why}")))?;
     }
     told::unknown_variables(TABLE, is_of_gate)?;
     if args.quiet {
         settings.log_level = Level::Error;
     }
-    Ok(settings)
+    Ok((settings, tries))
+}
+
+/// What whoever starts it for the first time can do now.
+fn greeting(ready: &Ready) -> String {
+    let port = ready.address.port();
+    let mut lines = vec![format!("  Redis protocol   {}", ready.address)];
+    let mut tries =
+        vec![format!("redis-cli -p {port} BF.ADD seen alice"), format!("redis-cli -p {port} BF.EXISTS seen mallory")];
+    match ready.http {
+        Some(http) => {
+            lines.push(format!("  Dashboard        http://{http}/"));
+            tries.push(format!("curl http://{http}/v1/filters/seen/keys/alice"));
+        }
+        None => tries.push(format!("redis-cli -p {port} BG.INFO seen")),
+    }
+    lines.push("  Try".to_owned());
+    lines.extend(tries.iter().map(|one| format!("    {one}")));
+    lines.join("\n")
 }
 
 #[cfg(feature = "gate")]
@@ -202,7 +223,7 @@ pub fn is_setting(name: &str) -> bool {
 
 /// Serves until it is told to stop.
 pub fn run(args: &Args) -> Outcome {
-    let settings = settings(args)?;
+    let (settings, tries) = settings(args)?;
     if args.check {
         for note in bloomgate_server::serve::check(&settings)? {
             screen::tell(format_args!("warning: {note}"));
@@ -212,7 +233,13 @@ pub fn run(args: &Args) -> Outcome {
         }
         return Ok(DONE);
     }
-    match serve(&settings, |_| ()) {
+    let greets = tries && settings.log_format == Format::Text && settings.log_level >= Level::Info;
+    let served = serve(&settings, |ready| {
+        if greets {
+            screen::tell(greeting(ready));
+        }
+    });
+    match served {
         Ok(_) => Ok(DONE),
         Err(why) if settings.log_format == Format::Json => {
             screen::tell(logging::line(Format::Json, Level::Error, "failed", format_args!("{why}"), &[]).trim_end());

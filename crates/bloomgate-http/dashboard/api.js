@@ -28,9 +28,11 @@ export function setLogin(value) {
 
 export const hasLogin = () => login !== null;
 
-/** The header for a user and password; without a user for a token. */
-export function authorization(user, password) {
-  if (!user) return `Bearer ${password}`;
+/** The header for a token. */
+export const bearer = (token) => `Bearer ${token}`;
+
+/** The header for a user and password, in UTF-8. */
+export function basic(user, password) {
   const bytes = new TextEncoder().encode(`${user}:${password}`);
   return `Basic ${btoa(String.fromCharCode(...bytes))}`;
 }

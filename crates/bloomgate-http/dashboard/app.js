@@ -159,7 +159,7 @@ function askLogin(wrong) {
   const dialog = el("dialog", { "aria-labelledby": "login-title" },
     el("form", { method: "dialog", on: { submit: (event) => {
       event.preventDefault();
-      api.setLogin(api.authorization(user.value.trim(), password.value));
+      api.setLogin(gate ? api.bearer(password.value) : api.basic(user.value.trim() || "default", password.value));
       location.reload();
     } } },
     el("h2", { id: "login-title" }, "Sign in"),

@@ -7,15 +7,12 @@
 //!
 //! A client that does not read fast enough holds up its own sender and nobody else: at most [`WAITING`] events wait for it.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
 use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderName, HeaderValue, Response};
-use hyper::body::Frame;
 use tokio::sync::mpsc;
+
+use crate::body;
 
 /// The media type of a stream of events.
 pub const MEDIA_TYPE: &str = "text/event-stream";
@@ -62,29 +59,13 @@ fn event(name: &str, data: &str) -> Bytes {
 #[must_use]
 pub fn stream() -> (Sender, Response<Body>) {
     let (to, from) = mpsc::channel(WAITING);
-    let mut response = Response::new(Body::new(Stream { from }));
+    let mut response = Response::new(body::pieces(from));
     let head = response.headers_mut();
     head.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
     head.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // Proxies that would collect events until there are enough of them.
     head.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     (Sender { to }, response)
-}
-
-struct Stream {
-    from: mpsc::Receiver<Bytes>,
-}
-
-impl hyper::body::Body for Stream {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.from.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ pub(super) struct Brief {
     pub asked: f64,
     pub expected: f64,
     pub created_ms: u64,
+    /// When these figures were read.
+    pub now_ms: u64,
     pub counts: Counts,
     /// Items a second, over the last minutes.
     pub growth: Option<f64>,
@@ -81,6 +83,7 @@ impl Brief {
             asked,
             expected,
             created_ms: entry.created_ms,
+            now_ms: engine.clock.now_ms(),
             counts: entry.counts(),
             growth,
             is_endless: entry.when_full() != Some(WhenFull::Refuse),
@@ -100,7 +103,7 @@ impl Brief {
     }
 
     /// As JSON.
-    pub(super) fn to_json(&self, now_ms: u64) -> Value {
+    pub(super) fn to_json(&self) -> Value {
         let mut rest = self.rest.clone();
         let mut take = |name: &str| rest.remove(name).unwrap_or(Value::Null);
         let measured = take("measured");
@@ -118,7 +121,7 @@ impl Brief {
             },
             "verdict": take("verdict"), "score": take("score"),
             "created_ms": self.created_ms,
-            "age_seconds": now_ms.saturating_sub(self.created_ms) as f64 / 1_000.0,
+            "age_seconds": self.now_ms.saturating_sub(self.created_ms) as f64 / 1_000.0,
             "expires_ms": take("expires_ms"), "version": take("version"),
             "lookups": counts.lookups, "definitely_not": counts.lookups.saturating_sub(counts.positives),
             "maybe": counts.positives, "adds": counts.adds, "new": counts.fresh,

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::figures::{self, Brief};
 use super::reply::Reply;
 use super::visit::Visit;
-use super::{Answer, answers};
+use super::{Answer, answers, inside};
 use crate::engine::entry::Entry;
 use crate::engine::shadows::is_reserved;
 use crate::session::call::Call;
@@ -21,9 +21,9 @@ const MOST_LISTED: usize = 100_000;
 /// Filters that are looked at between two breaths.
 const PIECE: usize = 1_000;
 /// Filters of one page.
-pub(super) const LONGEST_PAGE: u64 = 1_000;
+const LONGEST_PAGE: u64 = 1_000;
 /// What a list may be sorted by.
-pub(super) const SORTS: [&str; 9] = ["name", "items", "capacity", "bytes", "used", "rate", "age", "lookups", "growth"];
+const SORTS: [&str; 9] = ["name", "items", "capacity", "bytes", "used", "rate", "age", "lookups", "growth"];
 
 /// What a list is sorted by.
 enum By {
@@ -110,11 +110,7 @@ pub(super) async fn list(visit: &mut Visit) -> Answer {
     let total = found.len();
     let page: Vec<Entry> = found.into_iter().skip(offset).take(limit).map(|(_, entry)| entry).collect();
     let rows = visit.talk.view(Role::Read, |call| {
-        let now = call.core.engine.clock.now_ms();
-        Ok(page
-            .iter()
-            .map(|entry| Brief::of(call, entry, house.growth.of(entry.id)).to_json(now))
-            .collect::<Vec<Value>>())
+        Ok(page.iter().map(|entry| Brief::of(call, entry, house.growth.of(entry.id)).to_json()).collect::<Vec<Value>>())
     })?;
     let list = json!({"total": total, "offset": offset, "limit": limit, "truncated": truncated, "filters": rows});
     Ok(answers::json(StatusCode::OK, &list))
@@ -188,8 +184,7 @@ pub(super) async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, P
     let house = visit.house.clone();
     let brief = visit.talk.view(Role::Read, |call| {
         let entry = figures::find(call, name)?;
-        let now = call.core.engine.clock.now_ms();
-        Ok(Brief::of(call, &entry, house.growth.of(entry.id)).to_json(now))
+        Ok(Brief::of(call, &entry, house.growth.of(entry.id)).to_json())
     })?;
     let Value::Object(mut told) = brief else { return Ok(Value::Null) };
     let put = |told: &mut Map<String, Value>, name: &str, value: Value| {
@@ -216,7 +211,6 @@ pub(super) async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, P
         "rekeying",
         "window_seconds",
         "generations",
-        "stages",
         "fill",
     ] {
         let value = info.field(field).map_or(Value::Null, Reply::to_json);
@@ -225,6 +219,17 @@ pub(super) async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, P
     if let Some(estimated) = info.field("estimated_rate") {
         told["rate"]["estimated"] = estimated.to_json();
     }
+    let talk = &mut visit.talk;
+    let (stages, generations, lines) = tokio::task::block_in_place(|| {
+        talk.view(Role::Read, |call| {
+            let entry = figures::find(call, name)?;
+            let (stages, generations) = inside::structure(&entry)?;
+            Ok((stages, generations, inside::recreate(&entry, name)))
+        })
+    })?;
+    put(&mut told, "stages", stages);
+    put(&mut told, "generation_list", generations);
+    put(&mut told, "recreate", lines);
     let estimate = visit.talk.say(&[b"BG.ESTIMATE", name]).await?;
     let of = |field: &str| estimate.field(field).map_or(Value::Null, Reply::to_json);
     let estimate = json!({"items": of("items"), "low": of("items_low"), "high": of("items_high")});

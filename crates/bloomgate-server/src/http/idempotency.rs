@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn old_ones_go_and_the_oldest_when_there_are_too_many() {
         let mut shelf = Shelf::default();
-        let mut put = |shelf: &mut Shelf, number: u64, at_ms| {
+        let put = |shelf: &mut Shelf, number: u64, at_ms| {
             let kept = Kept { print: [0; 32], user: String::new(), at_ms, answer: None };
             let slot = print(&[&number.to_le_bytes()]);
             shelf.bytes += kept.bytes();

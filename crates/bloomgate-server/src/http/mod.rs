@@ -11,24 +11,35 @@
 //!
 //! One [`table`](routes::ROUTES) of routes gives the router, the OpenAPI description and the documentation.
 
+mod alerts;
 mod answers;
 mod bulk;
+mod events;
 mod figures;
+mod files;
 mod filters;
 mod growth;
 mod idempotency;
+mod inside;
 mod items;
 mod json;
 mod keys;
+pub mod metrics;
 pub mod openapi;
+mod overview;
 mod path;
+mod plan;
+mod pulse;
 mod query;
 mod reply;
 mod routes;
 mod schemas;
 mod serving;
+mod sets;
 mod talk;
+mod tenants;
 mod visit;
+mod workbench;
 
 pub use routes::{ROUTES, Route};
 pub use serving::{House, Http};

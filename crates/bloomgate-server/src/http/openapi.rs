@@ -168,6 +168,7 @@ fn responses(route: &Route, is_open: bool) -> Value {
     others.dedup();
     for other in others.into_iter().filter(|other| *other != status) {
         let about = match other {
+            200 => "As asked, and it was there before.",
             204 => "Done, and there is nothing to tell.",
             206 => "A part of it.",
             304 => "It is the one you have.",
@@ -190,7 +191,7 @@ fn responses(route: &Route, is_open: bool) -> Value {
         let mut answer = json!({"description": about});
         if other >= 400 {
             answer["content"] = json!({"application/problem+json": {"schema": reference("Problem")}});
-        } else if other == 206
+        } else if matches!(other, 200 | 206)
             && let Some(content) = content(shape, false)
         {
             answer["content"] = content;

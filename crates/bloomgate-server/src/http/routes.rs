@@ -12,7 +12,7 @@ use bloomgate_http::problem::Problem;
 
 use super::serving::House;
 use super::visit::{self, Visit};
-use super::{Answer, bulk, filters, items};
+use super::{Answer, bulk, events, files, filters, inside, items, overview, plan, sets, tenants, workbench};
 
 /// Who may ask.
 pub enum Who {
@@ -108,6 +108,12 @@ impl Route {
         self
     }
 
+    /// The longest body where it is not the usual one.
+    const fn longest(mut self, bytes: usize) -> Self {
+        self.longest = Some(bytes);
+        self
+    }
+
     /// Problems beside those that every route has.
     const fn problems(mut self, problems: &'static [u16]) -> Self {
         self.problems = problems;
@@ -125,6 +131,8 @@ use Shape::{Json, Keys, Nothing, Text};
 pub static ROUTES: &[Route] = &[
     Route::open("/healthz", visit::healthz, Text, "Whether the process is alive."),
     Route::open("/readyz", visit::readyz, Text, "Whether it may be sent traffic: loaded, not stopping, the store writable."),
+    Route::open("/about.json", overview::about, Json("About"), "Which process this is."),
+    Route::new(&Method::GET, "/metrics", "read", |visit| Box::pin(overview::metrics(visit)), (Nothing, (200, Text)), "Metrics for Prometheus, in its text form or as OpenMetrics."),
     Route::open("/openapi.json", visit::openapi, Shape::File("application/json"), "This description."),
     Route::new(&Method::GET, "/v1/filters", "read", |visit| Box::pin(filters::list(visit)), (Nothing, (200, Json("FilterList"))),
         "The filters there are, with their figures, by pages.").query(&[
@@ -159,4 +167,52 @@ pub static ROUTES: &[Route] = &[
         "Takes one copy of each of many keys out.").problems(&[404, 422]),
     Route::new(&Method::POST, "/v1/filters/{name}/feedback", "delete", |visit| Box::pin(bulk::feedback(visit)), (Keys("Keys"), (200, Json("Reported"))),
         "Reports keys that the filter takes for present and that a look at the data has just proved absent (BG.FEEDBACK).").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/merge", "write", |visit| Box::pin(sets::merge(visit)), (Json("Merge"), (200, Json("Filter"))), "Adds all items of other filters of the same shape and contract; makes the filter if there is none.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/intersect", "delete", |visit| Box::pin(sets::intersect(visit)), (Json("Intersect"), (200, Json("Filter"))), "Makes the filter of what two others both have.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/copy", "write", |visit| Box::pin(sets::copy(visit)), (Json("Copy"), (200, Json("Filter"))), "Copies the filter as it is at one instant; tells of the copy.").problems(&[404, 409, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/swap", "delete", |visit| Box::pin(sets::swap(visit)), (Json("Swap"), (200, Json("Filter"))), "Exchanges the names of two filters at one instant.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/fold", "write", |visit| Box::pin(sets::fold(visit)), (Json("Fold"), (200, Json("Filter"))), "Makes the filter smaller, by a factor or as far as a rate allows.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/heat", "read", |visit| Box::pin(inside::heat(visit)), (Nothing, (200, Json("Heat"))), "How full stretches of the filter's bits are.").query(&[asks("cells", "integer", "How many stretches: 1 to 4096, 256 unless said.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/explain", "read", |visit| Box::pin(inside::explain(visit)), (Nothing, (200, Json("Explanation"))), "What a key finds in the filter: its digest, lines and bits.").query(&[asks("key", "string", "The key."), asks("key_base64", "string", "The key, where it is no text.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/audit", "read", |visit| Box::pin(sets::audit(visit)), (Nothing, (200, Json("Counters"))), "What was asked and answered.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/audit/reset", "read", |visit| Box::pin(sets::reset(visit)), (Nothing, (200, Json("Counters"))), "The same, and from zero again.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/snapshot", "read", |visit| Box::pin(files::snapshot(visit)), (Nothing, (200, Shape::File(files::FILTER))), "The filter as its file, up to 16 MiB; its tag is its content address. Takes If-None-Match, If-Match, Range and If-Range.").problems(&[206, 304, 404, 412, 416, 422]),
+    Route::new(&Method::PUT, "/v1/filters/{name}/snapshot", "write", |visit| Box::pin(files::bring(visit)), (Shape::File(files::FILTER), (201, Json("Filter"))), "Makes the filter from a file, or replaces it (200; needs the role delete). Takes If-None-Match: *, If-Match and Content-Address.").problems(&[200, 412, 422]).longest(files::LONGEST_FILE),
+    Route::new(&Method::GET, "/v1/filters/{name}/snapshot/{address}", "read", |visit| Box::pin(files::by_address(visit)), (Nothing, (200, Shape::File(files::FILTER))), "A file that was given out, by its address, for an hour.").problems(&[206, 404, 416, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/delta", "read", |visit| Box::pin(files::delta(visit)), (Nothing, (200, Shape::File(files::DELTA))), "What makes a file that was given out into the one of now; its tag is the address it leads to.").query(&[asks("since", "string", "The address of the file that you have.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/overview", "read", |visit| Box::pin(overview::overview(visit)), (Nothing, (200, Json("Overview"))), "The server at a glance; of a bound user the namespace."),
+    Route::new(&Method::GET, "/v1/alerts", "read", |visit| Box::pin(overview::alerts(visit)), (Nothing, (200, Json("Alerts"))), "What is wrong now; docs/runbook.md has a section for each."),
+    Route::new(&Method::GET, "/v1/advice", "read", |visit| Box::pin(overview::advise(visit)), (Nothing, (200, Json("Advices"))), "What could be better, why, and the command that does it."),
+    Route::new(&Method::GET, "/v1/whoami", "", |visit| Box::pin(overview::whoami(visit)), (Nothing, (200, Json("User"))), "Who asks."),
+    Route::new(&Method::GET, "/v1/plan", "", |visit| Box::pin(plan::plan(visit)), (Nothing, (200, Json("Plan"))), "Which filter, how large, and the lines that make it: the planner of the library.").query(&[
+        asks("items", "integer", "Keys in the set today."),
+        asks("rate", "number", "False positives wanted, between 0 and 1; 0.01 unless said."),
+        asks("memory", "integer", "Bytes that it may take."),
+        asks("growth", "string", "fixed, some, unknown, or a factor."),
+        asks("deletes", "boolean", "Keys must be removed one by one."),
+        asks("window", "boolean", "Only the recent past counts."),
+        asks("static", "boolean", "All keys are known before it is built."),
+        asks("dense_integers", "boolean", "Keys are integers close together."),
+        asks("untrusted", "boolean", "Keys come from people who might choose them to do harm."),
+        asks("must_be_right", "boolean", "A decision hangs on the answer."),
+        asks("smallest_first", "boolean", "Fewer bits matter more than speed."),
+        asks("wants", "membership|distinct-count|listing|exact-counts", "What you want to know."),
+        asks("absent_share", "number", "Share of the lookups whose key is not there."),
+        asks("lookups_per_second", "number", "Lookups a second."),
+        asks("lookup_cost_seconds", "number", "What a lookup costs that a no saves."),
+        asks("false_positive_cost_seconds", "number", "What a false positive costs on top."),
+    ]).problems(&[422]),
+    Route::new(&Method::GET, "/v1/namespaces", "admin", |visit| Box::pin(tenants::namespaces(visit)), (Nothing, (200, Json("Namespaces"))), "The declared namespaces; a bound user sees its own.").problems(&[422]),
+    Route::new(&Method::GET, "/v1/namespaces/{name}", "admin", |visit| Box::pin(tenants::one_namespace(visit)), (Nothing, (200, Json("Namespace"))), "A namespace.").problems(&[404, 422]),
+    Route::new(&Method::PUT, "/v1/namespaces/{name}", "admin", |visit| Box::pin(tenants::set_namespace(visit)), (Json("NamespaceChange"), (200, Json("Namespace"))), "Declares a namespace or changes it: what is left out stays.").problems(&[404, 422]),
+    Route::new(&Method::DELETE, "/v1/namespaces/{name}", "admin", |visit| Box::pin(tenants::delete_namespace(visit)), (Nothing, (204, Nothing)), "A namespace is no more; its filters stay.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/users", "admin", |visit| Box::pin(tenants::users(visit)), (Nothing, (200, Json("Users"))), "The users.").problems(&[422]),
+    Route::new(&Method::GET, "/v1/users/{name}", "admin", |visit| Box::pin(tenants::user(visit)), (Nothing, (200, Json("User"))), "A user.").problems(&[404, 422]),
+    Route::new(&Method::PUT, "/v1/users/{name}", "admin", |visit| Box::pin(tenants::set_user(visit)), (Json("UserChange"), (200, Json("User"))), "Makes a user or changes one: what is left out stays.").problems(&[404, 422]),
+    Route::new(&Method::DELETE, "/v1/users/{name}", "admin", |visit| Box::pin(tenants::delete_user(visit)), (Nothing, (204, Nothing)), "Deletes a user.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/config", "admin", |visit| Box::pin(tenants::config(visit)), (Nothing, (200, Json("Settings"))), "The settings as the server sees them.").problems(&[422]),
+    Route::new(&Method::POST, "/v1/command", "", |visit| Box::pin(workbench::command(visit)), (Json("Command"), (200, Json("CommandReply"))), "Any command of the Redis protocol but those about conversations, with its own role; its reply as JSON.").problems(&[422]),
+    Route::new(&Method::GET, "/v1/commands", "", |visit| Box::pin(workbench::commands(visit)), (Nothing, (200, Json("Commands"))), "The commands there are."),
+    Route::new(&Method::GET, "/v1/slowlog", "admin", |visit| Box::pin(workbench::slow(visit)), (Nothing, (200, Json("Slow"))), "Commands that took long, newest first.").query(&[asks("limit", "integer", "How many: 1 to 128, 32 unless said.")]).problems(&[422]),
+    Route::new(&Method::GET, "/v1/events", "read", |visit| Box::pin(events::events(visit)), (Nothing, (200, Shape::File("text/event-stream"))), "Figures once a second, and what happens when it does, as server-sent events."),
 ];

@@ -112,7 +112,12 @@ fn filters() -> Vec<(&'static str, Value)> {
         ("rekeying", or_null(truth())),
         ("window_seconds", or_null(number())),
         ("generations", or_null(whole())),
-        ("stages", or_null(whole())),
+        ("stages", list(of("Stage"))),
+        (
+            "generation_list",
+            list(answer(vec![("items", whole()), ("fill", or_null(number())), ("age_seconds", number())])),
+        ),
+        ("recreate", json!({"type": "object"})),
         ("estimate", answer(vec![("items", or_null(whole())), ("low", or_null(whole())), ("high", or_null(whole()))])),
         ("watch", json!({"type": "object"})),
         ("feedback", json!({"type": ["object", "null"]})),
@@ -133,6 +138,55 @@ fn filters() -> Vec<(&'static str, Value)> {
                     about(truth(), "There are more than 100,000 filters, and only the first made were looked at."),
                 ),
                 ("filters", list(answer(brief()))),
+            ]),
+        ),
+        (
+            "Stage",
+            answer(vec![
+                ("kind", text()),
+                ("items", whole()),
+                ("capacity", whole()),
+                ("bytes", whole()),
+                ("fill", or_null(number())),
+                ("rate", or_null(number())),
+            ]),
+        ),
+        (
+            "Heat",
+            answer(vec![
+                (
+                    "cells",
+                    about(
+                        list(or_null(number())),
+                        "The share of set bits of each stretch; none for kinds without such bits.",
+                    ),
+                ),
+                ("bits_per_cell", whole()),
+                ("expected", or_null(number())),
+                ("histogram", list(answer(vec![("fill", or_null(number())), ("share", number())]))),
+                ("sampled", truth()),
+            ]),
+        ),
+        (
+            "Explanation",
+            key(vec![
+                ("filter", text()),
+                ("verdict", json!({"type": "string", "enum": ["maybe", "no"]})),
+                ("contract", text()),
+                ("count", or_null(whole())),
+                ("digest", or_null(text())),
+                (
+                    "stages",
+                    list(answer(vec![
+                        ("stage", whole()),
+                        ("kind", text()),
+                        ("verdict", text()),
+                        ("block", or_null(whole())),
+                        ("bits", json!({"type": ["array", "null"], "items": whole()})),
+                        ("set", json!({"type": ["array", "null"], "items": truth()})),
+                    ])),
+                ),
+                ("note", or_null(text())),
             ]),
         ),
         (
@@ -228,6 +282,192 @@ fn keys() -> Vec<(&'static str, Value)> {
     ]
 }
 
+fn sets() -> Vec<(&'static str, Value)> {
+    let name = || json!({"type": "string", "minLength": 1, "maxLength": 1024});
+    vec![
+        ("Merge", request(&["sources"], vec![("sources", json!({"type": "array", "items": name(), "minItems": 1}))])),
+        ("Intersect", request(&["left", "right"], vec![("left", name()), ("right", name())])),
+        ("Copy", request(&["to"], vec![("to", name()), ("replace", truth())])),
+        ("Swap", request(&["with"], vec![("with", name())])),
+        ("Fold", request(&[], vec![("factor", json!({"type": "integer", "minimum": 2})), ("rate", number())])),
+        (
+            "Counters",
+            answer(["lookups", "positives", "adds", "new", "removed", "refused"].map(|name| (name, whole())).to_vec()),
+        ),
+    ]
+}
+
+fn server() -> Vec<(&'static str, Value)> {
+    let alert = answer(vec![
+        ("name", text()),
+        ("severity", json!({"type": "string", "enum": ["warning", "critical"]})),
+        ("summary", text()),
+        ("filter", or_null(text())),
+        ("path", or_null(text())),
+        ("runbook", text()),
+    ]);
+    let advice = answer(vec![
+        ("severity", json!({"type": "string", "enum": ["info", "warning"]})),
+        ("about", or_null(text())),
+        ("path", or_null(text())),
+        ("sentence", text()),
+        ("reason", text()),
+        ("command", text()),
+    ]);
+    let numbers = |names: &[&'static str]| answer(names.iter().map(|name| (*name, or_null(number()))).collect());
+    vec![
+        (
+            "About",
+            answer(vec![
+                ("process", json!({"type": "string", "enum": ["server", "gate"]})),
+                ("version", text()),
+                ("api", or_null(text())),
+                ("stats", text()),
+                ("login_needed", truth()),
+            ]),
+        ),
+        (
+            "Overview",
+            answer(vec![
+                ("version", text()),
+                ("api_version", whole()),
+                ("simd", text()),
+                ("uptime_seconds", number()),
+                ("now_ms", whole()),
+                ("health", answer(vec![("ready", truth()), ("state", text()), ("why", or_null(text()))])),
+                ("user", of("User")),
+                ("filters", or_null(whole())),
+                ("max_filters", whole()),
+                ("unavailable_filters", or_null(whole())),
+                ("lookups", whole()),
+                ("definitely_not", about(whole(), "Lookups that were spared.")),
+                ("maybe", whole()),
+                ("adds", whole()),
+                ("new", whole()),
+                ("commands", or_null(whole())),
+                ("per_second", numbers(&["lookups", "definitely_not", "adds", "commands"])),
+                ("latency", numbers(&["p50_seconds", "p99_seconds"])),
+                ("memory", numbers(&["used", "budget", "resident"])),
+                ("clients", numbers(&["resp", "http"])),
+                ("persistence", json!({"type": ["object", "null"]})),
+                ("watch", json!({"type": ["object", "null"]})),
+                ("kinds", json!({"type": "object", "additionalProperties": whole()})),
+                ("addresses", json!({"type": ["object", "null"]})),
+                ("alerts", list(alert.clone())),
+            ]),
+        ),
+        ("Alerts", answer(vec![("alerts", list(alert))])),
+        ("Advices", answer(vec![("advice", list(advice))])),
+        (
+            "Plan",
+            answer(vec![
+                ("choice", text()),
+                ("kind", or_null(text())),
+                ("verdict", text()),
+                ("reasons", list(text())),
+                ("when_not", list(text())),
+                ("or_else", or_null(text())),
+                ("plan", json!({"type": ["object", "null"]})),
+                ("savings", json!({"type": ["object", "null"]})),
+                ("table", list(json!({"type": "object"}))),
+                ("curve", list(answer(vec![("bytes", whole()), ("rate", or_null(number()))]))),
+                ("lines", json!({"type": ["object", "null"]})),
+            ]),
+        ),
+        ("Command", request(&[], vec![("argv", list(text())), ("argv_base64", list(text()))])),
+        ("CommandReply", answer(vec![("reply", json!({})), ("error", or_null(text())), ("took_seconds", number())])),
+        (
+            "Commands",
+            answer(vec![(
+                "commands",
+                list(answer(vec![
+                    ("name", text()),
+                    ("syntax", text()),
+                    ("summary", text()),
+                    ("role", or_null(text())),
+                    ("group", text()),
+                ])),
+            )]),
+        ),
+        (
+            "Slow",
+            answer(vec![(
+                "slow",
+                list(answer(vec![
+                    ("id", whole()),
+                    ("at_ms", whole()),
+                    ("took_seconds", number()),
+                    ("argv", list(json!({}))),
+                    ("client", json!({})),
+                    ("name", json!({})),
+                ])),
+            )]),
+        ),
+    ]
+}
+
+fn tenants() -> Vec<(&'static str, Value)> {
+    let roles = || json!({"type": "array", "items": {"type": "string", "enum": ["read", "write", "delete", "admin"]}});
+    let counted = ["filters", "memory", "waits", "lookups", "maybe", "adds", "new", "removed", "refused"];
+    let mut namespace = vec![
+        ("name", text()),
+        ("prefix", or_null(text())),
+        ("max_memory", or_null(whole())),
+        ("max_filters", or_null(whole())),
+        ("items_per_second", or_null(whole())),
+        ("users", or_null(whole())),
+        ("waited_seconds", number()),
+    ];
+    namespace.extend(counted.map(|name| (name, or_null(whole()))));
+    let mut user = answer(vec![("name", text()), ("namespace", or_null(text())), ("roles", roles())]);
+    for (name, schema) in [("enabled", truth()), ("passwords", whole()), ("no_password", truth())] {
+        user["properties"][name] = schema;
+    }
+    vec![
+        ("Namespace", answer(namespace)),
+        ("Namespaces", answer(vec![("namespaces", list(of("Namespace")))])),
+        (
+            "NamespaceChange",
+            request(
+                &[],
+                vec![
+                    ("prefix", json!({"type": "string", "minLength": 1})),
+                    ("max_memory", json!({"type": ["integer", "string", "null"], "minimum": 0})),
+                    ("max_filters", or_null(whole())),
+                    ("items_per_second", or_null(whole())),
+                ],
+            ),
+        ),
+        ("User", user),
+        ("Users", answer(vec![("users", list(of("User")))])),
+        (
+            "UserChange",
+            request(
+                &[],
+                vec![
+                    ("enabled", truth()),
+                    ("roles", about(roles(), "Exactly these.")),
+                    ("namespace", about(or_null(text()), "The one it is bound to; null for none.")),
+                    ("password", about(json!({"type": "string", "minLength": 1}), "One more.")),
+                    ("reset_passwords", about(truth(), "Whether those from before go.")),
+                ],
+            ),
+        ),
+        (
+            "Settings",
+            answer(vec![(
+                "settings",
+                list(answer(vec![
+                    ("name", text()),
+                    ("value", text()),
+                    ("changeable", truth()),
+                    ("about", or_null(text())),
+                ])),
+            )]),
+        ),
+    ]
+}
+
 /// Every schema by its name.
 pub(super) fn all() -> Value {
     let problem = answer(vec![
@@ -236,6 +476,7 @@ pub(super) fn all() -> Value {
         ("status", json!({"type": "integer"})),
         ("detail", about(text(), "What was got, what is allowed, what to do.")),
     ]);
-    let all = filters().into_iter().chain(keys()).chain([("Problem", problem)]);
+    let all = filters().into_iter().chain(keys()).chain(sets()).chain(server()).chain(tenants());
+    let all = all.chain([("Problem", problem)]);
     all.map(|(name, schema)| (name.to_owned(), schema)).collect::<Map<_, _>>().into()
 }

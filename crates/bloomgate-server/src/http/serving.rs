@@ -22,8 +22,10 @@ use bloomgate_http::{Limits, Options};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
+use super::alerts::{self, Alerts};
 use super::growth::{self, Growth};
 use super::idempotency::Remembered;
+use super::pulse::{self, Beat, Pulse};
 use super::visit;
 use crate::engine::{Core, Engine};
 use crate::net::worker::Workers;
@@ -37,6 +39,9 @@ const DRAIN: Duration = Duration::from_secs(3);
 pub(super) const LONGEST_BODY: usize = 64 << 20;
 /// Bodies that are read at once; each holds a bit a key and what is on its way.
 const BODIES: usize = 256;
+
+/// Streams of events that are open at once.
+const STREAMS: usize = 100;
 
 /// What all requests share.
 pub struct House {
@@ -54,10 +59,16 @@ pub struct House {
     pub address: SocketAddr,
     /// Bodies that may be read at once.
     pub(super) bodies: Semaphore,
+    /// Streams of events that may be open at once.
+    pub(super) streams: Arc<Semaphore>,
     /// Answers to writes that may be sent again.
     pub(super) remembered: Remembered,
     /// How fast filters grow.
     pub(super) growth: Growth,
+    /// The last ten seconds.
+    pub(super) pulse: Pulse,
+    /// What is wrong now.
+    pub(super) alerts: Alerts,
     /// Whether the server is stopping.
     stopping: AtomicBool,
     ended: watch::Sender<bool>,
@@ -96,8 +107,11 @@ impl House {
             traffic: Arc::default(),
             address,
             bodies: Semaphore::new(BODIES),
+            streams: Arc::new(Semaphore::new(STREAMS)),
             remembered: Remembered::default(),
             growth: Growth::default(),
+            pulse: Pulse::default(),
+            alerts: Alerts::default(),
             stopping: AtomicBool::new(false),
             ended: watch::Sender::new(false),
             cores: (0..threads.max(1)).map(core).collect(),
@@ -123,6 +137,15 @@ impl House {
     /// Moves when the server stops.
     pub(super) fn ending(&self) -> watch::Receiver<bool> {
         self.ended.subscribe()
+    }
+
+    /// How old the last snapshot is, in seconds; since the start if there is none.
+    pub(super) fn snapshot_age(&self) -> f64 {
+        let saved = self.desk.keeper.get().map_or(0, |keeper| keeper.last_save_s());
+        match saved {
+            0 => self.desk.started.elapsed().as_secs_f64(),
+            saved => (self.engine.clock.now_ms() as f64 / 1_000.0 - saved as f64).max(0.0),
+        }
     }
 
     /// Why no traffic should be sent here, or what it is ready for.
@@ -196,12 +219,12 @@ impl Http {
     }
 }
 
-/// Lets go of filters that are gone, and looks how the others grow.
+/// Lets go of filters that are gone, and looks how the others do.
 async fn tend(house: Arc<House>) {
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ending = house.ending();
-    let mut looked_ms = 0;
+    let mut looked = [0; 3];
     loop {
         tokio::select! {
             _ = tick.tick() => {}
@@ -213,9 +236,24 @@ async fn tend(house: Arc<House>) {
             core.nearby.refresh(&engine.names);
         }
         let now_ms = house.engine.clock.now_ms();
-        if now_ms.saturating_sub(looked_ms) >= growth::EVERY_MS && !house.engine.is_loading() {
-            looked_ms = now_ms;
+        let mut is_time = |place: usize, every_ms: u64| {
+            let due = now_ms.saturating_sub(looked[place]) >= every_ms;
+            if due {
+                looked[place] = now_ms;
+            }
+            due
+        };
+        if is_time(0, pulse::EVERY_MS) {
+            house.pulse.push(Beat::now(&house.desk, now_ms));
+        }
+        if house.engine.is_loading() {
+            continue;
+        }
+        if is_time(1, growth::EVERY_MS) {
             house.growth.look(&house.engine);
+        }
+        if is_time(2, alerts::EVERY_MS) {
+            house.alerts.look(&house);
         }
     }
 }

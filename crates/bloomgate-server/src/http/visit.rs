@@ -13,7 +13,7 @@ use bloomgate_http::access::Hosts;
 use bloomgate_http::body;
 use bloomgate_http::listen::Peer;
 use bloomgate_http::problem::Problem;
-use bloomgate_http::{base64, health};
+use bloomgate_http::{base64, health, pages};
 
 use super::query::Query;
 use super::routes::{ROUTES, Route, Who};
@@ -48,6 +48,12 @@ impl Visit {
     /// The name of the filter that it is about.
     pub(super) fn name(&self) -> Vec<u8> {
         self.parts.first().cloned().unwrap_or_default()
+    }
+
+    /// The conversation, for something that goes on after the answer has begun; what is left is one of nobody in particular.
+    pub(super) fn take_talk(&mut self) -> Talk {
+        let from = SocketAddr::from(([127, 0, 0, 1], 0));
+        std::mem::replace(&mut self.talk, Talk::new(&self.house, from))
     }
 
     /// The name of the user.
@@ -119,7 +125,10 @@ pub(super) async fn answer(house: Arc<House>, request: Request<Body>) -> Respons
 
 async fn route(house: &Arc<House>, head: Parts, body: &mut Option<Body>) -> Answer {
     let from = head.extensions.get::<Peer>().map_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)), |peer| peer.0);
-    let (route, parts) = find(&head)?;
+    let (route, parts) = match find(&head) {
+        Ok(found) => found,
+        Err(problem) => return page(&head).ok_or(problem),
+    };
     if let Who::Anybody(tell) = route.who {
         Query::read(head.uri.query(), &[])?;
         return Ok(tell(house, &head));
@@ -190,6 +199,14 @@ fn find(head: &Parts) -> Result<(&'static Route, Vec<&str>), Problem> {
         )),
         false => Err(Problem::method_not_allowed(&head.method, &allowed)),
     }
+}
+
+/// Everything that is for people: what is under no path of the table is asked of the pages.
+fn page(head: &Parts) -> Option<Response<Body>> {
+    if !matches!(head.method, Method::GET | Method::HEAD) || head.uri.path().starts_with("/v1/") {
+        return None;
+    }
+    pages::answer(head.uri.path(), &head.headers)
 }
 
 /// Whether the request was meant for us, and who asks: a conversation as that user.

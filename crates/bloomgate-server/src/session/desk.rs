@@ -539,7 +539,8 @@ impl Desk {
         self.tallies.reset();
         self.access.notes.reset_counts();
         for counters in &self.counters {
-            let Counters { commands, lookups, positives, adds, fresh, refused, removed, bytes_in, bytes_out } = counters;
+            let Counters { commands, lookups, positives, adds, fresh, refused, removed, bytes_in, bytes_out } =
+                counters;
             let all = [commands, lookups, positives, adds, fresh, refused, removed, bytes_in, bytes_out];
             all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
