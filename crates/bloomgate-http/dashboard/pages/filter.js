@@ -134,7 +134,7 @@ function shapeOf(filter) {
 /** What it says of a key, and why. */
 function tryCard(api, at) {
   const key = el("input", { type: "text", id: "try-key", autocomplete: "off", autocapitalize: "off", spellcheck: "false", placeholder: "alice", maxlength: "4096" });
-  const answer = el("div", { class: "stack", role: "status" }, el("p", {}, el("small", {}, "Nothing is added and nothing is counted: it only looks.")));
+  const answer = el("div", { class: "stack", role: "status" }, el("p", {}, el("small", {}, "Nothing is added. It counts as one lookup.")));
   const ask = async (event) => {
     event.preventDefault();
     if (key.value === "") return key.focus();
