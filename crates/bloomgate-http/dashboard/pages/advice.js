@@ -36,7 +36,7 @@ function list(advice) {
     el("ul", { class: "advice" }, sorted.slice(0, shown).map((each) => {
       const [state, word] = WORDS[each.severity] ?? WORDS.info;
       return el("li", { class: `notice ${state}` },
-        el("div", { class: "row" }, pill(state, word), el("strong", {}, each.sentence)),
+        el("div", { class: "row" }, pill(state, word), el("strong", {}, each.about ? `${each.about}: ${each.sentence}` : each.sentence)),
         el("p", {}, each.reason),
         each.command ? code(each.command, `Command for ${each.about ?? "the server"}`) : null,
         each.path ? el("p", {}, el("a", { href: `#/filter?path=${encodeURIComponent(each.path)}` }, `Look at ${each.about}`)) : null);

@@ -38,17 +38,18 @@ export function show({ api, live }) {
       ? `${percent(overview.definitely_not / asked)} of ${short(asked)} lookups were answered “definitely not”: nobody had to look further.`
       : "No lookup has been asked yet. Each “definitely not” spares a look at the data behind.");
     const { per_second: per, latency, memory, persistence: kept } = overview;
-    set(parts.operations, per ? `${short(per.lookups + per.adds)}/s` : "–", per ? `${short(per.lookups)} lookups, ${short(per.adds)} adds a second` : "measured over ten seconds");
+    const measured = per?.lookups != null;
+    set(parts.operations, measured ? `${short(per.lookups + per.adds)}/s` : "–", measured ? `${short(per.lookups)} lookups, ${short(per.adds)} adds a second` : "measured over ten seconds");
     set(parts.latency, latency?.p99_seconds == null ? "–" : time(latency.p99_seconds), latency?.p50_seconds == null ? "no command yet" : `of 99 in 100 commands; half take ${time(latency.p50_seconds)}`);
     const resident = memory.resident ? `; the process has ${bytes(memory.resident)}` : "";
     set(parts.memory, bytes(memory.used), memory.budget ? `${percent(memory.used / memory.budget)} of ${bytes(memory.budget)}${resident}` : `no limit${resident}`);
-    set(parts.filters, count(overview.filters), `${short(overview.items)} items in them${overview.unavailable_filters ? `; ${counted(overview.unavailable_filters, "filter")} cannot answer` : ""}`);
+    set(parts.filters, count(overview.filters), `${overview.items == null ? `${short(overview.new)} adds were new` : `${short(overview.items)} items in them`}${overview.unavailable_filters ? `; ${counted(overview.unavailable_filters, "filter")} cannot answer` : ""}`);
     replace(parts.health.value, overview.health.ready ? pill("ok", "ready") : pill("bad", overview.health.state));
     setText(parts.health.note, overview.health.why ?? `up for ${time(Math.floor(overview.uptime_seconds))}`);
     // A user of one namespace is not told about the whole server.
     parts.disk.node.hidden = !kept;
     parts.watch.node.hidden = !overview.watch;
-    parts.clients.node.hidden = !overview.clients;
+    parts.clients.node.hidden = overview.clients?.resp == null;
     if (kept) {
       replace(parts.disk.value, diskPill(kept));
       setText(parts.disk.note, diskNote(kept));
@@ -57,12 +58,12 @@ export function show({ api, live }) {
       replace(parts.watch.value, watchPill(overview.watch));
       setText(parts.watch.note, `${short(overview.watch.probes)} random keys asked to find out`);
     }
-    if (overview.clients) set(parts.clients, count(overview.clients.resp + overview.clients.http), `${overview.clients.resp} by RESP, ${overview.clients.http} by HTTP`);
+    if (!parts.clients.node.hidden) set(parts.clients, count(overview.clients.resp + overview.clients.http), `${overview.clients.resp} by RESP, ${overview.clients.http} by HTTP`);
     drawCurve();
   }
 
   function drawCurve() {
-    const seconds = live.history.filter((entry) => entry.overview?.per_second);
+    const seconds = live.history.filter((entry) => entry.overview?.per_second?.lookups != null);
     const now = seconds.at(-1)?.at ?? Date.now();
     const line = (name) => seconds.map((entry) => [(entry.at - now) / 1000, entry.overview.per_second[name]]);
     const [lookups, spared] = [line("lookups"), line("definitely_not")];
@@ -102,7 +103,7 @@ function build(overview) {
     el("p", {}, "Not sure which kind? The ", el("a", { href: "#/planner" }, "planner"), " compares them, and ", el("a", { href: "#/how" }, "How it works"), " lets you poke one."));
   const facts = el("dl", { class: "facts" },
     [["Version", `${overview.version} (API ${overview.api_version})`], ["Processor", `${overview.simd} code in use`],
-      ["You are", `${overview.user.name}: ${overview.user.roles.join(", ")}`],
+      ["You are", overview.user ? `${overview.user.name}: ${overview.user.roles.join(", ")}` : "nobody in particular"],
       ["Redis clients", overview.addresses?.resp ?? "–"], ["With TLS", overview.addresses?.tls ?? "off"], ["HTTP", overview.addresses?.http ?? "–"]]
       .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   const kinds = Object.entries(overview.kinds ?? {});
