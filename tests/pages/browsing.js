@@ -55,7 +55,8 @@ export class Browsing {
       await work(page);
       assert.deepEqual(complaints, [], "what the page complained about");
     } catch (error) {
-      await page.screenshot({ path: `${this.shots}/failed.png`, fullPage: true });
+      // A page that hangs gives no picture either; what went wrong counts.
+      await page.screenshot({ path: `${this.shots}/failed.png`, fullPage: true, timeout: 5_000 }).catch(() => {});
       throw error;
     } finally {
       await context.close();

@@ -141,7 +141,7 @@ function watchPill(watch) {
 export function alertsList(alerts) {
   if (alerts.length === 0) return el("p", { class: "row" }, pill("ok", "quiet"), "No alert is firing.");
   return alerts.slice(0, 20).map((alert) => el("div", { class: `notice ${alert.severity === "critical" ? "bad" : "warn"}` },
-    el("div", { class: "row" }, pill(alert.severity === "critical" ? "bad" : "warn", alert.severity), el("strong", {}, alert.summary)),
+    el("div", { class: "row" }, pill(alert.severity === "critical" ? "bad" : "warn", alert.severity), el("strong", {}, alert.filter ? `${alert.filter}: ${alert.summary}` : alert.summary)),
     el("small", {}, alert.path ? el("a", { href: `#/filter?path=${encodeURIComponent(alert.path)}` }, "look at the filter") : null, alert.path ? " · " : "",
       `${alert.name}; what to do: ${alert.runbook}`)));
 }

@@ -140,7 +140,7 @@ function tail(live) {
   const ends = [
     live.on("log", (entry) => add(entry.at_ms, entry.level, entry.message, entry.event)),
     live.on("slow", (row) => add(row.at_ms, "slow", `${row.argv.join(" ")} took ${time(row.took_seconds)}`, row.client)),
-    live.on("alerts", (alerts) => alerts.forEach((alert) => add(Date.now(), "alert", alert.summary, alert.name))),
+    live.on("alerts", (alerts) => alerts.forEach((alert) => add(Date.now(), "alert", alert.filter ? `${alert.filter}: ${alert.summary}` : alert.summary, alert.name))),
   ];
   return {
     node: card("Live tail", el("div", { class: "row" }, pause, el("button", { type: "button", class: "quiet", on: { click: () => {
