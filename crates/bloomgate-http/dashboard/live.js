@@ -4,6 +4,8 @@ import { follow } from "./api.js";
 
 /** Seconds that are remembered for the curves. */
 const REMEMBERED = 300;
+/** Milliseconds that a hidden page goes on listening. */
+const HIDDEN_FOR = 30_000;
 
 class Live {
   #listeners = new Map();
@@ -30,15 +32,31 @@ class Live {
     if (this.history.length > REMEMBERED) this.history.shift();
   }
 
+  /** Follows the events while the page is looked at: a browser has few connections to one place, and tabs that nobody sees
+   * would use them up. */
   start(about) {
-    follow(about.process === "gate" ? about.events.replace(/^\//, "") : "v1/events", {
-      line: (line) => this.#tell("line", line),
-      event: (kind, data) => {
-        if (kind === "stats") this.#remember({ at: data.at_ms, overview: data.overview });
-        if (kind === "gate") this.#remember({ at: Date.now(), gate: data });
-        this.#tell(kind, kind === "alerts" ? data.alerts : data);
-      },
+    const path = about.process === "gate" ? about.events.replace(/^\//, "") : "v1/events";
+    let [stop, leaving] = [null, 0];
+    const begin = () => {
+      clearTimeout(leaving);
+      stop ??= follow(path, {
+        line: (line) => this.#tell("line", line),
+        event: (kind, data) => {
+          if (kind === "stats") this.#remember({ at: data.at_ms, overview: data.overview });
+          if (kind === "gate") this.#remember({ at: Date.now(), gate: data });
+          this.#tell(kind, kind === "alerts" ? data.alerts : data);
+        },
+      });
+    };
+    const end = () => {
+      stop?.();
+      stop = null;
+    };
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "visible") begin();
+      else leaving = setTimeout(end, HIDDEN_FOR);
     });
+    begin();
   }
 }
 
