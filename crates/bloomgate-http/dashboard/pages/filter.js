@@ -34,6 +34,12 @@ export function show({ api, live, parameters, rename }) {
     }
     rename(filter.name);
     const figures = keyFigures(filter);
+    if (!filter.stages) {
+      replace(node, back(), head(filter.name, filter.kind, pill("bad", "cannot answer")),
+        el("div", { class: "notice bad" }, el("strong", {}, "This filter cannot answer"), el("p", {}, filter.unavailable_because ?? "The server does not say why; its log does."),
+          el("p", {}, "Whoever asks it gets an error and never a “no”.")), figures.node);
+      return;
+    }
     const rates = ratesCard(filter);
     ends.push(rates.stop, live.on("stats", ({ filters }) => {
       const now = filters.find((each) => each.path === path);
@@ -154,7 +160,7 @@ function explained(found) {
     el("div", { class: `notice ${no ? "ok" : ""}` },
       el("div", { class: "row" }, el("strong", {}, no ? "Certainly not" : "Maybe"), found.count === null || found.count === undefined ? null : pill("none", `added ${counted(found.count, "time")} at most`)),
       found.note ? el("p", {}, found.note) : null),
-    el("dl", { class: "facts" }, el("dt", {}, "Key"), el("dd", { class: "mono" }, found.key),
+    el("dl", { class: "facts" }, el("dt", {}, "Key"), el("dd", { class: "mono" }, found.key ?? `${found.key_base64} (base64)`),
       el("dt", {}, "Hash"), el("dd", { class: "mono" }, found.digest ?? "not shown: it is under a secret"),
       el("dt", {}, "Contract"), el("dd", {}, found.contract)),
     found.stages.map((stage) => el("div", { class: "stack" },

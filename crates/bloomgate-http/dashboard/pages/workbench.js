@@ -138,7 +138,7 @@ function tail(live) {
     while (list.childElementCount > TAIL) list.lastElementChild.remove();
   };
   const ends = [
-    live.on("log", (entry) => add(entry.at_ms, entry.level, entry.message, entry.event)),
+    live.on("log", (entry) => add(Date.parse(entry.time), entry.level, entry.message, entry.event)),
     live.on("slow", (row) => add(row.at_ms, "slow", `${row.argv.join(" ")} took ${time(row.took_seconds)}`, row.client)),
     live.on("alerts", (alerts) => alerts.forEach((alert) => add(Date.now(), "alert", alert.filter ? `${alert.filter}: ${alert.summary}` : alert.summary, alert.name))),
   ];
