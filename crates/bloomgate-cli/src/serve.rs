@@ -1,10 +1,12 @@
 //! `bloomgate serve`: filters for every program that speaks the Redis protocol.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use bloomgate_server::logging::{self, Format, Level};
+use bloomgate_server::settings::HttpAt;
 use bloomgate_server::settings::table::{self, Setting, TABLE};
-use bloomgate_server::{Settings, serve};
+use bloomgate_server::{Ready, Settings, serve};
 
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::screen;
@@ -17,7 +19,7 @@ pub const DATA: &str = "bloomgate-data";
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = "\
 Examples:
-  bloomgate serve                                      127.0.0.1:6479, filters in ./bloomgate-data
+  bloomgate serve                                      127.0.0.1:6479, HTTP on 127.0.0.1:8479, filters in ./bloomgate-data
   bloomgate serve --resp 127.0.0.1:0 --data none       any free port, nothing is kept
   bloomgate serve --data /var/lib/bloomgate --fsync always
   bloomgate serve --config bloomgate.toml --check      is everything right? Serves nothing
@@ -25,6 +27,7 @@ Examples:
 
   redis-cli -p 6479 BF.RESERVE seen 0.001 1000000
   redis-cli -p 6479 BF.MADD seen alice bob
+  curl http://127.0.0.1:8479/v1/filters/seen/keys/alice
 
 The commands are RedisBloom's BF.* and CF.*, Redis's own for names, connections and transactions, and BG.*; BG.HELP lists \
 ours. Every client for Redis works. Keys are hashed under a secret that is made at the first start (DATA/master.key): \
@@ -36,7 +39,8 @@ when the power fails, and nothing when only the program ends; never leaves it to
 A setting is told by its flag, else by its variable (BLOOMGATE_MAX_MEMORY for --max-memory), else by its line in the file \
 of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name is an error. Without a flag, so by variable \
 or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), limits on clients \
-(max-clients-per-address, idle-timeout, request-deadline, output-stall, output-limit), probe, feedback-entries, feedback-ttl \
+(max-clients-per-address, idle-timeout, request-deadline, output-stall, output-limit), http-hosts (names for --http without a \
+login), probe, feedback-entries, feedback-ttl \
 and feedback-settle (how the server watches its filters, see docs/operations.md), bf-* and cf-* (what filters are like that \
 BF.ADD and CF.ADD make by themselves). CONFIG SET changes limits and defaults while it runs, CONFIG REWRITE writes them back to \
 the file of --config.
@@ -58,6 +62,9 @@ pub struct Args {
     /// Where clients connect over TLS; `--resp none` leaves this one alone [default: none]
     #[arg(long, value_name = "ADDR")]
     tls: Option<String>,
+    /// Where the HTTP API, the metrics and the dashboard are; `none` for nowhere [default: 127.0.0.1:8479, if that is free]
+    #[arg(long, value_name = "ADDR")]
+    http: Option<String>,
     /// The certificate for --tls, with the chain behind it (PEM); read again when it changes
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
@@ -134,6 +141,7 @@ impl Args {
         let flag = match name {
             "resp" => &self.resp,
             "tls" => &self.tls,
+            "http" => &self.http,
             "tls-cert" => &self.tls_cert,
             "tls-key" => &self.tls_key,
             "tls-client-ca" => &self.tls_client_ca,
@@ -163,16 +171,38 @@ impl Named for Setting {
     }
 }
 
-fn settings(args: &Args) -> Result<Settings, Failure> {
-    let mut settings = Settings { data: Some(DATA.into()), config: args.config.clone(), ..Settings::default() };
+/// The settings, and whether somebody tries it out: no folder was named.
+fn settings(args: &Args) -> Result<(Settings, bool), Failure> {
+    let http = HttpAt::IfFree(SocketAddr::from(([127, 0, 0, 1], HttpAt::PORT)));
+    let mut settings = Settings { data: Some(DATA.into()), config: args.config.clone(), http, ..Settings::default() };
+    let mut tries = true;
     for (by, name, value) in told::all(TABLE, |name| args.flag(name), args.config.as_deref())? {
+        tries &= name != "data";
         table::set(&mut settings, name, &value).map_err(|why| Failure::Message(format!("{by}: {why}")))?;
     }
     told::unknown_variables(TABLE, is_of_gate)?;
     if args.quiet {
         settings.log_level = Level::Error;
     }
-    Ok(settings)
+    Ok((settings, tries))
+}
+
+/// What whoever starts it for the first time can do now.
+fn greeting(ready: &Ready) -> String {
+    let port = ready.address.port();
+    let mut lines = vec![format!("  Redis protocol   {}", ready.address)];
+    let mut tries =
+        vec![format!("redis-cli -p {port} BF.ADD seen alice"), format!("redis-cli -p {port} BF.EXISTS seen mallory")];
+    match ready.http {
+        Some(http) => {
+            lines.push(format!("  Dashboard        http://{http}/"));
+            tries.push(format!("curl http://{http}/v1/filters/seen/keys/alice"));
+        }
+        None => tries.push(format!("redis-cli -p {port} BG.INFO seen")),
+    }
+    lines.push("  Try".to_owned());
+    lines.extend(tries.iter().map(|one| format!("    {one}")));
+    lines.join("\n")
 }
 
 #[cfg(feature = "gate")]
@@ -193,7 +223,7 @@ pub fn is_setting(name: &str) -> bool {
 
 /// Serves until it is told to stop.
 pub fn run(args: &Args) -> Outcome {
-    let settings = settings(args)?;
+    let (settings, tries) = settings(args)?;
     if args.check {
         for note in bloomgate_server::serve::check(&settings)? {
             screen::tell(format_args!("warning: {note}"));
@@ -203,7 +233,13 @@ pub fn run(args: &Args) -> Outcome {
         }
         return Ok(DONE);
     }
-    match serve(&settings, |_| ()) {
+    let greets = tries && settings.log_format == Format::Text && settings.log_level >= Level::Info;
+    let served = serve(&settings, |ready| {
+        if greets {
+            screen::tell(greeting(ready));
+        }
+    });
+    match served {
         Ok(_) => Ok(DONE),
         Err(why) if settings.log_format == Format::Json => {
             screen::tell(logging::line(Format::Json, Level::Error, "failed", format_args!("{why}"), &[]).trim_end());
@@ -241,8 +277,10 @@ mod tests {
         assert!(missing.is_empty(), "the example does not show {missing:?}");
         assert_eq!(lines.len(), TABLE.len(), "{lines:?}");
         // What is not said to be an example is what holds without the line.
-        const EXAMPLES: [&str; 12] = [
+        const EXAMPLES: [&str; 14] = [
             "access",
+            "http",
+            "http-hosts",
             "tls",
             "tls-cert",
             "tls-key",

@@ -240,6 +240,11 @@ impl Hosts {
                 shortened(host)
             )));
         }
+        self.check_page(headers)
+    }
+
+    /// Lets a request pass that comes from no web page, or from a page of one of the names.
+    fn check_page(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
         let origin = origin.to_str().unwrap_or_default();
         let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
@@ -248,6 +253,31 @@ impl Hosts {
             false => Err(Problem::forbidden(format!(
                 "the request comes from the web page {:?}, which is none of this machine's",
                 shortened(origin)
+            ))),
+        }
+    }
+
+    /// Lets a request pass that comes from no web page, or from a page of the service itself: a browser sends the login
+    /// that it remembers along with whatever any page asks for, and what gives that away is `Origin` or `Sec-Fetch-Site`.
+    pub fn check_same_site(headers: &HeaderMap, uri: &Uri) -> Result<(), Problem> {
+        let site = headers.get("sec-fetch-site").map(|site| site.to_str().unwrap_or_default());
+        if site.is_some_and(|site| site != "same-origin" && site != "none") {
+            return Err(Problem::forbidden(
+                "the request comes from a web page of another site, and this service answers its own pages and programs \
+                 alone: send it from a program, or from the dashboard",
+            ));
+        }
+        let Some(origin) = headers.get(ORIGIN) else { return Ok(()) };
+        let origin = origin.to_str().unwrap_or_default();
+        let page = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        let host = uri.authority().map(|authority| authority.as_str());
+        let host = host.or_else(|| headers.get(HOST).and_then(|host| host.to_str().ok())).unwrap_or_default();
+        match page.is_some_and(|page| !page.is_empty() && page.eq_ignore_ascii_case(host)) {
+            true => Ok(()),
+            false => Err(Problem::forbidden(format!(
+                "the request comes from the web page {:?}, which is not of {:?}: send it from a program, or from the dashboard",
+                shortened(origin),
+                shortened(host)
             ))),
         }
     }

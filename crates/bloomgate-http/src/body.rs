@@ -1,9 +1,14 @@
 //! Reads the body of a request: not too much of it, and not for too long.
 
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Frame;
+use tokio::sync::mpsc;
 
 use crate::problem::Problem;
 
@@ -17,9 +22,28 @@ pub async fn read(body: &mut Body, most: usize, within: Duration) -> Result<Byte
             "the body did not arrive within {} seconds; send it faster, or less at once",
             within.as_secs()
         ))),
-        Ok(Err(error)) if is_too_long(error.as_ref()) => Err(too_large(most)),
-        Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
+        Ok(Err(error)) => Err(told(error.as_ref(), most)),
         Ok(Ok(body)) => Ok(body.to_bytes()),
+    }
+}
+
+/// A body that is sent piece by piece, as they come; it ends when nobody sends any more.
+#[must_use]
+pub fn pieces(from: mpsc::Receiver<Bytes>) -> Body {
+    Body::new(Pieces(from))
+}
+
+struct Pieces(mpsc::Receiver<Bytes>);
+
+impl axum::body::HttpBody for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
     }
 }
 
@@ -43,6 +67,19 @@ pub async fn discard(body: &mut Body, most: usize, within: Duration) {
     _ = tokio::time::timeout(within, all).await;
 }
 
+/// What ended a body that is read piece by piece: more than `most` bytes, or the client.
+#[must_use]
+pub fn broken_off(error: axum::Error, most: usize) -> Problem {
+    told(&error, most)
+}
+
+fn told(error: &(dyn std::error::Error + 'static), most: usize) -> Problem {
+    match is_too_long(error) {
+        true => too_large(most),
+        false => Problem::bad_request(format!("the body broke off: {error}")),
+    }
+}
+
 /// The refusal of a body that is too long.
 pub(crate) fn too_large(most: usize) -> Problem {
     Problem::too_large(format!("the body has more than {most} bytes; send less at once"))
@@ -63,7 +100,19 @@ fn is_too_long(error: &(dyn std::error::Error + 'static)) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hyper::body::Frame;
+
+    #[tokio::test]
+    async fn pieces_are_sent_until_nobody_has_more() {
+        let (door, pieces) = mpsc::channel(1);
+        let sending = tokio::spawn(async move {
+            for piece in ["one ", "two ", "three"] {
+                door.send(Bytes::from_static(piece.as_bytes())).await.unwrap();
+            }
+        });
+        let mut body = super::pieces(pieces);
+        assert_eq!(read(&mut body, 100, Duration::from_secs(1)).await.unwrap(), "one two three");
+        sending.await.unwrap();
+    }
 
     #[tokio::test]
     async fn as_much_as_allowed_and_no_byte_more() {
@@ -77,9 +126,9 @@ mod tests {
     }
 
     /// A body of so many pieces of five bytes, that then stays silent.
-    struct Pieces(usize);
+    struct Fives(usize);
 
-    impl axum::body::HttpBody for Pieces {
+    impl axum::body::HttpBody for Fives {
         type Data = Bytes;
         type Error = std::convert::Infallible;
 
@@ -99,16 +148,16 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_nobody_wanted_is_thrown_away_up_to_a_limit() {
-        let mut long = Body::new(Pieces(10));
+        let mut long = Body::new(Fives(10));
         discard(&mut long, 20, Duration::from_secs(1)).await;
         // Four pieces fit, the fifth ended it; five are left.
         assert_eq!(read(&mut long, 100, Duration::from_secs(1)).await.unwrap_err().status(), 408);
-        let mut long = Body::new(Pieces(10));
+        let mut long = Body::new(Fives(10));
         discard(&mut long, 20, Duration::from_secs(1)).await;
         assert_eq!(read(&mut long, 24, Duration::from_secs(1)).await.unwrap_err().status(), 413);
         // One that falls silent holds up the answer for that time alone.
         let begun = tokio::time::Instant::now();
-        discard(&mut Body::new(Pieces(1)), 100, Duration::from_secs(5)).await;
+        discard(&mut Body::new(Fives(1)), 100, Duration::from_secs(5)).await;
         assert_eq!(begun.elapsed(), Duration::from_secs(5));
         discard(&mut Body::empty(), 100, Duration::from_secs(5)).await;
         assert_eq!(begun.elapsed(), Duration::from_secs(5));

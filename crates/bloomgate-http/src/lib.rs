@@ -6,20 +6,26 @@
 //! | [`tls`] | which certificate? |
 //! | [`access`] | may this client do that? |
 //! | [`body`] | what did the client send, if it is not too much or too slow? |
+//! | [`base64`] | which bytes are these letters? |
 //! | [`problem`] | what went wrong? (RFC 9457) |
 //! | [`health`] | is it alive, is it ready? |
 //! | [`metrics`] | how much of everything? |
+//! | [`events`] | what happens, as it happens? |
+//! | [`pages`] | how does all that look in a browser? |
 //!
 //! Nothing here knows of filters. There is no stack of layers: what a request does not need, it does not pass.
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod base64;
 pub mod body;
 mod connections;
 mod error;
+pub mod events;
 pub mod health;
 pub mod listen;
 pub mod metrics;
+pub mod pages;
 pub mod problem;
 pub mod tls;
 mod validity;

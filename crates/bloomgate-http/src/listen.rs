@@ -96,6 +96,8 @@ pub struct Traffic {
     pub(crate) idle: AtomicU64,
     pub(crate) stalled: AtomicU64,
     pub(crate) handshakes: AtomicU64,
+    /// Whether serving ends.
+    ending: tokio::sync::watch::Sender<bool>,
 }
 
 static OPEN: Metric = Metric::gauge("bloomgate_http_connections", "Connections that are open", "");
@@ -130,6 +132,13 @@ impl Traffic {
     #[must_use]
     pub fn open(&self) -> u64 {
         self.open.load(Relaxed)
+    }
+
+    /// Ends when serving does: for answers that would go on for ever, so that nobody waits for them.
+    pub async fn ended(&self) {
+        let mut ending = self.ending.subscribe();
+        // The sender is ours, so it cannot be gone.
+        let _ = ending.wait_for(|ending| *ending).await;
     }
 
     /// Adds what was counted.
@@ -331,6 +340,7 @@ where
     }
     // The port is free for whoever comes next while the last requests end.
     drop(listener);
+    traffic.ending.send_replace(true);
     Served { cut: connections.drain(limits.drain).await }
 }
 

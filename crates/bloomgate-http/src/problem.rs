@@ -107,6 +107,13 @@ impl Problem {
         self
     }
 
+    /// The same with more to its detail.
+    #[must_use]
+    pub fn more(mut self, detail: &str) -> Self {
+        self.detail.push_str(detail);
+        self
+    }
+
     /// The status.
     #[must_use]
     pub fn status(&self) -> StatusCode {

@@ -13,12 +13,16 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use tokio::sync::broadcast;
+
 /// How often a second events of one sort are told, of those that strangers can cause.
 pub const EACH_SECOND: u64 = 5;
 /// Bytes of a text from outside that are shown.
 pub const SHOWN: usize = 128;
 /// Lines that wait to be written; more are lost, and counted.
 const WAITING: usize = 1_024;
+/// Events that wait for one who listens.
+const TAPPED: usize = 256;
 /// How long the last lines may take to be written when the server ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -175,6 +179,8 @@ struct Shared {
     written: Mutex<Option<Receiver<()>>>,
     lost: AtomicU64,
     quotas: [Quota; SORTS.len()],
+    /// Whoever listens to events as they come, each an object of JSON.
+    taps: broadcast::Sender<Arc<str>>,
 }
 
 impl Log {
@@ -212,6 +218,7 @@ impl Log {
             written: Mutex::new(written),
             lost: AtomicU64::new(0),
             quotas: Default::default(),
+            taps: broadcast::Sender::new(TAPPED),
         }))
     }
 
@@ -237,7 +244,7 @@ impl Log {
     /// Tells an event: its name for machines, a sentence for people, and the fields of which the sentence is made.
     pub fn say(&self, level: Level, name: &str, message: fmt::Arguments<'_>, fields: &[(&str, Value<'_>)]) {
         if self.tells(level) {
-            self.put(line(self.0.format, level, name, message, fields));
+            self.put(level, name, message, fields);
         }
     }
 
@@ -251,11 +258,22 @@ impl Log {
         fields: &[(&str, Value<'_>)],
     ) {
         if self.tells(level) && self.0.quotas[sort as usize].takes(now().as_secs()) {
-            self.put(line(self.0.format, level, name, message, fields));
+            self.put(level, name, message, fields);
         }
     }
 
-    fn put(&self, line: String) {
+    /// Events from now on, each an object of JSON. Who does not keep up misses some.
+    #[must_use]
+    pub fn listen(&self) -> broadcast::Receiver<Arc<str>> {
+        self.0.taps.subscribe()
+    }
+
+    fn put(&self, level: Level, name: &str, message: fmt::Arguments<'_>, fields: &[(&str, Value<'_>)]) {
+        if self.0.taps.receiver_count() > 0 {
+            // Nobody who listens any more is no error.
+            let _ = self.0.taps.send(line(Format::Json, level, name, message, fields).into());
+        }
+        let line = line(self.0.format, level, name, message, fields);
         let door = self.0.door.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(TrySendError::Full(_))) = door.as_ref().map(|door| door.try_send(line)) {
             self.0.lost.fetch_add(1, Ordering::Relaxed);

@@ -15,13 +15,14 @@ use tokio::sync::{Notify, oneshot};
 use crate::access::Directory;
 use crate::access::directory::{first_user, is_loopback};
 use crate::engine::Engine;
+use crate::http::{House, Http};
 use crate::keeping::opening::{self, Found, Opened, Opening};
 use crate::keeping::{Keeping, SharedKeeping};
 use crate::logging::{self, Level, Log, Value, counted};
 use crate::net::Reactors;
 use crate::net::greeting::{Greeted, Greeter, MOST, tell_renewed};
 use crate::net::identity::Identity;
-use crate::net::listening::Listening;
+use crate::net::listening::{Addresses, Listening};
 use crate::net::stream::Arrival;
 use crate::net::worker::Workers;
 use crate::session::desk::Desk;
@@ -51,6 +52,8 @@ pub struct Ready {
     pub address: SocketAddr,
     /// Where it listens for TLS.
     pub tls: Option<SocketAddr>,
+    /// Where the HTTP side is.
+    pub http: Option<SocketAddr>,
     /// What its folder held.
     pub found: Found,
     /// How long it took.
@@ -108,7 +111,7 @@ pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Re
 fn serve_there(
     disk: Arc<dyn Disk>,
     settings: &Settings,
-    listening: Listening,
+    mut listening: Listening,
     log: &Log,
     ready: impl FnOnce(&Ready),
 ) -> Result<Stopped, String> {
@@ -116,20 +119,33 @@ fn serve_there(
     let failed = |error: io::Error| format!("no thread: {error}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
-    let (resp, tls) = listening.addresses();
+    let Addresses { resp, tls, http } = listening.addresses();
     let address = resp.or(tls).ok_or("the sockets do not tell their addresses")?;
-    tell_start(log, settings, resp, tls);
-    let opening = Opening::begin(settings, disk, settings.threads + WORKERS + 1)?;
+    tell_start(log, settings, listening.addresses());
+    if let Some(why) = &listening.http_taken {
+        let message = format_args!("no HTTP: {why}, or `none`");
+        log.say(Level::Info, "no-http", message, &[("why", why.as_str().into())]);
+    }
+    // Each reactor, worker and thread of HTTP has a gate of its own, and so has the tick.
+    let http_threads = if http.is_some() { settings.threads } else { 0 };
+    let gates = settings.threads + WORKERS + 1 + http_threads;
+    let opening = Opening::begin(settings, disk, gates)?;
     let engine = opening.engine.clone();
     let access = Directory::open(settings)?;
     engine.stop().declare(&access.book().namespaces);
-    let desk = Desk::new(settings.threads + WORKERS, Some(access), run_id(), settings.rows(resp, tls));
+    let desk = Desk::new(gates, Some(access), run_id(), settings.rows(resp, tls, http));
     let desk = Arc::new(desk.told(settings, log.clone()));
     let stop = Arc::new(Notify::new());
     engine.start_chores().map_err(failed)?;
     engine.start_watch().map_err(failed)?;
     let workers = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;
     let mut reactors = Reactors::start(&engine, &desk, &workers, &stop, settings.threads).map_err(failed)?;
+    let mut http_side = None;
+    if let (Some(listener), Some(address)) = (listening.http.take(), http) {
+        let first_gate = settings.threads + WORKERS + 1;
+        let house = House::new(&engine, &desk, &workers, address, http_threads, first_gate);
+        http_side = Some(Http::start(listener, house).map_err(failed)?);
+    }
     let mut system = ServiceManager::from_environment();
     let mut signals = None;
     let mut greeter = None;
@@ -154,8 +170,8 @@ fn serve_there(
                         let _ = desk.keeper.set(Arc::new(SharedKeeping(keeping.clone())));
                     }
                     engine.end_loading();
-                    let notes = notes(&engine, &desk, settings, resp, tls);
-                    let found = Ready { address, tls, found: opened.found, took: began.elapsed(), notes };
+                    let notes = notes(&engine, &desk, settings, Addresses { resp, tls, http });
+                    let found = Ready { address, tls, http, found: opened.found, took: began.elapsed(), notes };
                     tell_ready(log, settings, &found, resp);
                     system.tell("READY=1");
                     watch.tell_status(&engine, &desk, &system, Instant::now());
@@ -207,10 +223,16 @@ fn serve_there(
     system.tell("STOPPING=1\nSTATUS=Writing what is left");
     // Until it has ended.
     let _second = signals.map(|signals| end_at_once(runtime, signals, log, Instant::now()));
+    if let Some(http) = &http_side {
+        http.begin_to_stop();
+    }
     if let Some(greeter) = greeter {
         greeter.stop();
     }
     reactors.stop(&desk);
+    if let Some(http) = http_side {
+        http.stop();
+    }
     let abandoned = workers.stop(WORK_DRAIN);
     for job in &abandoned {
         let message =
@@ -381,21 +403,15 @@ fn load(opening: Opening) -> io::Result<oneshot::Receiver<Result<Opened, String>
 }
 
 /// What whoever started it should know: of its memory, its key, and its doors.
-fn notes(
-    engine: &Engine,
-    desk: &Desk,
-    settings: &Settings,
-    resp: Option<SocketAddr>,
-    tls: Option<SocketAddr>,
-) -> Vec<String> {
+fn notes(engine: &Engine, desk: &Desk, settings: &Settings, at: Addresses) -> Vec<String> {
     let mut notes = memory::worries(engine.budget.most(), engine.budget.used(), memory::limit());
     notes.extend(desk.certificate.get().and_then(|identity| identity.loose_key()));
-    notes.extend(open_doors(desk, settings, resp, tls));
+    notes.extend(open_doors(desk, settings, at));
     notes
 }
 
 /// What an open door means, for whoever opened it.
-fn open_doors(desk: &Desk, settings: &Settings, resp: Option<SocketAddr>, tls: Option<SocketAddr>) -> Vec<String> {
+fn open_doors(desk: &Desk, settings: &Settings, Addresses { resp, tls, http }: Addresses) -> Vec<String> {
     let access = &desk.access;
     if !access.is_open() {
         return settings.readable_password().into_iter().collect();
@@ -403,7 +419,7 @@ fn open_doors(desk: &Desk, settings: &Settings, resp: Option<SocketAddr>, tls: O
     let first_user = first_user(resp.map(|address| address.port()), tls.map(|address| address.port()));
     // Certificates of clients are a lock too.
     let tls = tls.filter(|_| settings.tls_client_ca.is_none());
-    let open = resp.into_iter().chain(tls).filter(|address| !is_loopback(address.ip()));
+    let open = resp.into_iter().chain(tls).chain(http).filter(|address| !is_loopback(address.ip()));
     let note = |address: SocketAddr| match access.is_protected() {
         true => format!(
             "protected mode: {address} is reached from other machines, and the default user needs no password: clients of \
@@ -524,7 +540,7 @@ impl Watch {
     }
 }
 
-fn tell_start(log: &Log, settings: &Settings, resp: Option<SocketAddr>, tls: Option<SocketAddr>) {
+fn tell_start(log: &Log, settings: &Settings, at: Addresses) {
     let text = |address: Option<SocketAddr>| address.map_or("none".to_owned(), |address| address.to_string());
     let version = env!("CARGO_PKG_VERSION");
     let memory = memory::limit();
@@ -535,8 +551,9 @@ fn tell_start(log: &Log, settings: &Settings, resp: Option<SocketAddr>, tls: Opt
         &[
             ("version", version.into()),
             ("pid", u64::from(std::process::id()).into()),
-            ("resp", text(resp).into()),
-            ("tls", text(tls).into()),
+            ("resp", text(at.resp).into()),
+            ("tls", text(at.tls).into()),
+            ("http", text(at.http).into()),
             ("threads", (settings.threads as u64).into()),
             ("memory", memory.bytes.into()),
             ("memory-source", memory.source.as_str().into()),
@@ -550,6 +567,9 @@ fn tell_ready(log: &Log, settings: &Settings, ready: &Ready, resp: Option<Socket
         (None, Some(tls)) => format!("ready on {tls} (TLS)"),
         _ => format!("ready on {}", ready.address),
     };
+    if let Some(http) = ready.http {
+        line.push_str(&format!(", HTTP on {http}"));
+    }
     let found = &ready.found;
     match &settings.data {
         Some(data) => line.push_str(&format!(
@@ -571,6 +591,7 @@ fn tell_ready(log: &Log, settings: &Settings, ready: &Ready, resp: Option<Socket
         &[
             ("address", ready.address.to_string().into()),
             ("tls", ready.tls.map_or("none".to_owned(), |tls| tls.to_string()).into()),
+            ("http", ready.http.map_or("none".to_owned(), |http| http.to_string()).into()),
             ("filters", (found.filters as u64).into()),
             ("log-writes", found.batches.into()),
             ("millis", (ready.took.as_millis() as u64).into()),

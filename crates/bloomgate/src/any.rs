@@ -3,12 +3,14 @@
 mod look;
 #[cfg(test)]
 mod look_tests;
+mod parts;
 mod sets;
 mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use look::{LineSample, Look};
+pub use parts::{Heat, Part, Trace};
 
 use crate::bits::{Owned, Store};
 use crate::bloom::{Blocked, Classic, Counting, Partitioned, Rotating, Scalable, Stable};

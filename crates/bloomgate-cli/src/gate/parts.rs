@@ -343,6 +343,7 @@ pub fn service(settings: &Settings) -> Result<(service::Options, http::Options),
         unconfirmed: settings.unconfirmed,
         clients: clients(settings),
         by_tenant: settings.tenant.is_some(),
+        attack: std::env::current_exe().ok(),
         ..service::Options::default()
     };
     let limits = http::Limits {

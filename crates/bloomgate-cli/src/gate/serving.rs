@@ -305,6 +305,7 @@ fn tell(gate: &Gate, opening: &Opening<'_>) {
     }
     screen::tell(format_args!("          curl{secured} {own}/explain/KEY"));
     screen::tell(format_args!("          curl{secured} {own}/stats"));
+    screen::tell(format_args!("  watch   {own}/ in a browser"));
 }
 
 /// Tells systemd, if it started us.

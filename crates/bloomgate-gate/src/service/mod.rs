@@ -9,7 +9,10 @@
 //! GET    /explain/KEY      the whole decision about a key
 //! GET    /stats            everything the gate tells of itself
 //! POST   /rebuild          202; ?wait=true waits for the end, ?accept-fewer=true believes a source that lost most keys
+//! GET    /events           the same once a second, as server-sent events
+//! GET    /attack           how far the attack on an embedded catalogue is; POST begins it, POST /attack/stop ends it
 //! GET    /healthz /readyz /metrics
+//! GET    / and its files   the dashboard; /about.json tells it what this process is
 //! ```
 //!
 //! Of a deny list ([`Meaning::Deny`]) a lookup gives 204 for who is allowed and 403 with the row for who is denied. A client
@@ -25,8 +28,10 @@
 //! A lookup that the filter answers is answered where it was read: no router, no task, no future on the heap.
 
 pub(crate) mod answers;
+mod attack;
 mod batch;
 mod clients;
+mod dashboard;
 mod deny;
 mod metrics;
 mod path;
@@ -36,8 +41,9 @@ mod waiting;
 
 use std::convert::Infallible;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -57,6 +63,7 @@ use crate::key::Key;
 use crate::policy::{Meaning, Unconfirmed};
 use crate::tenants::Tenants;
 use answers::Template;
+use attack::Attack;
 use bloomgate_http::Served;
 use bloomgate_http::access::{Hosts, Role, Tokens};
 use bloomgate_http::listen::Traffic;
@@ -91,6 +98,8 @@ pub struct Options {
     pub clients: Clients,
     /// Whether paths name a tenant before the key: [`GateService::open_tenants`] instead of [`GateService::open`].
     pub by_tenant: bool,
+    /// The program whose `attack` the dashboard offers to admins; without one it does not.
+    pub attack: Option<PathBuf>,
 }
 
 impl Default for Options {
@@ -108,6 +117,7 @@ impl Default for Options {
             unconfirmed: Unconfirmed::default(),
             clients: Clients::default(),
             by_tenant: false,
+            attack: None,
         }
     }
 }
@@ -152,6 +162,8 @@ impl GateService {
             tenants: OnceLock::new(),
             more: OnceLock::new(),
             waits_for: Mutex::default(),
+            attack: options.attack.clone().map(Attack::by),
+            watching: AtomicUsize::new(0),
             options,
             traffic,
         };
@@ -239,6 +251,9 @@ struct Desk {
     decisions: Decisions,
     /// Whether a rebuild that was asked for has not ended yet.
     rebuilding: AtomicBool,
+    attack: Option<Attack>,
+    /// Streams of events under way.
+    watching: AtomicUsize,
 }
 
 /// What can be said of a request before anything is waited for.

@@ -15,7 +15,7 @@ use bloomgate_http::problem::Problem;
 
 use super::batch::Asked;
 use super::deny::{self, Decided};
-use super::{Desk, answers, metrics, path};
+use super::{Desk, answers, dashboard, metrics, path};
 use crate::callers::ClientId;
 use crate::error::{Error, ErrorKind};
 use crate::gate::{Gate, Judgement};
@@ -41,10 +41,14 @@ impl Desk {
     /// The answer to what the filter alone could not answer.
     pub(super) async fn answer(self: Arc<Self>, request: Request<Body>, peer: Option<IpAddr>) -> Response<Body> {
         let (head, mut rest) = request.into_parts();
+        if let Some(page) = dashboard::page(&head) {
+            return page;
+        }
         let client = self.client(peer, &head.headers);
-        let routed = match self.options.by_tenant {
-            true => self.route_by_tenant(&head, &mut rest, client).await,
-            false => self.route(&head, &mut rest, client).await,
+        let routed = match self.dashboard(&head, &mut rest).await {
+            Some(answered) => answered,
+            None if self.options.by_tenant => self.route_by_tenant(&head, &mut rest, client).await,
+            None => self.route(&head, &mut rest, client).await,
         };
         let mut response = routed.unwrap_or_else(IntoResponse::into_response);
         body::discard(&mut rest, UNWANTED, UNWANTED_TIME.min(self.options.body_time)).await;
@@ -128,8 +132,8 @@ impl Desk {
                 Err(path::bad_key("the path has two slashes in a row: leave one out, or write one in a key as %2F"))
             }
             _ => Err(Problem::not_found(format!(
-                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /check/KEY, GET /explain/KEY, GET /stats, POST /rebuild, GET \
-                 /healthz, GET /readyz and GET /metrics",
+                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /check/KEY, GET /explain/KEY, GET /stats, GET /events, \
+                 POST /rebuild, GET /healthz, GET /readyz and GET /metrics; the dashboard is at /",
                 p = self.prefix,
                 writes = if self.options.writes { " (and PUT, DELETE)" } else { "" },
                 t = path::encoded(&self.options.table)
@@ -269,7 +273,7 @@ impl Desk {
         Told { meaning: self.options.meaning.name(), deny, stats }
     }
 
-    async fn told_of_gate(&self, gate: &Gate) -> Result<Told<Stats>, Problem> {
+    pub(super) async fn told_of_gate(&self, gate: &Gate) -> Result<Told<Stats>, Problem> {
         let stats = stats(gate).await?;
         Ok(self.told(stats.lookups.absent_by_filter, stats))
     }

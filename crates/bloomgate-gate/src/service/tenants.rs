@@ -66,7 +66,7 @@ impl Desk {
         }
     }
 
-    fn told_of(&self, tenants: &Tenants) -> Told<TenantsStats> {
+    pub(super) fn told_of(&self, tenants: &Tenants) -> Told<TenantsStats> {
         let stats = tenants.stats();
         self.told(stats.lookups.absent_by_filter, stats)
     }

@@ -33,8 +33,12 @@ impl Desk {
 
     /// `/stats` of a gate to be.
     pub(super) fn waiting_stats(&self) -> Response<Body> {
-        let stats = serde_json::json!({"state": "loading", "blocking": false, "waits_for": self.why()});
-        answers::json(StatusCode::OK, format!("{stats:#}\n"))
+        answers::json(StatusCode::OK, format!("{:#}\n", self.waiting_told()))
+    }
+
+    /// The same as JSON.
+    pub(super) fn waiting_told(&self) -> serde_json::Value {
+        serde_json::json!({"state": "loading", "blocking": false, "waits_for": self.why()})
     }
 
     /// `/metrics` of a gate to be: that it blocks nothing, and its connections.

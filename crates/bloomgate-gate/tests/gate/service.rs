@@ -486,3 +486,79 @@ async fn a_gate_that_only_watches_blocks_nothing() {
     assert_eq!(served.get("/readyz").await.body, "ready, and it only watches\n");
     served.stop().await;
 }
+
+#[tokio::test]
+async fn the_dashboard_is_there_for_everybody_and_its_figures_are_not() {
+    let source = thousand();
+    let options = Options { tokens: Some(Tokens::parse(TOKENS).unwrap()), ..Options::default() };
+    let served = Served::ready(&source, options).await;
+    let page = served.get("/").await;
+    assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert_eq!(page.header("cache-control"), Some("no-cache"));
+    assert!(page.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert_eq!(served.get("/pages/gate.js").await.status, 200);
+    assert_eq!(served.ask("POST", "/app.js", "", "").await.status, 404);
+    let about = served.get("/about.json").await.json();
+    assert_eq!((&about["process"], &about["login_needed"]), (&json!("gate"), &json!(true)));
+    assert_eq!((&about["events"], &about["attack"]), (&json!("/events"), &json!(null)));
+    for path in ["/stats", "/events", "/attack"] {
+        assert_eq!(served.get(path).await.status, 401, "{path}");
+    }
+    served.stop().await;
+}
+
+/// Reads from a connection until `end` has come.
+async fn read_until(stream: &mut TcpStream, end: &str) -> String {
+    let mut all = Vec::new();
+    let reading = async {
+        let mut part = [0; 4096];
+        while !String::from_utf8_lossy(&all).contains(end) {
+            match stream.read(&mut part).await.unwrap() {
+                0 => break,
+                read => all.extend_from_slice(&part[..read]),
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, reading).await.expect("it comes in time");
+    String::from_utf8(all).unwrap()
+}
+
+#[tokio::test]
+async fn the_figures_come_as_events_and_end_with_the_service() {
+    let source = thousand();
+    let served = Served::ready(&source, Options::default()).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let first = read_until(&mut stream, "\n\n").await;
+    assert!(first.contains("content-type: text/event-stream"), "{first}");
+    let data = first.split("data: ").nth(1).unwrap().lines().next().unwrap();
+    let stats: Value = serde_json::from_str(data).unwrap();
+    assert_eq!(stats["state"], "ready");
+    // Another one a second later.
+    assert!(read_until(&mut stream, "event: gate").await.contains("event: gate"));
+    let begun = std::time::Instant::now();
+    served.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "an open stream holds up the end");
+}
+
+#[tokio::test]
+async fn the_attack_is_for_admins() {
+    let source = thousand();
+    let none = Served::ready(&source, Options::default()).await;
+    assert_eq!(none.get("/attack").await.status, 404);
+    none.stop().await;
+    let tokens = Some(Tokens::parse(TOKENS).unwrap());
+    let served =
+        Served::ready(&source, Options { tokens, attack: Some("/nowhere/bloomgate".into()), ..Options::default() })
+            .await;
+    let with = |token: &str| format!("authorization: Bearer {token}\r\n");
+    let idle = served.ask("GET", "/attack", &with("reading-token-12"), "").await.json();
+    assert_eq!((&idle["running"], &idle["done"]), (&json!(false), &json!([])));
+    assert_eq!(served.ask("POST", "/attack", &with("writing-token-12"), "{}").await.status, 403);
+    let admin = with("mighty-token-123");
+    assert_eq!(served.ask("POST", "/attack", &admin, r#"{"requests":1}"#).await.problem(), "bad-request");
+    assert_eq!(served.ask("POST", "/attack", &admin, r#"{"requests":2000}"#).await.status, 200);
+    assert_eq!(served.ask("POST", "/attack/stop", &admin, "").await.status, 200);
+    assert_eq!(served.ask("DELETE", "/attack", &admin, "").await.status, 405);
+    served.stop().await;
+}

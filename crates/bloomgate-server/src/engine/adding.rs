@@ -84,6 +84,8 @@ pub struct Scratch {
     pub(super) paid: (u16, u64),
     /// Whether what is done here cannot wait until its items are paid for: it holds others up.
     pub in_one_go: bool,
+    /// What was answered, until whoever works here takes it: items that may be there, were new, refused or removed.
+    pub answered: Counts,
 }
 
 /// Whether each item may be in the filter, whatever was reported about it.

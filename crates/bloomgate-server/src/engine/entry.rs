@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32};
 use std::sync::{Arc, OnceLock, PoisonError, TryLockError};
 
 use bloomgate::bits::{Annex, Parcel};
-use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared};
+use bloomgate::{AnyFilter, Contract, Digest, Kind, Shared, WhenFull};
 use bloomgate_command::Refusal;
 
 use super::audit::{Audit, Counts, Tally};
@@ -529,6 +529,17 @@ impl Entry {
             Body::Small(small) => Some(ask(&small)),
             Body::Shared(filter) => Some(ask(filter)),
             Body::Guarded(filter) => Some(ask(&*filter.read().unwrap_or_else(PoisonError::into_inner))),
+            Body::Unavailable { .. } => None,
+        }
+    }
+
+    /// What it does when it is full; nothing of one that cannot answer.
+    #[must_use]
+    pub fn when_full(&self) -> Option<WhenFull> {
+        match self.body() {
+            Body::Small(small) => Some(small.sprout.when_full()),
+            Body::Shared(filter) => Some(filter.when_full()),
+            Body::Guarded(filter) => Some(filter.read().unwrap_or_else(PoisonError::into_inner).when_full()),
             Body::Unavailable { .. } => None,
         }
     }

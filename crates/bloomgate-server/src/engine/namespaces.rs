@@ -210,6 +210,15 @@ impl Namespaces {
         self.registry().names.get(name).map(|(number, _)| *number)
     }
 
+    /// The name of a declared namespace by its number; none for 0.
+    #[must_use]
+    pub fn name_of(&self, space: u16) -> Option<String> {
+        if space == 0 {
+            return None;
+        }
+        self.registry().names.iter().find(|(_, (number, _))| *number == space).map(|(name, _)| name.clone())
+    }
+
     /// How many filters it has, without shadows.
     #[must_use]
     pub fn filters(&self, space: u16) -> u64 {

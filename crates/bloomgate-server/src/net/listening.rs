@@ -1,17 +1,17 @@
 //! Where clients come in: sockets that are bound here, or handed over by the service manager.
 //!
 //! systemd binds the sockets of a `.socket` unit and hands them over as file descriptors from 3 on, with `LISTEN_PID`,
-//! `LISTEN_FDS` and, by `FileDescriptorName=`, `LISTEN_FDNAMES`. Those named `resp` and `tls` are taken in place of the
-//! addresses of the settings; without names the first is `resp` and the second `tls`.
+//! `LISTEN_FDS` and, by `FileDescriptorName=`, `LISTEN_FDNAMES`. Those named `resp`, `tls` and `http` are taken in place of
+//! the addresses of the settings; without names the first is `resp` and the second `tls`.
 
 use std::net::{SocketAddr, TcpListener};
 
 use listenfd::ListenFd;
 
 use super::identity::Identity;
-use crate::settings::Settings;
+use crate::settings::{HttpAt, Settings};
 
-/// More sockets than two are a mistake, and a number beyond this one nonsense.
+/// More sockets than three are a mistake, and a number beyond this one nonsense.
 const MOST_HANDED: usize = 16;
 
 /// The sockets and what TLS needs.
@@ -21,6 +21,10 @@ pub struct Listening {
     pub resp: Option<TcpListener>,
     /// For the protocol over TLS.
     pub tls: Option<(TcpListener, Identity)>,
+    /// For HTTP.
+    pub http: Option<TcpListener>,
+    /// Why there is none for HTTP, where nobody asked for one by name and its place is taken.
+    pub http_taken: Option<String>,
 }
 
 impl Listening {
@@ -53,7 +57,14 @@ impl Listening {
         if resp.is_none() && tls.is_none() {
             return Err("there is nowhere to connect: set resp or tls to an address".to_owned());
         }
-        for listener in resp.iter().chain(&tls) {
+        let mut http_taken = None;
+        let http = match (handed.http, settings.http) {
+            (Some(listener), _) => Some(listener),
+            (None, HttpAt::None) => None,
+            (None, HttpAt::At(address)) => Some(bind(address, "http")?),
+            (None, HttpAt::IfFree(address)) => bind(address, "http").map_err(|why| http_taken = Some(why)).ok(),
+        };
+        for listener in resp.iter().chain(&tls).chain(&http) {
             listener.set_nonblocking(true).map_err(|error| format!("a socket cannot be listened on: {error}"))?;
         }
         let tls = match tls {
@@ -69,15 +80,30 @@ impl Listening {
                 Some((listener, Identity::read(files)?))
             }
         };
-        Ok(Self { resp, tls })
+        Ok(Self { resp, tls, http, http_taken })
     }
 
-    /// Where it listens: plain and over TLS.
+    /// Where it listens.
     #[must_use]
-    pub fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    pub fn addresses(&self) -> Addresses {
         let address = |listener: &TcpListener| listener.local_addr().ok();
-        (self.resp.as_ref().and_then(address), self.tls.as_ref().and_then(|(listener, _)| address(listener)))
+        Addresses {
+            resp: self.resp.as_ref().and_then(address),
+            tls: self.tls.as_ref().and_then(|(listener, _)| address(listener)),
+            http: self.http.as_ref().and_then(address),
+        }
     }
+}
+
+/// Where a server listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Addresses {
+    /// The plain protocol.
+    pub resp: Option<SocketAddr>,
+    /// The protocol over TLS.
+    pub tls: Option<SocketAddr>,
+    /// HTTP.
+    pub http: Option<SocketAddr>,
 }
 
 fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, String> {
@@ -90,6 +116,7 @@ fn bind(address: SocketAddr, setting: &str) -> Result<TcpListener, String> {
 struct Handed {
     resp: Option<TcpListener>,
     tls: Option<TcpListener>,
+    http: Option<TcpListener>,
 }
 
 impl Handed {
@@ -98,7 +125,9 @@ impl Handed {
         let Ok(count) = std::env::var("LISTEN_FDS") else { return Ok(handed) };
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         if count.parse::<usize>().is_ok_and(|count| count > MOST_HANDED) {
-            return Err(format!("{count} sockets were handed over (LISTEN_FDS); there is use for two, resp and tls"));
+            return Err(format!(
+                "{count} sockets were handed over (LISTEN_FDS); there is use for three: resp, tls and http"
+            ));
         }
         // Those for another process are left alone.
         let mut sockets = ListenFd::from_env();
@@ -107,12 +136,13 @@ impl Handed {
             let place = match (name, number) {
                 ("resp", _) => &mut handed.resp,
                 ("tls", _) => &mut handed.tls,
+                ("http", _) => &mut handed.http,
                 // systemd calls a socket without a name after its unit, and one whose name is lost "unknown".
                 (_, 0) => &mut handed.resp,
                 (_, 1) => &mut handed.tls,
                 _ => {
                     return Err(format!(
-                        "socket {number} that was handed over is called '{name}': resp or tls is expected"
+                        "socket {number} that was handed over is called '{name}': resp, tls or http is expected"
                     ));
                 }
             };

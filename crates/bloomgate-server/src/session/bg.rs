@@ -10,6 +10,8 @@ mod sets;
 mod telling;
 mod watching;
 
+pub(crate) use building::load;
+
 use bloomgate_command::{Refusal, Reply, Request, help};
 
 use super::call::{Call, Outcome};

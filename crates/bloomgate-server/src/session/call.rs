@@ -72,6 +72,12 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
         self.desk.tell_of(self.client, event, what, fields);
     }
 
+    /// Whether a filter that is not there is an error, and not one without items: for whoever comes over HTTP.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.client.is_visitor
+    }
+
     /// The namespace that the user is bound to.
     #[must_use]
     pub fn space(&self) -> Option<&'c Space> {

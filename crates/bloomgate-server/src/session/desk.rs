@@ -15,6 +15,7 @@ use super::tallies::Tallies;
 use crate::access::directory::{denied, first_user};
 use crate::access::{Directory, User};
 use crate::engine::Engine;
+use crate::engine::audit::Counts;
 use crate::engine::namespaces::Owed;
 use crate::logging::{Level, Log, Often, Value};
 use crate::net::identity::Identity;
@@ -26,7 +27,11 @@ use crate::settings::Settings;
 struct Counters {
     commands: AtomicU64,
     lookups: AtomicU64,
+    positives: AtomicU64,
     adds: AtomicU64,
+    fresh: AtomicU64,
+    refused: AtomicU64,
+    removed: AtomicU64,
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
 }
@@ -37,7 +42,14 @@ struct Counters {
 pub struct Totals {
     pub commands: u64,
     pub lookups: u64,
+    /// Of those, answered with "maybe".
+    pub positives: u64,
     pub adds: u64,
+    /// Of those, certainly new.
+    pub fresh: u64,
+    /// Of those, not taken.
+    pub refused: u64,
+    pub removed: u64,
     pub bytes_in: u64,
     pub bytes_out: u64,
     pub connections: u64,
@@ -57,12 +69,14 @@ impl PartialEq for Client {
 /// What is known about a client.
 #[derive(Debug)]
 pub struct ClientState {
-    /// Its number: never given twice.
+    /// Its number: never given twice; 0 for those that come over HTTP.
     pub id: u64,
     /// Where it comes from.
     pub address: Option<SocketAddr>,
     /// Whether it has proven who it is by a certificate (`tls-client-ca`).
     has_certificate: bool,
+    /// Whether it came over HTTP, for one request: a filter that is not there is an error to it, and not one without items.
+    pub is_visitor: bool,
     /// When it came.
     pub since: Instant,
     /// What it says about itself.
@@ -90,6 +104,23 @@ pub struct Card {
     pub protocol: u8,
     /// Who it is logged in as; nobody before that.
     pub user: Option<Arc<User>>,
+}
+
+impl Client {
+    fn new(id: u64, address: Option<SocketAddr>, has_certificate: bool, is_visitor: bool) -> Self {
+        Self(Arc::new(ClientState {
+            id,
+            address,
+            has_certificate,
+            is_visitor,
+            since: Instant::now(),
+            card: Mutex::new(Card { protocol: if is_visitor { 3 } else { 2 }, ..Card::default() }),
+            killed: AtomicBool::new(false),
+            owed: Mutex::default(),
+            owes: AtomicBool::new(false),
+            ending: Notify::new(),
+        }))
+    }
 }
 
 impl std::ops::Deref for Client {
@@ -376,21 +407,15 @@ impl Desk {
         self.welcome_as(address, false)
     }
 
+    /// A client that comes over HTTP for one request. Nobody lists or counts it: its connection is counted by whoever has that.
+    #[must_use]
+    pub fn visitor(&self, address: SocketAddr) -> Client {
+        Client::new(0, Some(address), false, true)
+    }
+
     fn welcome_as(&self, address: Option<SocketAddr>, has_certificate: bool) -> Client {
         let id = self.next_client.fetch_add(1, Ordering::Relaxed);
-        let card = Mutex::new(Card { protocol: 2, ..Card::default() });
-        let state = ClientState {
-            id,
-            address,
-            has_certificate,
-            since: Instant::now(),
-            card,
-            killed: AtomicBool::new(false),
-            owed: Mutex::default(),
-            owes: AtomicBool::new(false),
-            ending: Notify::new(),
-        };
-        let client = Client(Arc::new(state));
+        let client = Client::new(id, address, has_certificate, false);
         let mut present = self.present();
         present.by_id.insert(id, client.clone());
         if let Some(from) = neighbourhood(address) {
@@ -463,6 +488,22 @@ impl Desk {
         counter.fetch_add(items, Ordering::Relaxed);
     }
 
+    /// Counts what a thread has answered since the last time.
+    #[inline]
+    pub fn count_answers(&self, thread: usize, answered: &mut Counts) {
+        if *answered == Counts::default() {
+            return;
+        }
+        let counters = &self.counters[thread % self.counters.len()];
+        let Counts { positives, fresh, refused, removed, .. } = std::mem::take(answered);
+        let all = [&counters.positives, &counters.fresh, &counters.refused, &counters.removed];
+        for (counter, more) in all.into_iter().zip([positives, fresh, refused, removed]) {
+            if more > 0 {
+                counter.fetch_add(more, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Counts bytes of a thread.
     #[inline]
     pub fn count_bytes(&self, thread: usize, bytes_in: u64, bytes_out: u64) {
@@ -482,7 +523,11 @@ impl Desk {
         for counters in &self.counters {
             totals.commands += counters.commands.load(Ordering::Relaxed);
             totals.lookups += counters.lookups.load(Ordering::Relaxed);
+            totals.positives += counters.positives.load(Ordering::Relaxed);
             totals.adds += counters.adds.load(Ordering::Relaxed);
+            totals.fresh += counters.fresh.load(Ordering::Relaxed);
+            totals.refused += counters.refused.load(Ordering::Relaxed);
+            totals.removed += counters.removed.load(Ordering::Relaxed);
             totals.bytes_in += counters.bytes_in.load(Ordering::Relaxed);
             totals.bytes_out += counters.bytes_out.load(Ordering::Relaxed);
         }
@@ -494,7 +539,9 @@ impl Desk {
         self.tallies.reset();
         self.access.notes.reset_counts();
         for counters in &self.counters {
-            let all = [&counters.commands, &counters.lookups, &counters.adds, &counters.bytes_in, &counters.bytes_out];
+            let Counters { commands, lookups, positives, adds, fresh, refused, removed, bytes_in, bytes_out } =
+                counters;
+            let all = [commands, lookups, positives, adds, fresh, refused, removed, bytes_in, bytes_out];
             all.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
         }
     }

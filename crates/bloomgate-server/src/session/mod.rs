@@ -30,7 +30,7 @@ pub mod transaction;
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
-use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Roles, Spec, find, number_of, parse, write};
+use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Role, Roles, Spec, find, number_of, parse, write};
 
 use crate::access::User;
 use crate::access::notes::Reason;
@@ -171,9 +171,9 @@ impl Session {
         let (user, space) = (user.filter(|_| !matches!(space, Some(Err(_)))), space.and_then(Result::ok).flatten());
         client.card().user.clone_from(&user);
         Self {
+            protocol: if client.is_visitor { Protocol::Resp3 } else { Protocol::Resp2 },
             client,
             reader: Reader::default(),
-            protocol: Protocol::Resp2,
             user,
             space,
             owed: Owed::default(),
@@ -245,6 +245,37 @@ impl Session {
         }
     }
 
+    /// What the user may see, told by something that is no command of the table: with the role, and once everything is
+    /// loaded. What it shows has to be durable as `dues` says.
+    pub fn view<T>(
+        &mut self,
+        core: &mut Core,
+        desk: &Desk,
+        role: Role,
+        dues: &mut Dues,
+        tell: impl FnOnce(&mut Call<'_, '_, '_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let user = match self.is_still_welcome(desk) {
+            true => self.user.clone().ok_or(Refusal::NO_AUTH)?,
+            false => return Err(Refusal::NO_AUTH),
+        };
+        if !user.roles.contains(role) {
+            let why = format!("it needs the role {}", role.name());
+            return Err(Refusal::no_permission(&user.name, "view", &why));
+        }
+        if core.engine.is_loading() {
+            return Err(Refusal::LOADING);
+        }
+        let space = self.space.clone();
+        tell(&mut Call::new(core, desk, dues, &self.client, space.as_deref()).by(Some(&user)))
+    }
+
+    /// The namespace that the user is bound to.
+    #[must_use]
+    pub fn space(&self) -> Option<&Space> {
+        self.space.as_deref()
+    }
+
     /// Whether a request is begun and not whole.
     #[must_use]
     pub fn is_amid(&self) -> bool {
@@ -274,6 +305,7 @@ impl Session {
         let mut batch = Batch::new(core);
         let mut turn = self.commands(core, desk, input, &mut batch, out);
         batch.put_back(core);
+        desk.count_answers(core.thread, &mut core.scratch.answered);
         if core.scratch.owed != Owed::default() {
             self.owed.add(std::mem::take(&mut core.scratch.owed));
             turn.pause = self.pause(core);
@@ -611,7 +643,9 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         return Dues::default();
     }
     if let Some(transaction) = &job.transaction {
-        return transaction::run(core, desk, job, transaction, out);
+        let dues = transaction::run(core, desk, job, transaction, out);
+        desk.count_answers(core.thread, &mut core.scratch.answered);
+        return dues;
     }
     let start = out.len();
     let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
@@ -639,6 +673,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         })?
     });
     job.client.owe(std::mem::take(&mut core.scratch.owed));
+    desk.count_answers(core.thread, &mut core.scratch.answered);
     let took = began.elapsed();
     core.scratch.in_one_go = false;
     if let Some(spec) = spec {

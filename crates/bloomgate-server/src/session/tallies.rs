@@ -10,7 +10,18 @@ use std::time::Duration;
 use bloomgate_command::{Spec, every_command, number_of};
 
 /// Bounds of the histogram: 1,024 nanoseconds, and twice as much each time, up to a second; as Redis has them.
-const BUCKETS: usize = 21;
+pub const BUCKETS: usize = 21;
+
+/// The same in seconds, without the last one, which has no end.
+pub static BOUNDS: [f64; BUCKETS - 1] = {
+    let mut bounds = [0.0; BUCKETS - 1];
+    let mut at = 0;
+    while at < BUCKETS - 1 {
+        bounds[at] = (1_024u64 << at) as f64 / 1e9;
+        at += 1;
+    }
+    bounds
+};
 
 /// What is counted of one command by one thread.
 #[derive(Debug, Default)]
@@ -37,6 +48,12 @@ pub struct Told {
 }
 
 impl Told {
+    /// How many calls lie in each bucket of the histogram.
+    #[must_use]
+    pub fn buckets(&self) -> &[u64; BUCKETS] {
+        &self.took
+    }
+
     /// Upper bounds in microseconds, each with how many calls took no longer; those that nothing is added at are left out.
     #[must_use]
     pub fn histogram(&self) -> Vec<(u64, u64)> {

@@ -24,6 +24,10 @@ pub struct Settings {
     pub resp: Option<SocketAddr>,
     /// Where clients of the Redis protocol over TLS connect.
     pub tls: Option<SocketAddr>,
+    /// Where the HTTP side is reached.
+    pub http: HttpAt,
+    /// Names beside this machine's own under which the HTTP side may be asked for without a login.
+    pub http_hosts: Vec<String>,
     /// The file of the certificate, with the chain behind it.
     pub tls_cert: Option<PathBuf>,
     /// The file of its key.
@@ -74,6 +78,32 @@ pub struct Settings {
     pub watch: WatchSettings,
 }
 
+/// Where the HTTP side is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum HttpAt {
+    /// Nowhere.
+    #[default]
+    None,
+    /// There, or the server does not start.
+    At(SocketAddr),
+    /// There if nobody else is: where nobody named an address.
+    IfFree(SocketAddr),
+}
+
+impl HttpAt {
+    /// The port that is taken where nobody names one.
+    pub const PORT: u16 = 8479;
+
+    /// The address.
+    #[must_use]
+    pub fn address(self) -> Option<SocketAddr> {
+        match self {
+            Self::None => None,
+            Self::At(address) | Self::IfFree(address) => Some(address),
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         // The system reads files to tell it: once is enough.
@@ -83,6 +113,8 @@ impl Default for Settings {
         Self {
             resp: Some(SocketAddr::from(([127, 0, 0, 1], 6479))),
             tls: None,
+            http: HttpAt::None,
+            http_hosts: Vec::new(),
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
@@ -137,7 +169,12 @@ impl Settings {
 
     /// What is only known once the server listens, under the names CONFIG GET tells it by.
     #[must_use]
-    pub fn rows(&self, resp: Option<SocketAddr>, tls: Option<SocketAddr>) -> Vec<(&'static str, String)> {
+    pub fn rows(
+        &self,
+        resp: Option<SocketAddr>,
+        tls: Option<SocketAddr>,
+        http: Option<SocketAddr>,
+    ) -> Vec<(&'static str, String)> {
         let address = |address: Option<SocketAddr>| address.map_or("none".to_owned(), |address| address.to_string());
         let port = |address: Option<SocketAddr>| address.map_or(0, |address| address.port()).to_string();
         vec![
@@ -146,6 +183,7 @@ impl Settings {
             ("bind", resp.or(tls).map(|address| address.ip().to_string()).unwrap_or_default()),
             ("tls", address(tls)),
             ("tls-port", port(tls)),
+            ("http", address(http)),
             ("dir", self.data.as_ref().map(|path| path.display().to_string()).unwrap_or_default()),
             ("threads", self.threads.to_string()),
             ("fsync", self.fsync.to_string()),

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Settings;
+use super::{HttpAt, Settings};
 use crate::access::Sealed;
 use crate::engine::watch::WatchSettings;
 use crate::store::Fsync;
@@ -51,6 +51,28 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         },
         get: Some(|settings| settings.tls.map_or("none".to_owned(), |address| address.to_string())),
+    },
+    Setting {
+        name: "http",
+        value: "ADDR",
+        about: "where the HTTP API, the metrics and the dashboard are; `none` for nowhere",
+        live: false,
+        set: |settings, text| {
+            settings.http = if text == "none" { HttpAt::None } else { HttpAt::At(address(text)?) };
+            Ok(())
+        },
+        get: Some(|settings| settings.http.address().map_or("none".to_owned(), |address| address.to_string())),
+    },
+    Setting {
+        name: "http-hosts",
+        value: "NAMES",
+        about: "names, separated by commas, under which http may be asked for without a login, beside this machine's own",
+        live: false,
+        set: |settings, text| {
+            settings.http_hosts = hosts(text)?;
+            Ok(())
+        },
+        get: Some(|settings| settings.http_hosts.join(",")),
     },
     Setting {
         name: "tls-cert",
@@ -520,6 +542,22 @@ fn address(text: &str) -> Result<std::net::SocketAddr, String> {
     found.next().ok_or_else(|| format!("'{text}' names no address"))
 }
 
+/// Names of hosts, without ports.
+fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let name = |name: &str| {
+        let is_name = |name: &str| {
+            (1..=253).contains(&name.len())
+                && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_'))
+        };
+        let is_address = |name: &str| name.parse::<std::net::IpAddr>().is_ok();
+        match is_name(name) || is_address(name) {
+            true => Ok(name.to_owned()),
+            false => Err(format!("'{name}' is no name of a host; give one like filters.example.com, without a port")),
+        }
+    };
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(name).collect()
+}
+
 fn truth(text: &str) -> Result<bool, String> {
     match text {
         "yes" | "true" => Ok(true),
@@ -623,6 +661,8 @@ mod tests {
             ("idle-timeout", "1ms", "100ms at least"),
             ("output-limit", "5GiB", "between 1MiB and 4GiB"),
             ("tls-cert", "", "at least one character"),
+            ("http", "everywhere", "no address"),
+            ("http-hosts", "filters.example.com:80", "without a port"),
             ("log-level", "loud", "error, warn, info and debug"),
             ("log-format", "xml", "text and json"),
             ("cf-error-rate", "nan", "between 0 and 1"),
@@ -639,6 +679,8 @@ mod tests {
         for (name, text) in [
             ("resp", "none"),
             ("tls", "[::1]:7001"),
+            ("http", "[::1]:7002"),
+            ("http-hosts", "filters.example.com,192.0.2.7"),
             ("tls-cert", "cert.pem"),
             ("import-dir", folder.path().to_str().unwrap()),
             ("max-memory", "1000000"),

@@ -118,7 +118,7 @@ fn what_the_page_shows_is_what_happens() {
     bloomgate::Secret::from_hex(&"5a".repeat(32)).unwrap().write_file(data.join("master.key")).unwrap();
     let opened = open(&settings, 4).unwrap();
     let access = Directory::open(&settings).unwrap();
-    let mut desk = Desk::new(4, Some(access), "run".into(), settings.rows(settings.resp, None));
+    let mut desk = Desk::new(4, Some(access), "run".into(), settings.rows(settings.resp, None, None));
     desk.told = settings.clone();
     desk.keeper.set(Arc::new(SharedKeeping(opened.keeping.unwrap()))).unwrap();
     let server = Server { engine: opened.engine, desk };

@@ -73,7 +73,7 @@ struct Part {
 }
 
 /// A part of a filter: where its bits go, the keys it counts, and the set bits of a line.
-type Visit<'v> = dyn FnMut(Pattern, Option<u64>, &dyn Fn(u64) -> u32) + 'v;
+pub(super) type Visit<'v> = dyn FnMut(Pattern, Option<u64>, &dyn Fn(u64) -> u32) + 'v;
 
 fn set_in<W: ReadWords>(words: W, first: u64, count: u64) -> u32 {
     (first..first + count).map(|at| words.load(at as usize).count_ones()).sum()
@@ -106,7 +106,7 @@ fn foreign<F: Shape, S: Store>(filter: &Foreign<F, S>, pattern: Pattern, visit: 
 
 impl<S: Store> AnyFilter<S> {
     /// Calls `visit` with each part whose bits are only set by keys; none for kinds that keep fingerprints or decay.
-    fn each_part(&self, visit: &mut Visit<'_>) {
+    pub(super) fn each_part(&self, visit: &mut Visit<'_>) {
         match self {
             AnyFilter::Classic(filter) => bloom(filter, visit),
             AnyFilter::Blocked(filter) => bloom(filter, visit),

@@ -210,9 +210,13 @@ impl Scratch {
         Ok(())
     }
 
-    /// Items of a filter were asked for or changed: its namespace counts them.
+    /// Items of a filter were asked for or changed: its namespace counts them, and so does the thread.
     #[inline]
-    pub(in crate::engine) fn note(&self, engine: &Engine, entry: &Entry, counts: Counts) {
+    pub(in crate::engine) fn note(&mut self, engine: &Engine, entry: &Entry, counts: Counts) {
+        self.answered.positives += counts.positives;
+        self.answered.fresh += counts.fresh;
+        self.answered.refused += counts.refused;
+        self.answered.removed += counts.removed;
         if let Some(place) = engine.namespaces.at(entry.space()) {
             place.counts.add(counts);
         }

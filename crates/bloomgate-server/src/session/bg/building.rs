@@ -15,8 +15,9 @@ use super::super::call::{Call, Outcome};
 use super::super::installing::{Built, install_built};
 use super::replacing::Held;
 use crate::engine::Engine;
+use crate::engine::adding::NotDone;
 use crate::engine::contracts::DEFAULT;
-use crate::engine::entry::Maker;
+use crate::engine::entry::{Entry, Maker};
 use crate::engine::recipe::{Hashing, Recipe, refused};
 use crate::engine::structure::Existing;
 
@@ -79,18 +80,43 @@ fn place(call: &Call<'_, '_, '_>, file: &str) -> Result<PathBuf, Refusal> {
 
 /// A filter from its own file.
 fn of_filter<'n>(call: &Call<'_, '_, '_>, name: &'n [u8], path: &Path, wish: &Wish<'_>) -> Result<Built<'n>, Refusal> {
-    let engine = &*call.engine();
     if wish.kind.is_some() || wish.capacity.is_some() || wish.rate.is_some() {
         return Err(Refusal::err(
             "a .bloom file has its kind, capacity and rate already: leave KIND, CAPACITY and RATE out",
         ));
     }
     let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let open = |options: &OpenOptions<'_>| AnyFilter::open_with(path, options);
+    // The path is the server's own business.
+    let told =
+        |error: bloomgate::Error| Refusal::err(error.to_string().replace(&path.display().to_string(), wish.file));
+    opened(call, name, length, open, told)
+}
+
+/// A filter from its own file, which somebody sends.
+pub fn load(call: &mut Call<'_, '_, '_>, name: &[u8], file: &[u8], existing: Existing) -> Result<Entry, NotDone> {
+    if call.find(name).is_none() {
+        call.engine().check_count(name)?;
+    }
+    let open = |options: &OpenOptions<'_>| AnyFilter::from_bytes_with(file, options);
+    let built = opened(call, name, file.len() as u64, open, |error| refused(&error))?;
+    install_built(call, built, existing)
+}
+
+/// A filter that is opened under no secret, or under one of our own.
+fn opened<'n>(
+    call: &Call<'_, '_, '_>,
+    name: &'n [u8],
+    length: u64,
+    open: impl Fn(&OpenOptions<'_>) -> bloomgate::Result<AnyFilter>,
+    told: impl Fn(bloomgate::Error) -> Refusal,
+) -> Result<Built<'n>, Refusal> {
+    let engine = &*call.engine();
     // A file has up to a few hundredths more than the filter, which is charged when it is known.
     engine.check_room(name, length - length / 32)?;
     let _held = Held::take(engine, length)?;
     let limits = Limits::payload(engine.budget.most_each());
-    let mut opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits));
+    let mut opened = open(&OpenOptions::new().limits(limits));
     let mut hashing = Hashing { algorithm: bloomgate::Algorithm::Xxh3, seed: 0, contract: String::new(), epoch: 0 };
     // Keyed: by one of our own secrets, newest first. The head alone is read until the right one is found.
     for (contract, epoch) in secrets(call) {
@@ -98,14 +124,11 @@ fn of_filter<'n>(call: &Call<'_, '_, '_>, name: &'n [u8], path: &Path, wish: &Wi
             break;
         }
         if let Some(secret) = engine.contracts.secret(&contract, epoch) {
-            opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits).secret(&secret));
+            opened = open(&OpenOptions::new().limits(limits).secret(&secret));
             (hashing.contract, hashing.epoch) = (contract, epoch);
         }
     }
-    let filter = opened.map_err(|error| {
-        // The path is the server's own business.
-        Refusal::err(error.to_string().replace(&path.display().to_string(), wish.file))
-    })?;
+    let filter = opened.map_err(told)?;
     let contract = filter.contract();
     if !contract.encoding().accepts(Encoding::Bytes) {
         return Err(Refusal::err(format_args!(

@@ -57,7 +57,7 @@ pub fn add(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome
 pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
     call.desk.count_items(call.core.thread, false, items.len() as u64);
     let engine = call.engine();
-    if call.find(name).is_none() {
+    if call.find(name).is_none() && !call.is_strict() {
         call.core.scratch.pay_absent(&engine, name, items.len())?;
         // A name that never was: no item is in it.
         return Ok(Reply::Array(items.iter().map(|_| Reply::Bool(false)).collect()));
@@ -72,7 +72,7 @@ pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outc
 
 pub fn count(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
     let engine = call.engine();
-    if call.find(name).is_none() {
+    if call.find(name).is_none() && !call.is_strict() {
         call.core.scratch.pay_absent(&engine, name, items.len())?;
         return Ok(Reply::Array(items.iter().map(|_| Reply::Int(0)).collect()));
     }

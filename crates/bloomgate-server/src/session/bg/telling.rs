@@ -40,7 +40,7 @@ const FIELDS: &[(&str, Tell)] = &[
     ("fill", |_, _, filter| Reply::Double(filter.fill_ratio())),
     ("stages", |_, _, filter| int(filter.stages() as u64)),
     ("on_full", |_, entry, _| {
-        Reply::text(match when_full(entry) {
+        Reply::text(match entry.when_full() {
             Some(WhenFull::Grow) => "grow",
             Some(WhenFull::GoOn) => "goon",
             _ => "refuse",
@@ -83,15 +83,6 @@ pub(super) fn secret_age(engine: &Engine, entry: &Entry) -> Reply {
 
 fn keyed(entry: &Entry, tell: impl FnOnce(&Entry) -> Reply) -> Reply {
     if entry.recipe().hashing.algorithm.is_keyed() { tell(entry) } else { Reply::Nil }
-}
-
-fn when_full(entry: &Entry) -> Option<WhenFull> {
-    match entry.body() {
-        Body::Small(small) => Some(small.sprout.when_full()),
-        Body::Shared(filter) => Some(filter.when_full()),
-        Body::Guarded(filter) => Some(filter.read().unwrap_or_else(std::sync::PoisonError::into_inner).when_full()),
-        Body::Unavailable { .. } => None,
-    }
 }
 
 /// The window in seconds and its generations.

@@ -69,6 +69,7 @@ use crate::math::rotating::{generation_items, generation_rate};
 use crate::math::scalable::chain_rate;
 use crate::promise::{Promise, WhenFull, full, kept};
 use clock::{Hands, nanoseconds};
+pub(crate) use salt::salted_for;
 use salt::{salt, salted};
 
 /// A Bloom filter that forgets: keys are kept for a window of time.
@@ -173,6 +174,21 @@ impl<S: Store> Rotating<S> {
     pub(crate) fn each_generation(&self) -> impl DoubleEndedIterator<Item = &Blocked<S>> {
         let youngest = self.tick.load(Ordering::Acquire) >> 1;
         (youngest - u64::from(self.rule.generations())..=youngest).map(|number| self.generation(number))
+    }
+
+    /// The same with their numbers.
+    pub(crate) fn each_numbered(&self) -> impl Iterator<Item = (&Blocked<S>, u64)> {
+        let youngest = self.tick.load(Ordering::Acquire) >> 1;
+        (youngest - u64::from(self.rule.generations())..=youngest).map(|number| (self.generation(number), number))
+    }
+
+    /// The same with how long ago each was begun.
+    pub(crate) fn each_aged(&self) -> impl Iterator<Item = (&Blocked<S>, Option<Duration>)> {
+        let (state, slice) = (self.state(), self.rule.slice_ns());
+        self.each_numbered().map(move |(generation, number)| {
+            let before = slice.saturating_mul(state.youngest.saturating_sub(number));
+            (generation, Some(Duration::from_nanos(before.saturating_add(state.elapsed_ns))))
+        })
     }
 
     /// Runs `work` with the state of the ring while no generation can turn: what is saved then fits together.

@@ -24,6 +24,11 @@ pub(super) fn salted(digest: Digest, salt: u64) -> Digest {
     Digest { lo: digest.lo.wrapping_mul(salt), hi: digest.hi.wrapping_mul(salt.rotate_left(32) | 1) }
 }
 
+/// The digest as the generation of this number sees it.
+pub(crate) fn salted_for(digest: Digest, generation: u64) -> Digest {
+    salted(digest, salt(generation))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,117 @@
+// Asking the process that served the page. Its login is kept for this tab alone.
+
+import { parser, patience } from "./stream.js";
+
+/** What the process said no with: problem details of RFC 9457. */
+export class Refusal extends Error {
+  constructor(status, title, detail) {
+    super(detail);
+    this.status = status;
+    this.title = title;
+  }
+}
+
+const LOGIN = "bloomgate-login";
+let login = null;
+try {
+  login = sessionStorage.getItem(LOGIN);
+} catch {}
+
+/** Remembers how to log in for this tab: the value of an Authorization header, or nothing. */
+export function setLogin(value) {
+  login = value;
+  try {
+    if (value) sessionStorage.setItem(LOGIN, value);
+    else sessionStorage.removeItem(LOGIN);
+  } catch {}
+}
+
+export const hasLogin = () => login !== null;
+
+/** The header for a token. */
+export const bearer = (token) => `Bearer ${token}`;
+
+/** The header for a user and password, in UTF-8. */
+export function basic(user, password) {
+  const bytes = new TextEncoder().encode(`${user}:${password}`);
+  return `Basic ${btoa(String.fromCharCode(...bytes))}`;
+}
+
+const headers = (more) => (login ? { Authorization: login, ...more } : { ...more });
+
+/** Told when a login is missing or wrong. */
+let onLogin = () => {};
+export const whenLoginIsNeeded = (listener) => (onLogin = listener);
+
+async function send(path, options = {}) {
+  let response;
+  try {
+    // Without the browser's own credentials it does not open its own window for them.
+    response = await fetch(path, { credentials: "omit", cache: "no-store", ...options, headers: headers(options.headers) });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal(0, "Bloomgate does not answer", "The process that served this page cannot be reached. It may have been stopped, or the network is gone.");
+  }
+  if (response.ok) return response;
+  if (response.status === 401) onLogin(hasLogin());
+  throw await refusal(response);
+}
+
+async function refusal(response) {
+  try {
+    const problem = await response.json();
+    return new Refusal(response.status, problem.title ?? `Status ${response.status}`, problem.detail ?? "There is no more to say.");
+  } catch {
+    return new Refusal(response.status, `Status ${response.status}`, `${response.url} answered ${response.status} without saying why.`);
+  }
+}
+
+/** The JSON under a path. */
+export async function get(path, options) {
+  return (await send(path, options)).json();
+}
+
+/** Sends JSON and gives the JSON that comes back, or nothing. */
+export async function post(path, body, options = {}) {
+  const response = await send(path, {
+    method: "POST", body: body === undefined ? "" : JSON.stringify(body), ...options,
+    headers: { "Content-Type": "application/json", ...options.headers },
+  });
+  const text = await response.text();
+  return text === "" ? null : JSON.parse(text);
+}
+
+/** Follows a stream of events until `stop` is called: told what comes, and how the line is. */
+export function follow(path, { event, line }) {
+  const control = new AbortController();
+  let failures = 0;
+  const run = async () => {
+    while (!control.signal.aborted) {
+      try {
+        const response = await send(path, { headers: { Accept: "text/event-stream" }, signal: control.signal });
+        line("live");
+        const take = parser((message) => {
+          failures = 0;
+          event(message.event, JSON.parse(message.data));
+        });
+        const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+        for (;;) {
+          const { done, value } = await reader.read();
+          if (done) break;
+          take(value);
+        }
+      } catch (error) {
+        if (control.signal.aborted) return;
+        if (error.status === 401) {
+          line("login");
+          return;
+        }
+      }
+      line("lost");
+      failures += 1;
+      await new Promise((wake) => setTimeout(wake, 1000 * patience(failures)));
+    }
+  };
+  run();
+  return () => control.abort();
+}

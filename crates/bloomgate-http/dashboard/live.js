@@ -1,0 +1,63 @@
+// What happens now, once for all pages: the stream of events of the server or of the gate.
+
+import { follow } from "./api.js";
+
+/** Seconds that are remembered for the curves. */
+const REMEMBERED = 300;
+/** Milliseconds that a hidden page goes on listening. */
+const HIDDEN_FOR = 30_000;
+
+class Live {
+  #listeners = new Map();
+  /** The last of each kind: what a page shows before the next one comes. */
+  last = { line: "connecting", stats: null, alerts: [], gate: null };
+  /** [{at, overview}] or [{at, gate}], a second each, the oldest first. */
+  history = [];
+
+  /** Calls `listener` with every `kind` from now on, and with the last one at once; gives a function that ends it. */
+  on(kind, listener) {
+    if (!this.#listeners.has(kind)) this.#listeners.set(kind, new Set());
+    this.#listeners.get(kind).add(listener);
+    if (this.last[kind] !== null && this.last[kind] !== undefined) listener(this.last[kind]);
+    return () => this.#listeners.get(kind).delete(listener);
+  }
+
+  #tell(kind, value) {
+    if (kind in this.last) this.last[kind] = value;
+    for (const listener of this.#listeners.get(kind) ?? []) listener(value);
+  }
+
+  #remember(entry) {
+    this.history.push(entry);
+    if (this.history.length > REMEMBERED) this.history.shift();
+  }
+
+  /** Follows the events while the page is looked at: a browser has few connections to one place, and tabs that nobody sees
+   * would use them up. */
+  start(about) {
+    const path = about.process === "gate" ? about.events.replace(/^\//, "") : "v1/events";
+    let [stop, leaving] = [null, 0];
+    const begin = () => {
+      clearTimeout(leaving);
+      stop ??= follow(path, {
+        line: (line) => this.#tell("line", line),
+        event: (kind, data) => {
+          if (kind === "stats") this.#remember({ at: data.at_ms, overview: data.overview });
+          if (kind === "gate") this.#remember({ at: Date.now(), gate: data });
+          this.#tell(kind, kind === "alerts" ? data.alerts : data);
+        },
+      });
+    };
+    const end = () => {
+      stop?.();
+      stop = null;
+    };
+    document.addEventListener("visibilitychange", () => {
+      if (document.visibilityState === "visible") begin();
+      else leaving = setTimeout(end, HIDDEN_FOR);
+    });
+    begin();
+  }
+}
+
+export const live = new Live();

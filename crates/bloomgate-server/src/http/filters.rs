@@ -1,0 +1,307 @@
+//! Filters as a whole: which there are, making, describing, renaming, deleting.
+
+use std::cmp::Ordering;
+
+use axum::http::header::LOCATION;
+use axum::http::{HeaderValue, StatusCode};
+use bloomgate_command::{Role, glob};
+use bloomgate_http::problem::Problem;
+use serde_json::{Map, Value, json};
+
+use super::figures::{self, Brief};
+use super::reply::Reply;
+use super::visit::Visit;
+use super::{Answer, answers, inside};
+use crate::engine::entry::Entry;
+use crate::engine::shadows::is_reserved;
+use crate::session::call::Call;
+
+/// So many filters are looked at for one list: 100,000 take 30 ms.
+const MOST_LISTED: usize = 100_000;
+/// Filters that are looked at between two breaths.
+const PIECE: usize = 1_000;
+/// Filters of one page.
+const LONGEST_PAGE: u64 = 1_000;
+/// What a list may be sorted by.
+const SORTS: [&str; 9] = ["name", "items", "capacity", "bytes", "used", "rate", "age", "lookups", "growth"];
+
+/// What a list is sorted by.
+enum By {
+    Name(Vec<u8>),
+    Number(f64),
+}
+
+fn compare(one: &By, other: &By) -> Ordering {
+    match (one, other) {
+        (By::Name(one), By::Name(other)) => one.cmp(other),
+        (By::Number(one), By::Number(other)) => one.total_cmp(other),
+        _ => Ordering::Equal,
+    }
+}
+
+fn by(call: &Call<'_, '_, '_>, entry: &Entry, sort: &str, growth: Option<f64>) -> By {
+    let facts = |tell: fn(u64, u64, u64) -> f64| {
+        entry.with(|filter| tell(filter.len(), filter.capacity(), filter.size_in_bytes())).unwrap_or(-1.0)
+    };
+    By::Number(match sort {
+        "items" => facts(|items, _, _| items as f64),
+        "capacity" => facts(|_, capacity, _| capacity as f64),
+        "bytes" => facts(|_, _, bytes| bytes as f64),
+        "used" => facts(|items, capacity, _| items as f64 / capacity.max(1) as f64),
+        "rate" => entry.with(|filter| filter.expected_rate()).unwrap_or(-1.0),
+        // The oldest first is the smallest moment first.
+        "age" => -(entry.created_ms as f64),
+        "lookups" => entry.counts().lookups as f64,
+        "growth" => growth.unwrap_or(-1.0),
+        _ => return By::Name(call.shown(entry)),
+    })
+}
+
+/// `GET /v1/filters`.
+pub(super) async fn list(visit: &mut Visit) -> Answer {
+    let query = &visit.query;
+    let offset = query.whole("offset", 0, u64::MAX)?.unwrap_or(0) as usize;
+    let limit = query.whole("limit", 1, LONGEST_PAGE)?.unwrap_or(100) as usize;
+    let sort = query.one_of("sort", &SORTS)?.unwrap_or("name");
+    let falls = query.one_of("order", &["asc", "desc"])? == Some("desc");
+    let pattern = query.bytes("match").map(<[u8]>::to_vec);
+    let kind = query.text("kind")?.map(str::to_owned);
+    let mut found: Vec<(By, Entry)> = Vec::new();
+    let (mut next, mut looked_at, mut truncated) = (0, 0, false);
+    let house = visit.house.clone();
+    loop {
+        let more = visit.talk.view(Role::Read, |call| {
+            let engine = call.engine();
+            let now = engine.clock.now_ms();
+            let entries = engine.names.from_id(next, PIECE);
+            let is_last = entries.len() < PIECE;
+            next = entries.last().map_or(next, |last| last.id + 1);
+            looked_at += entries.len();
+            let bound = call.bound();
+            for entry in entries {
+                let is_seen = match bound {
+                    None => !is_reserved(&entry.name()),
+                    Some((number, space)) => entry.space() == number && space.has(&entry.name()),
+                };
+                if is_seen
+                    && !entry.is_expired(now)
+                    && kind.as_deref().is_none_or(|kind| entry.kind().name() == kind)
+                    && pattern.as_deref().is_none_or(|pattern| glob::matches(pattern, &call.shown(&entry)))
+                {
+                    found.push((by(call, &entry, sort, house.growth.of(entry.id)), entry));
+                }
+            }
+            Ok(!is_last)
+        })?;
+        if !more {
+            break;
+        }
+        if looked_at >= MOST_LISTED {
+            truncated = true;
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    // The same order for the same figures, so that pages do not overlap.
+    found.sort_by(|one, other| compare(&one.0, &other.0).then(one.1.id.cmp(&other.1.id)));
+    if falls {
+        found.reverse();
+    }
+    let total = found.len();
+    let page: Vec<Entry> = found.into_iter().skip(offset).take(limit).map(|(_, entry)| entry).collect();
+    let rows = visit.talk.view(Role::Read, |call| {
+        Ok(page.iter().map(|entry| Brief::of(call, entry, house.growth.of(entry.id)).to_json()).collect::<Vec<Value>>())
+    })?;
+    let list = json!({"total": total, "offset": offset, "limit": limit, "truncated": truncated, "filters": rows});
+    Ok(answers::json(StatusCode::OK, &list))
+}
+
+/// The options of BG.CREATE by their names in JSON: a text, a whole number or any number.
+const OPTIONS: [(&str, &str, Takes); 12] = [
+    ("like", "LIKE", Takes::Text),
+    ("kind", "KIND", Takes::Text),
+    ("capacity", "CAPACITY", Takes::Whole),
+    ("rate", "RATE", Takes::Number),
+    ("bytes", "BYTES", Takes::Whole),
+    ("growth", "GROWTH", Takes::Number),
+    ("on_full", "ONFULL", Takes::Text),
+    ("window_seconds", "WINDOW", Takes::Number),
+    ("generations", "GENERATIONS", Takes::Whole),
+    ("fingerprint", "FINGERPRINT", Takes::Whole),
+    ("counters", "COUNTERS", Takes::Whole),
+    ("contract", "CONTRACT", Takes::Text),
+];
+
+#[derive(Clone, Copy)]
+enum Takes {
+    Text,
+    Whole,
+    Number,
+}
+
+/// `POST /v1/filters`.
+pub(super) async fn create(visit: &mut Visit) -> Answer {
+    let mut body = visit.json().await?;
+    let name = body.needed_text("name")?.into_bytes();
+    let mut words: Vec<Vec<u8>> = vec![b"BG.CREATE".to_vec(), name.clone()];
+    for (field, option, takes) in OPTIONS {
+        let value = match takes {
+            Takes::Text => body.text(field)?,
+            Takes::Whole => body.whole(field)?.map(|number| number.to_string()),
+            Takes::Number => body.number(field)?.map(|number| number.to_string()),
+        };
+        if let Some(value) = value {
+            words.extend([option.as_bytes().to_vec(), value.into_bytes()]);
+        }
+    }
+    if let Some(hash) = body.text("hash")? {
+        words.extend([b"HASH".to_vec(), hash.into_bytes()]);
+    }
+    if let Some(seed) = body.whole("seed")? {
+        words.extend([b"SEED".to_vec(), seed.to_string().into_bytes()]);
+    }
+    body.end()?;
+    if name.is_empty() {
+        return Err(Problem::bad_request("the name is empty: give one of 1 to 4096 bytes"));
+    }
+    let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
+    visit.talk.say(&words).await?;
+    let mut response = answers::json(StatusCode::CREATED, &described(visit, &name).await?);
+    if let Ok(location) = HeaderValue::try_from(figures::path_of(&name)) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// `GET /v1/filters/{name}`.
+pub(super) async fn describe(visit: &mut Visit) -> Answer {
+    let name = visit.name();
+    Ok(answers::json(StatusCode::OK, &described(visit, &name).await?))
+}
+
+/// Everything about a filter.
+pub(super) async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, Problem> {
+    let house = visit.house.clone();
+    let brief = visit.talk.view(Role::Read, |call| {
+        let entry = figures::find(call, name)?;
+        Ok(Brief::of(call, &entry, house.growth.of(entry.id)).to_json())
+    })?;
+    let Value::Object(mut told) = brief else { return Ok(Value::Null) };
+    let put = |told: &mut Map<String, Value>, name: &str, value: Value| {
+        told.insert(name.to_owned(), value);
+    };
+    if told["available"] != true {
+        // Nothing can be asked of it but why.
+        let why = match visit.talk.hear(&[b"BG.INFO", name]).await? {
+            Reply::Error(line) => line.trim_start_matches("ERR ").into(),
+            _ => Value::Null,
+        };
+        put(&mut told, "unavailable_because", why);
+        return Ok(Value::Object(told));
+    }
+    let info = visit.talk.say(&[b"BG.INFO", name]).await?;
+    for field in [
+        "contract",
+        "contract_name",
+        "secret_epoch",
+        "secret_id",
+        "secret_age_seconds",
+        "on_full",
+        "ordered",
+        "rekeying",
+        "window_seconds",
+        "generations",
+        "fill",
+    ] {
+        let value = info.field(field).map_or(Value::Null, Reply::to_json);
+        put(&mut told, field, value);
+    }
+    if let Some(estimated) = info.field("estimated_rate") {
+        told["rate"]["estimated"] = estimated.to_json();
+    }
+    let talk = &mut visit.talk;
+    let (stages, generations, lines) = tokio::task::block_in_place(|| {
+        talk.view(Role::Read, |call| {
+            let entry = figures::find(call, name)?;
+            let (stages, generations) = inside::structure(&entry)?;
+            Ok((stages, generations, inside::recreate(&entry, name)))
+        })
+    })?;
+    put(&mut told, "stages", stages);
+    put(&mut told, "generation_list", generations);
+    put(&mut told, "recreate", lines);
+    let estimate = visit.talk.say(&[b"BG.ESTIMATE", name]).await?;
+    let of = |field: &str| estimate.field(field).map_or(Value::Null, Reply::to_json);
+    let estimate = json!({"items": of("items"), "low": of("items_low"), "high": of("items_high")});
+    put(&mut told, "estimate", estimate);
+    let stats = visit.talk.say(&[b"BG.STATS", name]).await?;
+    let of = |field: &str| stats.field(field).map_or(Value::Null, Reply::to_json);
+    for (place, field) in
+        [("measured", "measured_rate"), ("measured_low", "measured_low"), ("measured_high", "measured_high")]
+    {
+        told["rate"][place] = of(field);
+    }
+    (told["verdict"], told["score"]) = (of("verdict"), of("score"));
+    let fields = ["probes", "probed_seconds_ago", "expected_fill", "fill_score", "evenness_score", "score", "verdict"];
+    let watch: Map<String, Value> = fields.iter().map(|field| ((*field).to_owned(), of(field))).collect();
+    put(&mut told, "watch", watch.into());
+    let feedback = match of("feedback_seconds") {
+        Value::Null => Value::Null,
+        since => json!({"seconds": since, "rate": of("feedback_rate"), "reports": of("feedback_reports")}),
+    };
+    put(&mut told, "feedback", feedback);
+    Ok(Value::Object(told))
+}
+
+/// `DELETE /v1/filters/{name}`.
+pub(super) async fn delete(visit: &mut Visit) -> Answer {
+    let name = visit.name();
+    match visit.talk.say(&[b"DEL", &name]).await? {
+        Reply::Int(0) => Err(super::reply::problem("ERR not found")),
+        _ => Ok(answers::nothing()),
+    }
+}
+
+/// `PATCH /v1/filters/{name}`: another name, another end, or both.
+pub(super) async fn change(visit: &mut Visit) -> Answer {
+    let mut body = visit.json().await?;
+    let replace = body.truth("replace")?.unwrap_or(false);
+    let to = body.text("name")?;
+    let ends = body.has("expires_ms");
+    let at = body.whole("expires_ms")?;
+    body.end()?;
+    if to.is_none() && !ends {
+        return Err(Problem::bad_request("there is nothing to change: give 'name', or 'expires_ms' (null for never)"));
+    }
+    let mut name = visit.name();
+    if ends {
+        let at = at.map(|at| at.to_string());
+        let words: Vec<&[u8]> = match &at {
+            Some(at) => vec![b"PEXPIREAT", &name, at.as_bytes()],
+            None => vec![b"PERSIST", &name],
+        };
+        let is_there = visit.talk.say(&words).await? != Reply::Int(0);
+        // PERSIST of one that has no end changes nothing: whether there is one at all says TYPE.
+        if !is_there && visit.talk.say(&[b"EXISTS", &name]).await? == Reply::Int(0) {
+            return Err(super::reply::problem("ERR not found"));
+        }
+        if at.is_some() && visit.talk.say(&[b"EXISTS", &name]).await? == Reply::Int(0) {
+            // It was to end in the past: it is gone.
+            return Ok(answers::nothing());
+        }
+    }
+    if let Some(to) = to {
+        let to = to.into_bytes();
+        if to.is_empty() {
+            return Err(Problem::bad_request("the new name is empty: give one of 1 to 4096 bytes"));
+        }
+        let command: &[u8] = if replace { b"RENAME" } else { b"RENAMENX" };
+        if visit.talk.say(&[command, &name, &to]).await? == Reply::Int(0) {
+            return Err(super::reply::exists(
+                "there is a filter of the new name already: choose another, or give replace",
+            ));
+        }
+        name = to;
+    }
+    Ok(answers::json(StatusCode::OK, &described(visit, &name).await?))
+}

@@ -1,0 +1,309 @@
+//! The server's metrics: one table gives name, help, unit and labels to the scrape and to docs/metrics.md.
+//!
+//! Nothing is counted for them on the way of a lookup that was not counted by its thread anyhow; a scrape adds up.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use bloomgate_http::listen::Traffic;
+use bloomgate_http::metrics::{Metric, Scrape, Value};
+
+use super::figures::shown;
+use super::serving::House;
+use crate::engine::audit::Counts;
+use crate::engine::entry::{Body, Entry};
+use crate::engine::namespaces::Told;
+use crate::engine::watch::findings::Finding;
+use crate::session::info::resident_bytes;
+use crate::session::tallies::BOUNDS;
+
+macro_rules! metrics {
+    ($($id:ident = $kind:ident $name:literal $unit:literal $labels:expr, $help:literal;)+) => {
+        $(static $id: Metric = Metric::$kind($name, $help, $unit).labels($labels);)+
+        /// Every metric of the server, those of its HTTP connections after them.
+        pub static TABLE: &[&Metric] = &[$(&$id),+];
+    };
+}
+
+metrics! {
+    BUILD = gauge "bloomgate_build_info" "" &["version"], "1, with the version of the program";
+    UPTIME = gauge "bloomgate_uptime_seconds" "seconds" &[], "How long the server has been running";
+    READY = gauge "bloomgate_ready" "" &[], "1 while it may be sent traffic (/readyz), else 0";
+    CLIENTS = gauge "bloomgate_clients" "" &[], "Connections of the Redis protocol that are open";
+    CLIENTS_REJECTED = counter "bloomgate_clients_rejected_total" "" &[], "Connections of the Redis protocol that were refused by a limit";
+    LOGINS_FAILED = counter "bloomgate_logins_failed_total" "" &[], "Logins with a wrong name or password";
+    DENIED = counter "bloomgate_commands_denied_total" "" &[], "Commands that were refused because the user has no role for them";
+    NETWORK = counter "bloomgate_network_bytes_total" "bytes" &["direction"], "Bytes of commands and replies, in and out, those of HTTP as commands too";
+    COMMANDS = counter "bloomgate_commands_total" "" &["command"], "Commands that were run";
+    FAILED = counter "bloomgate_commands_failed_total" "" &["command"], "Commands that were run and answered an error";
+    REJECTED = counter "bloomgate_commands_rejected_total" "" &["command"], "Commands that were refused before they were run";
+    DURATION = histogram "bloomgate_command_duration_seconds" "seconds" &["command"], "How long commands took; of adds and lookups in a pipeline one batch in 16 is timed and stands for those before it";
+    LOOKUPS = counter "bloomgate_lookups_total" "" &["answer"], "Keys that were asked for, by the answer: no (definitely not there: a lookup spared) or maybe";
+    ADDS = counter "bloomgate_adds_total" "" &["result"], "Keys that were to be added: new (certainly), seen (may have been there) or refused (the filter is full)";
+    REMOVALS = counter "bloomgate_removals_total" "" &[], "Keys that were taken out";
+    MEMORY = gauge "bloomgate_memory_used_bytes" "bytes" &[], "Memory charged for filters and what is kept beside them";
+    BUDGET = gauge "bloomgate_memory_budget_bytes" "bytes" &[], "Memory that filters may take (max-memory)";
+    RESIDENT = gauge "bloomgate_memory_resident_bytes" "bytes" &[], "Memory of the process";
+    FILTERS = gauge "bloomgate_filters" "" &["kind"], "Filters there are";
+    FILTERS_MOST = gauge "bloomgate_filters_limit" "" &[], "Filters there may be (max-filters)";
+    UNAVAILABLE = gauge "bloomgate_filters_unavailable" "" &["reason"], "Filters that cannot answer, because their secret is missing or because of something else; their commands get an error, never a no";
+    WRITABLE = gauge "bloomgate_store_writable" "" &[], "1 while writes are taken, 0 while the disk fails and the server is read-only";
+    LOG_BYTES = gauge "bloomgate_log_bytes" "bytes" &[], "Size of the log since the last snapshot";
+    LOG_PENDING = gauge "bloomgate_log_pending_bytes" "bytes" &[], "Bytes of the log that wait for the disk";
+    LAG = gauge "bloomgate_fsync_lag_seconds" "seconds" &[], "For how long the oldest write that is not synced has been waiting";
+    SLOWEST = gauge "bloomgate_fsync_slowest_seconds" "seconds" &[], "The slowest sync of the disk so far";
+    SYNCS = counter "bloomgate_fsyncs_total" "" &[], "Syncs of the log";
+    LOG_ERRORS = counter "bloomgate_log_errors_total" "" &[], "Writes and syncs of the log that failed";
+    SNAPSHOT_AGE = gauge "bloomgate_snapshot_age_seconds" "seconds" &[], "Age of the last snapshot; since the start if there is none";
+    SNAPSHOT_FAILED = gauge "bloomgate_snapshot_failed" "" &[], "1 if the last snapshot failed, else 0";
+    PROBES = counter "bloomgate_probes_total" "" &[], "Random keys that filters were probed with to measure their rates";
+    SUSPICIOUS = gauge "bloomgate_filters_suspicious" "" &[], "Filters whose bits are not those of random keys";
+    POISONED = gauge "bloomgate_filters_poisoned" "" &[], "Filters whose bits are not those of random keys and whose rate is above twice the asked";
+    WORST_SCORE = gauge "bloomgate_filter_worst_score" "" &[], "The highest poisoning score of all filters, in standard deviations";
+    WORST_RATE = gauge "bloomgate_filter_worst_rate_ratio" "ratio" &[], "The highest measured rate of all filters, as a multiple of the asked one; of filters that are certainly above it";
+    FEEDBACK = counter "bloomgate_feedback_spared_total" "" &[], "Lookups that were answered with no because a client had reported the key";
+    NS = gauge "bloomgate_namespaces" "" &[], "Namespaces that are declared; the first 100 have figures of their own";
+    NS_FILTERS = gauge "bloomgate_namespace_filters" "" &["namespace"], "Filters of a namespace";
+    NS_MEMORY = gauge "bloomgate_namespace_memory_bytes" "bytes" &["namespace"], "Memory of a namespace";
+    NS_LIMIT = gauge "bloomgate_namespace_memory_limit_bytes" "bytes" &["namespace"], "Memory that a namespace may have; 0 for no limit";
+    NS_LOOKUPS = counter "bloomgate_namespace_lookups_total" "" &["namespace", "answer"], "Keys that were asked for in a namespace, by the answer";
+    NS_ADDS = counter "bloomgate_namespace_adds_total" "" &["namespace", "result"], "Keys that were to be added in a namespace: new, seen or refused";
+    NS_WAITS = counter "bloomgate_namespace_waits_total" "" &["namespace"], "Times that clients of a namespace waited because it had its share of items";
+    NS_WAITED = counter "bloomgate_namespace_waited_seconds_total" "seconds" &["namespace"], "How long they waited";
+    F_ITEMS = gauge "bloomgate_filter_items" "" &["filter"], "Items of a filter; the 100 largest filters have figures of their own";
+    F_CAPACITY = gauge "bloomgate_filter_capacity" "" &["filter"], "Items that a filter was made for";
+    F_BYTES = gauge "bloomgate_filter_bytes" "bytes" &["filter"], "Size of a filter's bits";
+    F_FILL = gauge "bloomgate_filter_fill_ratio" "ratio" &["filter"], "The share of a filter's bits that are set, from a sample";
+    F_ASKED = gauge "bloomgate_filter_rate_asked_ratio" "ratio" &["filter"], "The rate of false positives that was asked for";
+    F_EXPECTED = gauge "bloomgate_filter_rate_expected_ratio" "ratio" &["filter"], "The rate that the items in it make, by theory";
+    F_MEASURED = gauge "bloomgate_filter_rate_measured_ratio" "ratio" &["filter"], "The rate that random keys found";
+    F_ESTIMATED = gauge "bloomgate_filter_rate_estimated_ratio" "ratio" &["filter"], "The rate that its bits make; of filters up to 1 MiB, larger ones are not counted for a scrape";
+    F_SCORE = gauge "bloomgate_filter_score" "" &["filter"], "How far its bits are from those of random keys, in standard deviations";
+    F_LOOKUPS = counter "bloomgate_filter_lookups_total" "" &["filter", "answer"], "Keys that a filter was asked for, by the answer";
+    F_ADDS = counter "bloomgate_filter_adds_total" "" &["filter", "result"], "Keys that were to be added to a filter: new, seen or refused";
+}
+
+/// Namespaces with figures of their own.
+const NAMESPACES: usize = 100;
+/// Filters with figures of their own.
+const FILTERS_TOLD: usize = 100;
+/// Of so many that are looked at.
+const LOOKED_AT: usize = 20_000;
+/// Filters up to this size have their bits counted for a scrape.
+const COUNTED: u64 = 1 << 20;
+/// Letters of a filter's name in a label.
+const LABEL: usize = 128;
+
+/// Everything at one moment.
+pub(super) fn scrape(house: &House) -> Scrape {
+    let mut scrape = Scrape::default();
+    server(&mut scrape, house);
+    commands(&mut scrape, house);
+    store(&mut scrape, house);
+    watch(&mut scrape, house);
+    namespaces(&mut scrape, house);
+    if !house.engine.is_loading() {
+        filters(&mut scrape, house);
+    }
+    house.traffic.collect(&mut scrape);
+    scrape
+}
+
+fn server(scrape: &mut Scrape, house: &House) {
+    let (engine, desk) = (&house.engine, &house.desk);
+    scrape.whole(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    scrape.number(&UPTIME, &[], desk.started.elapsed().as_secs_f64());
+    scrape.whole(&READY, &[], u64::from(house.readiness().is_ok()));
+    scrape.whole(&CLIENTS, &[], desk.client_count() as u64);
+    let totals = desk.totals();
+    scrape.whole(&CLIENTS_REJECTED, &[], totals.rejected);
+    let (logins, denied) = desk.access.notes.counts();
+    scrape.whole(&LOGINS_FAILED, &[], logins);
+    scrape.whole(&DENIED, &[], denied);
+    scrape.whole(&NETWORK, &[("direction", "in")], totals.bytes_in);
+    scrape.whole(&NETWORK, &[("direction", "out")], totals.bytes_out);
+    answers(scrape, &LOOKUPS, &[], totals.lookups, totals.positives);
+    results(scrape, &ADDS, &[], (totals.adds, totals.fresh, totals.refused));
+    scrape.whole(&REMOVALS, &[], totals.removed);
+    scrape.whole(&MEMORY, &[], engine.budget.used());
+    scrape.whole(&BUDGET, &[], engine.budget.most());
+    if let Some(bytes) = resident_bytes() {
+        scrape.whole(&RESIDENT, &[], bytes);
+    }
+}
+
+/// Lookups by their answer, behind other labels.
+fn answers(scrape: &mut Scrape, metric: &'static Metric, labels: &[(&str, &str)], lookups: u64, positives: u64) {
+    for (answer, count) in [("no", lookups.saturating_sub(positives)), ("maybe", positives)] {
+        scrape.whole(metric, &[labels, &[("answer", answer)]].concat(), count);
+    }
+}
+
+/// Adds by their result, behind other labels.
+fn results(
+    scrape: &mut Scrape,
+    metric: &'static Metric,
+    labels: &[(&str, &str)],
+    (adds, fresh, refused): (u64, u64, u64),
+) {
+    let seen = adds.saturating_sub(fresh + refused);
+    for (result, count) in [("new", fresh), ("seen", seen), ("refused", refused)] {
+        scrape.whole(metric, &[labels, &[("result", result)]].concat(), count);
+    }
+}
+
+fn commands(scrape: &mut Scrape, house: &House) {
+    for (spec, told) in house.desk.tallies.told() {
+        let label = [("command", spec.name)];
+        scrape.whole(&COMMANDS, &label, told.calls);
+        scrape.whole(&FAILED, &label, told.failed);
+        scrape.whole(&REJECTED, &label, told.rejected);
+        let (counts, sum) = (told.buckets().to_vec(), told.micros as f64 / 1e6);
+        scrape.add(&DURATION, &label, Value::Buckets { bounds: &BOUNDS, counts, sum });
+    }
+}
+
+fn store(scrape: &mut Scrape, house: &House) {
+    let (engine, desk) = (&house.engine, &house.desk);
+    let Some(log) = engine.journal.log() else {
+        scrape.whole(&WRITABLE, &[], 1);
+        return;
+    };
+    let numbers = log.statistics();
+    scrape.whole(&WRITABLE, &[], u64::from(log.is_writable()));
+    scrape.whole(&LOG_BYTES, &[], numbers.bytes);
+    scrape.whole(&LOG_PENDING, &[], numbers.pending_bytes);
+    scrape.number(&LAG, &[], numbers.lag.as_secs_f64());
+    scrape.number(&SLOWEST, &[], numbers.slowest_sync.as_secs_f64());
+    scrape.whole(&SYNCS, &[], numbers.syncs);
+    scrape.whole(&LOG_ERRORS, &[], numbers.errors);
+    if let Some(keeper) = desk.keeper.get() {
+        scrape.number(&SNAPSHOT_AGE, &[], house.snapshot_age());
+        scrape.whole(&SNAPSHOT_FAILED, &[], u64::from(keeper.last_error().is_some()));
+    }
+}
+
+fn watch(scrape: &mut Scrape, house: &House) {
+    let watch = &house.engine.watch;
+    let (suspicious, poisoned) = watch.findings.totals();
+    scrape.whole(&PROBES, &[], watch.probes.load(Relaxed));
+    scrape.whole(&SUSPICIOUS, &[], suspicious);
+    scrape.whole(&POISONED, &[], poisoned);
+    let found = watch.findings.all();
+    let above = found.iter().filter(|one| one.interval().0 > one.promised);
+    scrape.number(&WORST_SCORE, &[], found.iter().filter_map(Finding::score).fold(0.0, f64::max));
+    scrape.number(&WORST_RATE, &[], above.filter_map(Finding::ratio).fold(0.0, f64::max));
+    scrape.whole(&FEEDBACK, &[], watch.feedback.totals().spared);
+}
+
+fn namespaces(scrape: &mut Scrape, house: &House) {
+    let namespaces = &house.engine.namespaces;
+    scrape.whole(&NS, &[], namespaces.len() as u64);
+    for Told { name, max_memory, used, filters, counts, waits, waited_micros, .. } in namespaces.tell_first(NAMESPACES)
+    {
+        let label = [("namespace", &*name)];
+        scrape.whole(&NS_FILTERS, &label, filters);
+        scrape.whole(&NS_MEMORY, &label, used);
+        scrape.whole(&NS_LIMIT, &label, max_memory);
+        answers(scrape, &NS_LOOKUPS, &label, counts.lookups, counts.positives);
+        results(scrape, &NS_ADDS, &label, (counts.adds, counts.fresh, counts.refused));
+        scrape.whole(&NS_WAITS, &label, waits);
+        scrape.number(&NS_WAITED, &label, waited_micros as f64 / 1e6);
+    }
+}
+
+fn filters(scrape: &mut Scrape, house: &House) {
+    let engine = &house.engine;
+    for (kind, count) in engine.names.kinds() {
+        scrape.whole(&FILTERS, &[("kind", kind.name())], count as u64);
+    }
+    scrape.whole(&FILTERS_MOST, &[], engine.max_filters());
+    let (secret, other) = unavailable(house);
+    scrape.whole(&UNAVAILABLE, &[("reason", "secret")], secret);
+    scrape.whole(&UNAVAILABLE, &[("reason", "other")], other);
+    let mut largest: Vec<(u64, Entry)> = engine
+        .names
+        .visible_from_id(0, LOOKED_AT)
+        .into_iter()
+        .filter_map(|entry| Some((entry.with(|filter| filter.size_in_bytes())?, entry)))
+        .collect();
+    // The same ones for the same sizes, so that their lines do not come and go.
+    largest.sort_by_key(|(bytes, entry)| (std::cmp::Reverse(*bytes), entry.id));
+    largest.truncate(FILTERS_TOLD);
+    for (bytes, entry) in largest {
+        filter(scrape, house, &entry, bytes);
+    }
+}
+
+fn filter(scrape: &mut Scrape, house: &House, entry: &Entry, bytes: u64) {
+    let name: String = shown(&entry.name()).chars().take(LABEL).collect();
+    let label = [("filter", &*name)];
+    let facts = entry.with(|filter| (filter.len(), filter.capacity(), filter.promised_rate(), filter.expected_rate()));
+    let Some((items, capacity, asked, expected)) = facts else { return };
+    scrape.whole(&F_ITEMS, &label, items);
+    scrape.whole(&F_CAPACITY, &label, capacity);
+    scrape.whole(&F_BYTES, &label, bytes);
+    scrape.number(&F_ASKED, &label, asked);
+    scrape.number(&F_EXPECTED, &label, expected);
+    if bytes <= COUNTED
+        && let Some(rate) = entry.with(|filter| filter.estimated_rate()).flatten()
+    {
+        scrape.number(&F_ESTIMATED, &label, rate);
+    }
+    if let Some(finding) = house.engine.watch.findings.of(entry.id) {
+        if let Some(look) = &finding.look {
+            scrape.number(&F_FILL, &label, look.fill);
+        }
+        if let Some(rate) = finding.measured() {
+            scrape.number(&F_MEASURED, &label, rate);
+        }
+        if let Some(score) = finding.score() {
+            scrape.number(&F_SCORE, &label, score);
+        }
+    }
+    let Counts { lookups, positives, adds, fresh, refused, .. } = entry.counts();
+    answers(scrape, &F_LOOKUPS, &label, lookups, positives);
+    results(scrape, &F_ADDS, &label, (adds, fresh, refused));
+}
+
+/// Filters that cannot answer: because their secret is not there, and for other reasons.
+pub(super) fn unavailable(house: &House) -> (u64, u64) {
+    let all = house.engine.names.unavailable() as u64;
+    if all == 0 {
+        return (0, 0);
+    }
+    let is_secret = |entry: &Entry| matches!(entry.body(), Body::Unavailable { why, .. } if why.contains("secret"));
+    let secret =
+        house.engine.names.visible_from_id(0, LOOKED_AT).iter().filter(|entry| is_secret(entry)).count() as u64;
+    (secret, all.saturating_sub(secret))
+}
+
+/// The table with the metrics of connections.
+#[must_use]
+pub fn table() -> Vec<&'static Metric> {
+    TABLE.iter().chain(Traffic::TABLE).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bloomgate_http::metrics::{check, markdown};
+
+    #[test]
+    fn names_keep_the_rules() {
+        assert_eq!(check(&table()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_documentation_has_this_table() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+        let (begin, end) = ("<!-- table -->\n", "<!-- end of table -->");
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (before, rest) = page.split_once(begin).unwrap();
+        let (there, after) = rest.split_once(end).unwrap();
+        let wanted = markdown(&table());
+        if std::env::var_os("BLOOMGATE_WRITE").is_some() {
+            std::fs::write(&path, format!("{before}{begin}{wanted}{end}{after}")).unwrap();
+        }
+        assert!(there == wanted, "docs/metrics.md is not what the code says: BLOOMGATE_WRITE=1 and this test write it");
+    }
+}

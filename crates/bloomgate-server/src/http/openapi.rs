@@ -1,0 +1,239 @@
+//! The OpenAPI 3.1 description, made of the table of routes and of the schemas here; committed as docs/openapi.json.
+
+use serde_json::{Map, Value, json};
+
+use super::routes::{Asks, ROUTES, Route, Shape, Who};
+use super::schemas;
+
+/// Problems that every route for users may have.
+const USUAL: [u16; 8] = [400, 401, 403, 405, 408, 413, 415, 503];
+
+/// The description, as text.
+#[must_use]
+pub fn text() -> String {
+    let mut text = serde_json::to_string_pretty(&description()).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// The description.
+#[must_use]
+pub fn description() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    for route in ROUTES {
+        let path = paths.entry(route.path).or_insert_with(|| json!({}));
+        path[route.method.as_str().to_ascii_lowercase()] = operation(route);
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Bloomgate",
+            "version": env!("CARGO_PKG_VERSION"),
+            "summary": "Membership filters over HTTP/JSON",
+            "description": "Is this key definitely absent, or maybe present? The same filters, users, quotas and limits as over \
+                            the Redis protocol. docs/http.md has examples.",
+            "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"},
+        },
+        "servers": [{"url": "http://127.0.0.1:8479"}],
+        "security": [{}, {"basic": []}, {"bearer": []}],
+        "paths": paths,
+        "components": {
+            "securitySchemes": {
+                "basic": {"type": "http", "scheme": "basic", "description": "USER:PASSWORD of the server's users."},
+                "bearer": {"type": "http", "scheme": "bearer", "description": "USER:PASSWORD, or the default user's password."},
+            },
+            "schemas": schemas::all(),
+        },
+    })
+}
+
+fn operation(route: &Route) -> Value {
+    let mut parameters: Vec<Value> = route.path.split('/').filter_map(in_path).collect();
+    parameters.extend(route.query.iter().map(in_query));
+    let is_write = route.method.as_str() != "GET";
+    let (role, is_open) = match &route.who {
+        Who::Anybody(_) => ("", true),
+        Who::User(role) => (*role, false),
+    };
+    if is_write {
+        parameters.push(json!({
+            "name": "Idempotency-Key", "in": "header", "required": false,
+            "description": "The same key with the same request within ten minutes gets the same answer.",
+            "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
+        }));
+    }
+    let mut description = match role {
+        "" if is_open => "Needs no login.".to_owned(),
+        "" => "Needs a login where the server has users, and no role.".to_owned(),
+        role => format!("Needs the role {role}."),
+    };
+    if route.takes == Shape::Nothing && is_write {
+        description.push_str(" Takes no body.");
+    }
+    let mut operation = json!({
+        "operationId": id(route),
+        "summary": route.about,
+        "description": description,
+        "parameters": parameters,
+        "responses": responses(route, is_open),
+    });
+    if is_open {
+        operation["security"] = json!([]);
+    }
+    if let Some(content) = content(route.takes, true) {
+        operation["requestBody"] = json!({"required": true, "content": content});
+    }
+    operation
+}
+
+/// A name that programs made from the description can use: `getFiltersNameKeysKey`.
+fn id(route: &Route) -> String {
+    let mut id = route.method.as_str().to_ascii_lowercase();
+    for part in route.path.split(['/', '.', '{', '}']).filter(|part| !part.is_empty() && *part != "v1") {
+        let mut letters = part.chars();
+        id.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        id.extend(letters);
+    }
+    id
+}
+
+fn in_path(part: &str) -> Option<Value> {
+    let name = part.strip_prefix('{')?.strip_suffix('}')?;
+    let about = match name {
+        "name" => "The name, percent-encoded: any bytes, a slash as %2F.",
+        "key" => "The key, percent-encoded: any bytes, a slash as %2F.",
+        _ => "Percent-encoded.",
+    };
+    Some(json!({
+        "name": name, "in": "path", "required": true, "description": about, "schema": {"type": "string", "minLength": 1},
+    }))
+}
+
+fn in_query(asks: &Asks) -> Value {
+    let schema = match asks.takes {
+        plain @ ("string" | "integer" | "number" | "boolean") => json!({"type": plain}),
+        words => json!({"type": "string", "enum": words.split('|').collect::<Vec<_>>()}),
+    };
+    json!({"name": asks.name, "in": "query", "required": false, "description": asks.about, "schema": schema})
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+fn content(shape: Shape, is_request: bool) -> Option<Value> {
+    let bytes = json!({"schema": {"type": "string", "format": "binary"}});
+    Some(match shape {
+        Shape::Nothing => return None,
+        Shape::Json(name) => json!({"application/json": {"schema": reference(name)}}),
+        Shape::Keys(name) => json!({
+            "application/json": {"schema": reference(name)},
+            "text/plain": {"schema": {
+                "type": "string",
+                "description": if is_request { "A key a line." } else { "1 or 0 a line, in the order of the keys." },
+            }},
+            "application/octet-stream": {"schema": {
+                "type": "string", "format": "binary",
+                "description": if is_request {
+                    "Each key behind its length in 4 bytes, little-endian."
+                } else {
+                    "A bit a key: bit i is in byte i/8, its value 2^(i%8)."
+                },
+            }},
+        }),
+        Shape::File(kind) => json!({kind: bytes}),
+        Shape::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
+    })
+}
+
+fn responses(route: &Route, is_open: bool) -> Value {
+    let (status, shape) = route.gives;
+    let mut responses = Map::new();
+    let mut answer = json!({"description": "As asked."});
+    if let Some(content) = content(shape, false) {
+        answer["content"] = content;
+    }
+    responses.insert(status.to_string(), answer);
+    let usual = if is_open { &[405, 503][..] } else { &USUAL[..] };
+    let mut others: Vec<u16> = usual.iter().chain(route.problems).copied().collect();
+    let keys = matches!(route.takes, Shape::Keys(_));
+    if keys {
+        others.push(406);
+    }
+    if route.method.as_str() != "GET" {
+        // Of the Idempotency-Key.
+        others.extend([409, 422, 429]);
+    }
+    others.sort_unstable();
+    others.dedup();
+    for other in others.into_iter().filter(|other| *other != status) {
+        let about = match other {
+            200 => "As asked, and it was there before.",
+            204 => "Done, and there is nothing to tell.",
+            206 => "A part of it.",
+            304 => "It is the one you have.",
+            400 => "The request is not understood.",
+            401 => "A login is needed, or it is wrong.",
+            403 => "The user may not, or the request comes from a web page of another site.",
+            404 => "There is no such thing.",
+            405 => "The method is not allowed here.",
+            406 => "The answer is not to be had in this form.",
+            408 => "The body did not arrive in time.",
+            409 => "The name is taken, or a request with this Idempotency-Key is under way.",
+            412 => "It is not the one you think it is.",
+            413 => "The body is too large.",
+            415 => "A body of this type is not understood.",
+            416 => "There is no such range.",
+            422 => "Understood, and refused: the detail says why.",
+            429 => "Too many requests with an Idempotency-Key.",
+            _ => "Not now: the server loads, stops, is busy, or its disk fails.",
+        };
+        let mut answer = json!({"description": about});
+        if other >= 400 {
+            answer["content"] = json!({"application/problem+json": {"schema": reference("Problem")}});
+        } else if matches!(other, 200 | 206)
+            && let Some(content) = content(shape, false)
+        {
+            answer["content"] = content;
+        }
+        responses.insert(other.to_string(), answer);
+    }
+    responses.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_committed_description_is_this_one() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/openapi.json");
+        let wanted = text();
+        if std::env::var_os("BLOOMGATE_WRITE").is_some() {
+            std::fs::write(&path, &wanted).unwrap();
+        }
+        let there = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(
+            there == wanted,
+            "docs/openapi.json is not what the code says: BLOOMGATE_WRITE=1 and this test write it"
+        );
+    }
+
+    #[test]
+    fn every_schema_that_is_named_is_there_and_ids_are_one_each() {
+        let whole = text();
+        let schemas = schemas::all();
+        for name in whole.split("#/components/schemas/").skip(1) {
+            let name = name.split('"').next().unwrap();
+            assert!(schemas.get(name).is_some(), "{name}");
+        }
+        for name in schemas.as_object().unwrap().keys() {
+            assert!(whole.contains(&format!("#/components/schemas/{name}\"")), "nobody uses {name}");
+        }
+        let mut ids: Vec<String> = ROUTES.iter().map(id).collect();
+        ids.sort();
+        let count = ids.len();
+        ids.dedup();
+        assert_eq!(ids.len(), count);
+    }
+}

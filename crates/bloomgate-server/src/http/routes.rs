@@ -1,0 +1,218 @@
+//! The table of routes: what stands under which path, who may ask for it, and what goes in and comes out. The router and the
+//! OpenAPI description are made of it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::request::Parts;
+use axum::http::{Method, Response};
+
+use bloomgate_http::problem::Problem;
+
+use super::serving::House;
+use super::visit::{self, Visit};
+use super::{Answer, bulk, events, files, filters, inside, items, overview, plan, sets, tenants, workbench};
+
+/// Who may ask.
+pub enum Who {
+    /// Anybody, also without a login: this tells it.
+    Anybody(fn(&Arc<House>, &Parts) -> Response<Body>),
+    /// Whoever has this role, in words; the commands behind it decide.
+    User(&'static str),
+}
+
+/// Something in the query.
+#[derive(Debug, Clone, Copy)]
+pub struct Asks {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is: `string`, `integer`, `number` or `boolean`, or words separated by `|`.
+    pub takes: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+}
+
+/// What goes in, or comes out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing.
+    Nothing,
+    /// JSON of this name among the schemas.
+    Json(&'static str),
+    /// Keys in any form, or their answers as JSON of this name, digits in lines, or a bitmap.
+    Keys(&'static str),
+    /// A file of this type.
+    File(&'static str),
+    /// Lines of text.
+    Text,
+}
+
+/// A handler that is running.
+pub(super) type Running<'v> = Pin<Box<dyn Future<Output = Answer> + Send + 'v>>;
+
+/// One route.
+pub struct Route {
+    /// The method; where it is GET, HEAD is answered too.
+    pub method: &'static Method,
+    /// The path, with `{name}` for what may stand there.
+    pub path: &'static str,
+    /// One line about it.
+    pub about: &'static str,
+    /// Who may ask.
+    pub who: Who,
+    /// What may stand in the query.
+    pub query: &'static [Asks],
+    /// The body of the request.
+    pub takes: Shape,
+    /// The status and body of the answer when all is well.
+    pub gives: (u16, Shape),
+    /// Problems beside those that every route has.
+    pub problems: &'static [u16],
+    /// The longest body where it is not the usual one, also with an Idempotency-Key.
+    pub(super) longest: Option<usize>,
+    pub(super) run: for<'v> fn(&'v mut Visit) -> Running<'v>,
+}
+
+impl Route {
+    /// A route that anybody may ask for.
+    const fn open(
+        path: &'static str,
+        tell: fn(&Arc<House>, &Parts) -> Response<Body>,
+        gives: Shape,
+        about: &'static str,
+    ) -> Self {
+        // Never called: it is told without a login.
+        let run: for<'v> fn(&'v mut Visit) -> Running<'v> =
+            |_| Box::pin(std::future::ready(Err(Problem::internal("this is told to anybody"))));
+        let route = Self::new(&Method::GET, path, "", run, (Shape::Nothing, (200, gives)), about);
+        Self { who: Who::Anybody(tell), ..route }
+    }
+
+    /// A route for users with a role.
+    const fn new(
+        method: &'static Method,
+        path: &'static str,
+        role: &'static str,
+        run: for<'v> fn(&'v mut Visit) -> Running<'v>,
+        (takes, gives): (Shape, (u16, Shape)),
+        about: &'static str,
+    ) -> Self {
+        let who = Who::User(role);
+        Self { method, path, about, who, query: &[], takes, gives, problems: &[], longest: None, run }
+    }
+
+    /// What may stand in its query.
+    const fn query(mut self, query: &'static [Asks]) -> Self {
+        self.query = query;
+        self
+    }
+
+    /// The longest body where it is not the usual one.
+    const fn longest(mut self, bytes: usize) -> Self {
+        self.longest = Some(bytes);
+        self
+    }
+
+    /// Problems beside those that every route has.
+    const fn problems(mut self, problems: &'static [u16]) -> Self {
+        self.problems = problems;
+        self
+    }
+}
+
+const fn asks(name: &'static str, takes: &'static str, about: &'static str) -> Asks {
+    Asks { name, takes, about }
+}
+
+use Shape::{Json, Keys, Nothing, Text};
+
+/// Every route.
+pub static ROUTES: &[Route] = &[
+    Route::open("/healthz", visit::healthz, Text, "Whether the process is alive."),
+    Route::open("/readyz", visit::readyz, Text, "Whether it may be sent traffic: loaded, not stopping, the store writable."),
+    Route::open("/about.json", overview::about, Json("About"), "Which process this is."),
+    Route::new(&Method::GET, "/metrics", "read", |visit| Box::pin(overview::metrics(visit)), (Nothing, (200, Text)), "Metrics for Prometheus, in its text form or as OpenMetrics."),
+    Route::open("/openapi.json", visit::openapi, Shape::File("application/json"), "This description."),
+    Route::new(&Method::GET, "/v1/filters", "read", |visit| Box::pin(filters::list(visit)), (Nothing, (200, Json("FilterList"))),
+        "The filters there are, with their figures, by pages.").query(&[
+            asks("match", "string", "Only names that match this pattern (`shop:*`)."),
+            asks("kind", "string", "Only filters of this kind."),
+            asks("sort", "name|items|capacity|bytes|used|rate|age|lookups|growth", "What the list is sorted by; `name` unless said."),
+            asks("order", "asc|desc", "Rising or falling; `asc` unless said."),
+            asks("offset", "integer", "How many to leave out; 0 unless said."),
+            asks("limit", "integer", "How many to tell: 1 to 1000, 100 unless said."),
+        ]),
+    Route::new(&Method::POST, "/v1/filters", "write", |visit| Box::pin(filters::create(visit)), (Json("NewFilter"), (201, Json("Filter"))),
+        "Makes an empty filter, as BG.CREATE does.").problems(&[409, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}", "read", |visit| Box::pin(filters::describe(visit)), (Nothing, (200, Json("Filter"))),
+        "Everything about a filter; its bits are counted and probed now.").problems(&[404, 422]),
+    Route::new(&Method::DELETE, "/v1/filters/{name}", "delete", |visit| Box::pin(filters::delete(visit)), (Nothing, (204, Nothing)),
+        "Deletes a filter.").problems(&[404, 422]),
+    Route::new(&Method::PATCH, "/v1/filters/{name}", "delete", |visit| Box::pin(filters::change(visit)), (Json("FilterChange"), (200, Json("Filter"))),
+        "Gives a filter another name, or another end. An end in the past deletes it (204).").problems(&[204, 404, 409, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/keys/{key}", "read", |visit| Box::pin(items::check(visit)), (Nothing, (200, Json("KeyAnswer"))),
+        "Whether a key is definitely not in the filter, or maybe. 404 is said of the filter alone.").problems(&[404, 422]),
+    Route::new(&Method::PUT, "/v1/filters/{name}/keys/{key}", "write", |visit| Box::pin(items::add(visit)), (Nothing, (200, Json("KeyAdded"))),
+        "Adds a key.").problems(&[404, 422]),
+    Route::new(&Method::DELETE, "/v1/filters/{name}/keys/{key}", "delete", |visit| Box::pin(items::remove(visit)), (Nothing, (200, Json("KeyRemoved"))),
+        "Takes one copy of a key out (counting, cuckoo and quotient filters).").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/keys/{key}/count", "read", |visit| Box::pin(items::count(visit)), (Nothing, (200, Json("KeyCount"))),
+        "How often a key may have been added, never less than it was (counting, cuckoo and quotient filters).").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/check", "read", |visit| Box::pin(bulk::check(visit)), (Keys("Keys"), (200, Keys("Checked"))),
+        "Asks for many keys.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/add", "write", |visit| Box::pin(bulk::add(visit)), (Keys("Keys"), (200, Keys("Added"))),
+        "Adds many keys.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/remove", "delete", |visit| Box::pin(bulk::remove(visit)), (Keys("Keys"), (200, Keys("Removed"))),
+        "Takes one copy of each of many keys out.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/feedback", "delete", |visit| Box::pin(bulk::feedback(visit)), (Keys("Keys"), (200, Json("Reported"))),
+        "Reports keys that the filter takes for present and that a look at the data has just proved absent (BG.FEEDBACK).").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/merge", "write", |visit| Box::pin(sets::merge(visit)), (Json("Merge"), (200, Json("Filter"))), "Adds all items of other filters of the same shape and contract; makes the filter if there is none.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/intersect", "delete", |visit| Box::pin(sets::intersect(visit)), (Json("Intersect"), (200, Json("Filter"))), "Makes the filter of what two others both have.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/copy", "write", |visit| Box::pin(sets::copy(visit)), (Json("Copy"), (200, Json("Filter"))), "Copies the filter as it is at one instant; tells of the copy.").problems(&[404, 409, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/swap", "delete", |visit| Box::pin(sets::swap(visit)), (Json("Swap"), (200, Json("Filter"))), "Exchanges the names of two filters at one instant.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/fold", "write", |visit| Box::pin(sets::fold(visit)), (Json("Fold"), (200, Json("Filter"))), "Makes the filter smaller, by a factor or as far as a rate allows.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/heat", "read", |visit| Box::pin(inside::heat(visit)), (Nothing, (200, Json("Heat"))), "How full stretches of the filter's bits are.").query(&[asks("cells", "integer", "How many stretches: 1 to 4096, 256 unless said.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/explain", "read", |visit| Box::pin(inside::explain(visit)), (Nothing, (200, Json("Explanation"))), "What a key finds in the filter: its digest, lines and bits.").query(&[asks("key", "string", "The key."), asks("key_base64", "string", "The key, where it is no text.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/audit", "read", |visit| Box::pin(sets::audit(visit)), (Nothing, (200, Json("Counters"))), "What was asked and answered.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/audit/reset", "read", |visit| Box::pin(sets::reset(visit)), (Nothing, (200, Json("Counters"))), "The same, and from zero again.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/snapshot", "read", |visit| Box::pin(files::snapshot(visit)), (Nothing, (200, Shape::File(files::FILTER))), "The filter as its file, up to 16 MiB; its tag is its content address. Takes If-None-Match, If-Match, Range and If-Range.").problems(&[206, 304, 404, 412, 416, 422]),
+    Route::new(&Method::PUT, "/v1/filters/{name}/snapshot", "write", |visit| Box::pin(files::bring(visit)), (Shape::File(files::FILTER), (201, Json("Filter"))), "Makes the filter from a file, or replaces it (200; needs the role delete). Takes If-None-Match: *, If-Match and Content-Address.").problems(&[200, 412, 422]).longest(files::LONGEST_FILE),
+    Route::new(&Method::GET, "/v1/filters/{name}/snapshot/{address}", "read", |visit| Box::pin(files::by_address(visit)), (Nothing, (200, Shape::File(files::FILTER))), "A file that was given out, by its address, for an hour.").problems(&[206, 404, 416, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/delta", "read", |visit| Box::pin(files::delta(visit)), (Nothing, (200, Shape::File(files::DELTA))), "What makes a file that was given out into the one of now; its tag is the address it leads to.").query(&[asks("since", "string", "The address of the file that you have.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/overview", "read", |visit| Box::pin(overview::overview(visit)), (Nothing, (200, Json("Overview"))), "The server at a glance; of a bound user the namespace."),
+    Route::new(&Method::GET, "/v1/alerts", "read", |visit| Box::pin(overview::alerts(visit)), (Nothing, (200, Json("Alerts"))), "What is wrong now; docs/runbook.md has a section for each."),
+    Route::new(&Method::GET, "/v1/advice", "read", |visit| Box::pin(overview::advise(visit)), (Nothing, (200, Json("Advices"))), "What could be better, why, and the command that does it."),
+    Route::new(&Method::GET, "/v1/whoami", "", |visit| Box::pin(overview::whoami(visit)), (Nothing, (200, Json("User"))), "Who asks."),
+    Route::new(&Method::GET, "/v1/plan", "", |visit| Box::pin(plan::plan(visit)), (Nothing, (200, Json("Plan"))), "Which filter, how large, and the lines that make it: the planner of the library.").query(&[
+        asks("items", "integer", "Keys in the set today."),
+        asks("rate", "number", "False positives wanted, between 0 and 1; 0.01 unless said."),
+        asks("memory", "integer", "Bytes that it may take."),
+        asks("growth", "string", "fixed, some, unknown, or a factor."),
+        asks("deletes", "boolean", "Keys must be removed one by one."),
+        asks("window", "boolean", "Only the recent past counts."),
+        asks("static", "boolean", "All keys are known before it is built."),
+        asks("dense_integers", "boolean", "Keys are integers close together."),
+        asks("untrusted", "boolean", "Keys come from people who might choose them to do harm."),
+        asks("must_be_right", "boolean", "A decision hangs on the answer."),
+        asks("smallest_first", "boolean", "Fewer bits matter more than speed."),
+        asks("wants", "membership|distinct-count|listing|exact-counts", "What you want to know."),
+        asks("absent_share", "number", "Share of the lookups whose key is not there."),
+        asks("lookups_per_second", "number", "Lookups a second."),
+        asks("lookup_cost_seconds", "number", "What a lookup costs that a no saves."),
+        asks("false_positive_cost_seconds", "number", "What a false positive costs on top."),
+    ]).problems(&[422]),
+    Route::new(&Method::GET, "/v1/namespaces", "admin", |visit| Box::pin(tenants::namespaces(visit)), (Nothing, (200, Json("Namespaces"))), "The declared namespaces; a bound user sees its own.").problems(&[422]),
+    Route::new(&Method::GET, "/v1/namespaces/{name}", "admin", |visit| Box::pin(tenants::one_namespace(visit)), (Nothing, (200, Json("Namespace"))), "A namespace.").problems(&[404, 422]),
+    Route::new(&Method::PUT, "/v1/namespaces/{name}", "admin", |visit| Box::pin(tenants::set_namespace(visit)), (Json("NamespaceChange"), (200, Json("Namespace"))), "Declares a namespace or changes it: what is left out stays.").problems(&[404, 422]),
+    Route::new(&Method::DELETE, "/v1/namespaces/{name}", "admin", |visit| Box::pin(tenants::delete_namespace(visit)), (Nothing, (204, Nothing)), "A namespace is no more; its filters stay.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/users", "admin", |visit| Box::pin(tenants::users(visit)), (Nothing, (200, Json("Users"))), "The users.").problems(&[422]),
+    Route::new(&Method::GET, "/v1/users/{name}", "admin", |visit| Box::pin(tenants::user(visit)), (Nothing, (200, Json("User"))), "A user.").problems(&[404, 422]),
+    Route::new(&Method::PUT, "/v1/users/{name}", "admin", |visit| Box::pin(tenants::set_user(visit)), (Json("UserChange"), (200, Json("User"))), "Makes a user or changes one: what is left out stays.").problems(&[404, 422]),
+    Route::new(&Method::DELETE, "/v1/users/{name}", "admin", |visit| Box::pin(tenants::delete_user(visit)), (Nothing, (204, Nothing)), "Deletes a user.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/config", "admin", |visit| Box::pin(tenants::config(visit)), (Nothing, (200, Json("Settings"))), "The settings as the server sees them.").problems(&[422]),
+    Route::new(&Method::POST, "/v1/command", "", |visit| Box::pin(workbench::command(visit)), (Json("Command"), (200, Json("CommandReply"))), "Any command of the Redis protocol but those about conversations, with its own role; its reply as JSON.").problems(&[422]),
+    Route::new(&Method::GET, "/v1/commands", "", |visit| Box::pin(workbench::commands(visit)), (Nothing, (200, Json("Commands"))), "The commands there are."),
+    Route::new(&Method::GET, "/v1/slowlog", "admin", |visit| Box::pin(workbench::slow(visit)), (Nothing, (200, Json("Slow"))), "Commands that took long, newest first.").query(&[asks("limit", "integer", "How many: 1 to 128, 32 unless said.")]).problems(&[422]),
+    Route::new(&Method::GET, "/v1/events", "read", |visit| Box::pin(events::events(visit)), (Nothing, (200, Shape::File("text/event-stream"))), "Figures once a second, and what happens when it does, as server-sent events."),
+];

@@ -1,0 +1,282 @@
+//! The HTTP side of a server: its threads, what they share, and how it ends.
+//!
+//! Its threads are its own, as many as there are reactors, each with its view of the engine: a body of a million keys holds up
+//! nobody who speaks RESP for longer than the processor is shared.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Request, Response};
+use bloomgate_http::access::Hosts;
+use bloomgate_http::listen::Traffic;
+use bloomgate_http::{Limits, Options};
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
+
+use super::alerts::{self, Alerts};
+use super::growth::{self, Growth};
+use super::idempotency::Remembered;
+use super::pulse::{self, Beat, Pulse};
+use super::visit;
+use crate::engine::{Core, Engine};
+use crate::net::worker::Workers;
+use crate::session::desk::Desk;
+
+/// How often a thread lets go of filters that are gone.
+const TICK: Duration = Duration::from_millis(100);
+/// How long requests may take to end when the server stops: as long as connections of RESP.
+const DRAIN: Duration = Duration::from_secs(3);
+/// The longest body: that of many keys, which is read piece by piece and never held.
+pub(super) const LONGEST_BODY: usize = 64 << 20;
+/// Bodies that are read at once; each holds a bit a key and what is on its way.
+const BODIES: usize = 256;
+
+/// Streams of events that are open at once.
+const STREAMS: usize = 100;
+
+/// What all requests share.
+pub struct House {
+    /// The filters.
+    pub engine: Arc<Engine>,
+    /// Users, counters, limits.
+    pub desk: Arc<Desk>,
+    /// Where long commands go.
+    pub workers: Workers,
+    /// The names under which it is asked for without a login.
+    pub hosts: Hosts,
+    /// Its connections.
+    pub traffic: Arc<Traffic>,
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Bodies that may be read at once.
+    pub(super) bodies: Semaphore,
+    /// Streams of events that may be open at once.
+    pub(super) streams: Arc<Semaphore>,
+    /// Answers to writes that may be sent again.
+    pub(super) remembered: Remembered,
+    /// How fast filters grow.
+    pub(super) growth: Growth,
+    /// The last ten seconds.
+    pub(super) pulse: Pulse,
+    /// What is wrong now.
+    pub(super) alerts: Alerts,
+    /// Whether the server is stopping.
+    stopping: AtomicBool,
+    ended: watch::Sender<bool>,
+    cores: Box<[Mutex<Core>]>,
+    next: AtomicUsize,
+}
+
+impl std::fmt::Debug for House {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "House({})", self.address)
+    }
+}
+
+thread_local! {
+    /// Which of the views is this thread's, and one more.
+    static PLACE: Cell<usize> = const { Cell::new(0) };
+}
+
+impl House {
+    /// A house for so many threads, whose gates of the turnstile begin at `first_gate`.
+    #[must_use]
+    pub fn new(
+        engine: &Arc<Engine>,
+        desk: &Arc<Desk>,
+        workers: &Workers,
+        address: SocketAddr,
+        threads: usize,
+        first_gate: usize,
+    ) -> Self {
+        let core = |number| Mutex::new(Core::new(engine.clone(), first_gate + number));
+        Self {
+            engine: engine.clone(),
+            desk: desk.clone(),
+            workers: workers.clone(),
+            hosts: Hosts::new(desk.told.http_hosts.iter().cloned()),
+            traffic: Arc::default(),
+            address,
+            bodies: Semaphore::new(BODIES),
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            remembered: Remembered::default(),
+            growth: Growth::default(),
+            pulse: Pulse::default(),
+            alerts: Alerts::default(),
+            stopping: AtomicBool::new(false),
+            ended: watch::Sender::new(false),
+            cores: (0..threads.max(1)).map(core).collect(),
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// This thread's view of the engine. Never held while something is waited for.
+    pub(super) fn core(&self) -> MutexGuard<'_, Core> {
+        let place = PLACE.get().checked_sub(1).unwrap_or_else(|| {
+            let place = self.next.fetch_add(1, Ordering::Relaxed);
+            PLACE.set(place + 1);
+            place
+        });
+        self.cores[place % self.cores.len()].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the server is stopping.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Relaxed)
+    }
+
+    /// Moves when the server stops.
+    pub(super) fn ending(&self) -> watch::Receiver<bool> {
+        self.ended.subscribe()
+    }
+
+    /// How old the last snapshot is, in seconds; since the start if there is none.
+    pub(super) fn snapshot_age(&self) -> f64 {
+        let saved = self.desk.keeper.get().map_or(0, |keeper| keeper.last_save_s());
+        match saved {
+            0 => self.desk.started.elapsed().as_secs_f64(),
+            saved => (self.engine.clock.now_ms() as f64 / 1_000.0 - saved as f64).max(0.0),
+        }
+    }
+
+    /// Why no traffic should be sent here, or what it is ready for.
+    pub(super) fn readiness(&self) -> Result<String, String> {
+        if self.is_stopping() {
+            return Err("the server is stopping".to_owned());
+        }
+        if self.engine.is_loading() {
+            return Err("the filters are being read from the disk".to_owned());
+        }
+        if let Some(log) = self.engine.journal.log().filter(|log| !log.is_writable()) {
+            return Err(format!("the store cannot be written, lookups are answered: {}", log.failure()));
+        }
+        Ok(format!("ready, {} filters", self.engine.names.visible()))
+    }
+}
+
+/// The HTTP side while it runs.
+#[derive(Debug)]
+pub struct Http {
+    house: Arc<House>,
+    thread: JoinHandle<()>,
+}
+
+impl Http {
+    /// Begins to serve on a socket that is bound.
+    pub fn start(listener: std::net::TcpListener, house: House) -> io::Result<Self> {
+        let house = Arc::new(house);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(house.cores.len())
+            // What takes long goes to the workers; a few files are read here.
+            .max_blocking_threads(4)
+            .thread_name("bloomgate-http")
+            .enable_all()
+            .build()?;
+        let mut ending = house.ending();
+        let shared = house.clone();
+        let thread = std::thread::Builder::new().name("bloomgate-http".into()).spawn(move || {
+            runtime.block_on(async {
+                let Ok(listener) = TcpListener::from_std(listener) else { return };
+                tokio::spawn(tend(shared.clone()));
+                let limits = Limits {
+                    body_bytes: LONGEST_BODY,
+                    connections: shared.desk.rules.max_clients(),
+                    per_address: shared.desk.rules.max_per_address().unwrap_or(usize::MAX),
+                    drain: DRAIN,
+                    ..Limits::default()
+                };
+                let options = Options { limits, traffic: shared.traffic.clone(), tls: None };
+                let end = async move {
+                    let _ = ending.wait_for(|ended| *ended).await;
+                };
+                let front = move |from| Front { house: shared.clone(), from };
+                bloomgate_http::serve_each(listener, front, options, end).await;
+            });
+            // What did not end in time is cut: nobody was told that it is done.
+            runtime.shutdown_timeout(Duration::ZERO);
+        })?;
+        Ok(Self { house, thread })
+    }
+
+    /// Says that the server is stopping: from now on it is not ready.
+    pub fn begin_to_stop(&self) {
+        self.house.stopping.store(true, Ordering::Relaxed);
+        let _ = self.house.ended.send(true);
+    }
+
+    /// Lets what is under way end, and the threads.
+    pub fn stop(self) {
+        self.begin_to_stop();
+        let _ = self.thread.join();
+    }
+}
+
+/// Lets go of filters that are gone, and looks how the others do.
+async fn tend(house: Arc<House>) {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ending = house.ending();
+    let mut looked = [0; 3];
+    loop {
+        tokio::select! {
+            _ = tick.tick() => {}
+            _ = ending.wait_for(|ended| *ended) => return,
+        }
+        for core in &house.cores {
+            let mut core = core.lock().unwrap_or_else(PoisonError::into_inner);
+            let engine = core.engine.clone();
+            core.nearby.refresh(&engine.names);
+        }
+        let now_ms = house.engine.clock.now_ms();
+        let mut is_time = |place: usize, every_ms: u64| {
+            let due = now_ms.saturating_sub(looked[place]) >= every_ms;
+            if due {
+                looked[place] = now_ms;
+            }
+            due
+        };
+        if is_time(0, pulse::EVERY_MS) {
+            house.pulse.push(Beat::now(&house.desk, now_ms));
+        }
+        if house.engine.is_loading() {
+            continue;
+        }
+        if is_time(1, growth::EVERY_MS) {
+            house.growth.look(&house.engine);
+        }
+        if is_time(2, alerts::EVERY_MS) {
+            house.alerts.look(&house);
+        }
+    }
+}
+
+/// The service in front of the house, for one connection.
+#[derive(Clone)]
+struct Front {
+    house: Arc<House>,
+    from: SocketAddr,
+}
+
+impl bloomgate_http::Service<Request<Body>> for Front {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (house, from) = (self.house.clone(), self.from);
+        Box::pin(async move { Ok(visit::answer(house, from, request).await) })
+    }
+}

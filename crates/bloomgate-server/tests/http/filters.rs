@@ -1,0 +1,168 @@
+//! Filters are made, listed, described, renamed and deleted.
+
+use bloomgate_server::store::Fsync;
+use serde_json::json;
+
+use crate::harness::Running;
+
+#[test]
+fn a_filter_from_its_making_to_its_end() {
+    let running = Running::start();
+    let mut client = running.client();
+    let wish = json!({"name": "shop/seen", "kind": "blocked", "capacity": 10_000, "rate": 0.01});
+    let made = client.json("POST", "/v1/filters", &wish).is(201);
+    assert_eq!(made.header("location"), Some("/v1/filters/shop%2Fseen"));
+    let made = made.json();
+    assert_eq!((made["name"].as_str(), made["kind"].as_str()), (Some("shop/seen"), Some("blocked")));
+    assert_eq!((&made["items"], &made["capacity"]), (&json!(0), &json!(10_000)));
+    assert_eq!(made["rate"]["asked"], 0.01);
+    assert_eq!(made["path"], "/v1/filters/shop%2Fseen");
+    let why = client.json("POST", "/v1/filters", &wish).problem(409, "exists");
+    assert!(why.contains("already"), "{why}");
+
+    // It is the same filter that RESP sees.
+    assert_eq!(running.resp(&["BG.ADD shop/seen alice"]), ["*1"]);
+    let told = client.get("/v1/filters/shop%2Fseen").is(200).json();
+    assert_eq!((&told["items"], &told["adds"], &told["new"]), (&json!(1), &json!(1), &json!(1)));
+    assert!(told["rate"]["estimated"].is_number() && told["estimate"]["items"] == 1, "{told}");
+
+    let renamed = client.json("PATCH", "/v1/filters/shop%2Fseen", &json!({"name": "seen"})).is(200).json();
+    assert_eq!(renamed["path"], "/v1/filters/seen");
+    client.get("/v1/filters/shop%2Fseen").problem(404, "not-found");
+    client.json("POST", "/v1/filters", &json!({"name": "other", "like": "seen"})).is(201);
+    client.json("PATCH", "/v1/filters/other", &json!({"name": "seen"})).problem(409, "exists");
+    client.json("PATCH", "/v1/filters/other", &json!({"name": "seen", "replace": true})).is(200);
+    assert_eq!(client.get("/v1/filters/seen").is(200).json()["items"], 0);
+
+    client.json("PATCH", "/v1/filters/seen", &json!({"expires_ms": 4_102_444_800_000u64})).is(200);
+    assert_eq!(client.get("/v1/filters/seen").json()["expires_ms"], 4_102_444_800_000u64);
+    client.json("PATCH", "/v1/filters/seen", &json!({"expires_ms": null})).is(200);
+    assert!(client.get("/v1/filters/seen").json()["expires_ms"].is_null());
+    client.json("PATCH", "/v1/filters/seen", &json!({"expires_ms": 1})).is(204);
+    client.get("/v1/filters/seen").problem(404, "not-found");
+    client.json("PATCH", "/v1/filters/seen", &json!({"expires_ms": null})).problem(404, "not-found");
+
+    client.json("POST", "/v1/filters", &json!({"name": "a", "kind": "cuckoo", "capacity": 100, "rate": 0.01})).is(201);
+    client.delete("/v1/filters/a").is(204);
+    client.delete("/v1/filters/a").problem(404, "not-found");
+    running.stop();
+}
+
+#[test]
+fn what_cannot_be_made_is_told_why() {
+    let running = Running::start();
+    let mut client = running.client();
+    let mut refused = |body: serde_json::Value, status, name: &str, says: &str| {
+        let why = client.json("POST", "/v1/filters", &body).problem(status, name);
+        assert!(why.contains(says), "{body}: {why}");
+    };
+    refused(json!({"kind": "blocked"}), 400, "bad-request", "no 'name'");
+    refused(json!({"name": "", "kind": "blocked"}), 400, "bad-request", "empty");
+    refused(json!({"name": "a", "knd": "blocked"}), 400, "bad-request", "'knd'");
+    refused(json!({"name": "a", "capacity": "many"}), 400, "bad-request", "'capacity' is a text");
+    refused(json!({"name": "a"}), 422, "refused", "needs KIND");
+    refused(json!({"name": "a", "kind": "square"}), 422, "refused", "must be one of");
+    refused(json!({"name": "a", "kind": "fuse"}), 422, "refused", "built once");
+    refused(json!({"name": "a", "kind": "blocked", "capacity": 10, "rate": 2}), 422, "refused", "RATE");
+    refused(
+        json!({"name": "a", "kind": "classic", "capacity": 1u64 << 40, "rate": 0.001}),
+        422,
+        "out-of-memory",
+        "memory",
+    );
+    refused(
+        json!({"name": "bloomgate:rekey:a", "kind": "blocked", "capacity": 10, "rate": 0.1}),
+        422,
+        "refused",
+        "server's own",
+    );
+    refused(json!([1]), 400, "bad-request", "an array");
+    let body = br#"{"name":"a","kind":"blocked","capacity":10}"#;
+    client.send("POST", "/v1/filters", &[], body).problem(415, "unsupported-media-type");
+    client.send("POST", "/v1/filters", &[("content-type", "text/plain")], body).problem(415, "unsupported-media-type");
+    client.send("POST", "/v1/filters", &[("content-type", "application/json; charset=utf-8")], body).is(201);
+    assert_eq!(client.get("/v1/filters").json()["total"], 1);
+    running.stop();
+}
+
+#[test]
+fn lists_have_pages_patterns_and_orders() {
+    let running = Running::start();
+    let mut client = running.client();
+    for number in 0..25u64 {
+        let (name, kind) = (format!("f:{number:02}"), if number % 5 == 0 { "cuckoo" } else { "blocked" });
+        let wish = json!({"name": name, "kind": kind, "capacity": 1_000 + number * 100, "rate": 0.01});
+        client.json("POST", "/v1/filters", &wish).is(201);
+    }
+    for key in ["a", "b", "c"] {
+        client.put(&format!("/v1/filters/f:07/keys/{key}")).is(200);
+    }
+    client.get("/v1/filters/f:07/keys/a").is(200);
+    let mut names = |query: &str| -> Vec<String> {
+        let list = client.get(&format!("/v1/filters{query}")).is(200).json();
+        list["filters"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names("").len(), 25);
+    assert_eq!(names("?limit=3"), ["f:00", "f:01", "f:02"]);
+    assert_eq!(names("?limit=3&offset=23"), ["f:23", "f:24"]);
+    assert_eq!(names("?limit=2&order=desc"), ["f:24", "f:23"]);
+    assert_eq!(names("?match=f%3A1*&limit=2"), ["f:10", "f:11"]);
+    assert_eq!(names("?kind=cuckoo").len(), 5);
+    assert_eq!(names("?sort=capacity&order=desc&limit=1"), ["f:24"]);
+    for sort in ["items", "used", "lookups"] {
+        assert_eq!(names(&format!("?sort={sort}&order=desc&limit=1")), ["f:07"], "{sort}");
+    }
+    assert_eq!(names("?sort=age&limit=1"), ["f:24"]);
+    let list = client.get("/v1/filters?match=f:07").json();
+    let row = &list["filters"][0];
+    assert_eq!(
+        (&row["items"], &row["lookups"], &row["maybe"], &row["definitely_not"]),
+        (&json!(3), &json!(1), &json!(1), &json!(0))
+    );
+    assert_eq!((&list["total"], &list["truncated"]), (&json!(1), &json!(false)));
+    for (query, says) in [
+        ("?limit=0", "1 to 1000"),
+        ("?limit=1001", "1 to 1000"),
+        ("?sort=colour", "none of name"),
+        ("?limt=3", "no 'limt'"),
+        ("?limit=1&limit=2", "twice"),
+        ("?match=%", "%25"),
+    ] {
+        let why = client.get(&format!("/v1/filters{query}")).problem(400, "bad-request");
+        assert!(why.contains(says), "{query}: {why}");
+    }
+    running.stop();
+}
+
+#[test]
+fn names_may_be_any_bytes() {
+    let running = Running::start();
+    let mut client = running.client();
+    assert_eq!(running.resp(&[r#"BF.ADD "\xff\x00/ %" a"#]), [":1"]);
+    let list = client.get("/v1/filters").is(200).json();
+    let path = list["filters"][0]["path"].as_str().unwrap().to_owned();
+    assert_eq!(path, "/v1/filters/%FF%00%2F%20%25");
+    assert_eq!(client.get(&format!("{path}/keys/a")).is(200).json()["answer"], "maybe");
+    client.delete(&path).is(204);
+    running.stop();
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = Running::start_in(folder.path(), Fsync::Always);
+    let mut client = running.client();
+    client
+        .json("POST", "/v1/filters", &json!({"name": "f", "kind": "counting", "capacity": 1_000, "rate": 0.01}))
+        .is(201);
+    client.put("/v1/filters/f/keys/alice").is(200);
+    client.json("POST", "/v1/filters/f/add", &json!({"keys": ["bob", "carol"]})).is(200);
+    client.delete("/v1/filters/f/keys/bob").is(200);
+    running.stop();
+    let running = Running::start_in(folder.path(), Fsync::Always);
+    let mut client = running.client();
+    let answers =
+        client.json("POST", "/v1/filters/f/check", &json!({"keys": ["alice", "bob", "carol"]})).is(200).json();
+    assert_eq!(answers["answers"], json!([true, false, true]));
+    running.stop();
+}

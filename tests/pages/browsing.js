@@ -1,0 +1,88 @@
+// A browser that fails the test for every error that a page logs, and looks at pages in the light, in the dark and on a phone.
+
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { chromium } from "playwright-core";
+
+import { checkContrast, checkKeyboard, checkRoom, checkTree } from "./checks.js";
+
+/** How pages are looked at. */
+export const VIEWS = {
+  light: { viewport: { width: 1280, height: 860 }, colorScheme: "light" },
+  dark: { viewport: { width: 1280, height: 860 }, colorScheme: "dark" },
+  phone: { viewport: { width: 390, height: 844 }, colorScheme: "light", hasTouch: true, isMobile: true, deviceScaleFactor: 2 },
+};
+
+/** Nothing takes longer. */
+const PATIENCE = 40_000;
+
+export class Browsing {
+  static async open(executablePath, shots) {
+    mkdirSync(shots, { recursive: true });
+    const browsing = new Browsing();
+    browsing.shots = shots;
+    browsing.browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
+    return browsing;
+  }
+
+  close() {
+    return this.browser.close();
+  }
+
+  /** Opens an address in a view, gives the page to `work`, and fails for whatever the page complained about. */
+  async visit(url, view, work, options = {}) {
+    const context = await this.browser.newContext({ ...VIEWS[view], ...options });
+    context.setDefaultTimeout(PATIENCE);
+    await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    const page = await context.newPage();
+    const complaints = [];
+    const allowed = options.allowed ?? [];
+    page.on("console", (message) => {
+      if (["error", "warning"].includes(message.type()) && !allowed.some((pattern) => pattern.test(message.text()))) complaints.push(message.text());
+    });
+    page.on("pageerror", (error) => complaints.push(String(error.stack)));
+    page.on("request", (request) => {
+      if (!request.url().startsWith(new URL(url).origin) && !request.url().startsWith("data:")) complaints.push(`asked elsewhere: ${request.url()}`);
+    });
+    await page.addInitScript(() => {
+      globalThis.shifted = 0;
+      new PerformanceObserver((list) => list.getEntries().forEach((entry) => {
+        if (!entry.hadRecentInput) globalThis.shifted += entry.value;
+      })).observe({ type: "layout-shift", buffered: true });
+    });
+    try {
+      await page.goto(url);
+      await work(page);
+      assert.deepEqual(complaints, [], "what the page complained about");
+    } catch (error) {
+      // A page that hangs gives no picture either; what went wrong counts.
+      await page.screenshot({ path: `${this.shots}/failed.png`, fullPage: true, timeout: 5_000 }).catch(() => {});
+      throw error;
+    } finally {
+      await context.close();
+    }
+  }
+
+  /** The page with all checks, in every view, and a picture of each. */
+  async everyView(name, url, heading, ready, options) {
+    for (const view of Object.keys(VIEWS)) {
+      await this.visit(url, view, async (page) => {
+        await page.locator("h1", { hasText: heading }).waitFor();
+        await ready?.(page);
+        await checkTree(page, heading);
+        await checkContrast(page);
+        await checkRoom(page);
+        await page.screenshot({ path: `${this.shots}/${name}-${view}.png`, fullPage: true });
+        if (view === "light") await checkKeyboard(page);
+        const shifted = await page.evaluate(() => globalThis.shifted);
+        assert.ok(shifted < 0.1, `${name}, ${view}: the layout shifted by ${shifted.toFixed(3)}`);
+      }, options);
+    }
+    told(`${name}: light, dark, phone`);
+  }
+}
+
+/** One line for each group of checks. */
+export function told(line) {
+  console.log(`ok ${line}`);
+}

@@ -1,0 +1,263 @@
+// The functions of the dashboard that need no browser: `node --test`, in the folder that scripts/test-pages makes.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { fullIn, secondsUntilFull } from "./dashboard/forecast.js";
+import * as format from "./dashboard/format.js";
+import { funnel } from "./dashboard/funnel.js";
+import { chooseKind, compare, lines, needFrom, parametersOf, USUAL } from "./dashboard/plan.js";
+import { linearTicks, logTicks, roundUp, scale } from "./dashboard/scale.js";
+import { blockedRate, chainCurve, classicRate, cuckooRate, KINDS, linesFor, sizeOf, stageShare } from "./dashboard/sizing.js";
+import { dice, findFalsePositive, measure, murmur3, randomWord, sketch } from "./dashboard/sketch.js";
+import { parser, patience } from "./dashboard/stream.js";
+import { replyText, splitWords } from "./dashboard/words.js";
+
+const near = (got, want, within) => assert.ok(Math.abs(got / want - 1) <= within, `${got}, not ${want}`);
+// Numbers and units are held together by a space that does not break.
+const plain = (text) => text.replaceAll("\u00a0", " ");
+
+test("numbers are written for people", () => {
+  assert.equal(format.count(1234567), "1,234,567");
+  assert.equal(plain(format.short(1234567)), "1.23 M");
+  assert.equal(plain(format.short(999_999)), "1 M");
+  assert.equal(format.short(9_999), "9,999");
+  assert.equal(format.short(3.14159), "3.1");
+  assert.equal(plain(format.bytes(1_264_320)), "1.26 MB");
+  assert.equal(plain(format.bytes(999_999)), "1 MB");
+  assert.equal(plain(format.bytes(12)), "12 B");
+  assert.equal(plain(format.rate(0.01)), "1 %");
+  assert.equal(plain(format.rate(0.000257)), "0.0257 %");
+  assert.equal(plain(format.rate(0.9987)), "99.87 %");
+  assert.equal(plain(format.rate(0.999999)), "> 99.99 %");
+  assert.equal(format.rate(3.2e-8), "3.2e-8");
+  assert.equal(plain(format.rate(0)), "0 %");
+  for (const nothing of [null, undefined, NaN]) assert.equal(format.rate(nothing), "–");
+  assert.equal(plain(format.time(0.0000123)), "12.3 µs");
+  assert.equal(plain(format.time(7260)), "2 h 1 min");
+  assert.equal(plain(format.time(86_400 * 40)), "40 d");
+  assert.equal(plain(format.time(0)), "0 s");
+  assert.equal(plain(format.ago(125)), "2 min 5 s ago");
+  assert.equal(format.ago(0.3), "just now");
+  assert.equal(format.oneIn(0.001), "one in 1,000");
+  assert.equal(format.counted(1, "filter"), "1 filter");
+  assert.equal(format.counted(2_000, "filter"), "2,000 filters");
+});
+
+test("numbers that people type are understood or refused", () => {
+  for (const [text, number] of [["10M", 1e7], ["1e6", 1e6], ["2,500", 2500], ["2.5k", 2500], ["1 000 000", 1e6], ["7", 7]]) {
+    assert.equal(format.parseCount(text), number, text);
+  }
+  for (const text of ["", "ten", "-5", "1e400", "5 apples", "0x10"]) assert.equal(format.parseCount(text), null, text);
+  for (const [text, number] of [["1%", 0.01], ["0.01", 0.01], ["1e-6", 1e-6], ["0.01 %", 0.0001], [".5", 0.5]]) {
+    assert.equal(format.parseRate(text), number, text);
+  }
+  for (const text of ["0", "1", "100%", "-1%", "", "one", "2"]) assert.equal(format.parseRate(text), null, text);
+});
+
+test("forecasts say when, or that there is none", () => {
+  assert.equal(secondsUntilFull(50, 100, 1), 50);
+  assert.equal(secondsUntilFull(100, 100, 1), 0);
+  assert.equal(secondsUntilFull(5, 100, 0), null);
+  assert.equal(secondsUntilFull(5, 0, 1), null);
+  assert.equal(fullIn(86_400 * 3), "full in 3 days");
+  assert.equal(plain(fullIn(3 * 3600)), "full in 3 h");
+  assert.equal(fullIn(86_400 * 90), "full in 3 months");
+  assert.equal(fullIn(1e10), "full in years");
+  assert.equal(fullIn(0), "full");
+  assert.equal(fullIn(null), "not growing");
+});
+
+test("axes have round numbers", () => {
+  assert.deepEqual(linearTicks(0, 100, 5), [0, 20, 40, 60, 80, 100]);
+  assert.deepEqual(linearTicks(-60, 0, 5), [-60, -40, -20, 0]);
+  assert.deepEqual(logTicks(1e-4, 1), [1e-4, 1e-3, 1e-2, 1e-1, 1]);
+  assert.ok(logTicks(1e-300, 1).length <= 8);
+  assert.equal(roundUp(41_000), 50_000);
+  assert.equal(roundUp(0), 1);
+  const log = scale("log", [0.01, 1], [100, 0]);
+  near(log.to(0.1), 50, 1e-9);
+  assert.equal(scale("linear", [0, 10], [0, 100]).to(5), 50);
+});
+
+test("the sizes are those that the library's documentation names", () => {
+  // math/classic.rs, math/blocked.rs, math/cuckoo.rs, docs/kinds.md
+  assert.equal(sizeOf("classic", 1_000_000, 0.001).bits, 14_377_588);
+  assert.equal(sizeOf("classic", 1_000_000, 0.001).probes, 10);
+  for (const [rate, lineCount, bits] of [[0.01, 1, 10.114], [1e-3, 1, 15.82], [1e-4, 2, 20.23], [1e-6, 3, 30.34], [1e-9, 4, 45.49]]) {
+    assert.equal(linesFor(rate), lineCount, `lines at ${rate}`);
+    near(sizeOf("blocked", 10_000_000, rate).bits / 1e7, bits, 1e-3);
+  }
+  near(sizeOf("counting", 1_000_000, 0.01).bits / 1e6, 41, 0.01);
+  near(sizeOf("rotating", 1_000_000, 0.01).bits / 1e6, 17.4, 0.01);
+  near(sizeOf("cuckoo", 1_000_000, 0.01).bits / 1e6, 10.58, 0.002);
+  near(sizeOf("quotient", 1_000_000, 0.01).bits / 1e6, 11.4, 0.01);
+  near(sizeOf("fuse", 1_000_000, 0.01).bits / 1e6, 7.9, 0.01);
+  near(sizeOf("ribbon", 1_000_000, 0.01).bits / 1e6, 7.04, 0.01);
+  assert.equal(sizeOf("fuse", 1_000_000, 1e-12), null);
+  assert.equal(sizeOf("nothing", 10, 0.01), null);
+});
+
+test("every kind keeps its rate and gets worse with more keys", () => {
+  for (const { kind } of KINDS) {
+    for (const items of [1, 10, 1_000, 100_000, 10_000_000]) {
+      for (const rate of [0.3, 0.01, 1e-4, 1e-8]) {
+        const size = sizeOf(kind, items, rate);
+        assert.ok(size.bits > 0 && Number.isFinite(size.bits), `${kind} ${items} ${rate}`);
+        assert.ok(size.rateAt(items) <= rate * 1.001, `${kind} ${items} ${rate}: ${size.rateAt(items)}`);
+        assert.ok(size.rateAt(items * 2) >= size.rateAt(items) * 0.999);
+      }
+    }
+  }
+  assert.equal(classicRate(100, 7, 0), 0);
+  assert.equal(blockedRate(10, 1, false, 0), 0);
+  assert.equal(blockedRate(1, 1, false, 1e9), 1);
+  assert.ok(cuckooRate(16, 8, 0) === 0);
+});
+
+test("the shares of a chain are at most the promise, for ever", () => {
+  let sum = 0;
+  for (let stage = 0; stage < 200; stage += 1) sum += stageShare(stage);
+  near(sum, 1, 1e-9);
+  const stages = [1_000, 1_750, 3_063].map((capacity, i) => ({ capacity, bytes: sizeOf("blocked", capacity, 0.01 * stageShare(i)).bits / 8 }));
+  const curve = chainCurve("scalable", stages, 0.01);
+  assert.equal(curve.most, 5_813);
+  assert.ok(curve.rateAt(5_813) < 0.01 && curve.rateAt(100) < curve.rateAt(2_000));
+});
+
+test("a plan chooses as the command does, and its link holds it", () => {
+  const need = (change) => ({ ...USUAL, ...change });
+  for (const [change, kind] of [
+    [{}, "blocked"], [{ deletes: true }, "cuckoo"], [{ growth: "unknown" }, "scalable"], [{ growth: "unknown", deletes: true }, "growing-cuckoo"],
+    [{ window: 3600 }, "rotating"], [{ still: true }, "fuse"], [{ still: true, growth: "some" }, "blocked"],
+  ]) {
+    assert.equal(chooseKind(need(change)).kind, kind);
+    const rows = compare(need(change));
+    assert.deepEqual(rows.filter((row) => row.chosen).map((row) => [row.kind, row.misfit]), [[kind, null]]);
+  }
+  const asked = need({ items: 5_000, rate: 1e-4, growth: "double", deletes: true, window: 86_400, still: true, untrusted: true });
+  assert.deepEqual(needFrom(parametersOf(asked)), asked);
+  assert.equal(parametersOf(USUAL).toString(), "");
+  const nonsense = new URLSearchParams("items=many&rate=7&growth=__proto__&window=-1&deletes=yes");
+  assert.deepEqual(needFrom(nonsense), USUAL);
+});
+
+test("the lines of a plan are exact", () => {
+  const need = { ...USUAL, growth: "double", untrusted: true };
+  assert.deepEqual(lines("blocked", need), {
+    cli: "bloomgate secret new -o keys.secret\nbloomgate build -o keys.bloom --rate 0.01 --items 1000000 --headroom 2 --secret-file keys.secret keys.txt",
+    resp: "BG.CREATE keys KIND blocked CAPACITY 2000000 RATE 0.01",
+    rust: "let mut filter = bloomgate::Blocked::builder().items(1_000_000).rate(0.01).headroom(2.0).secret(&secret).build()?;",
+  });
+  assert.equal(lines("rotating", { ...USUAL, window: 3600 }).resp, "BG.CREATE keys KIND rotating CAPACITY 1000000 RATE 0.01 WINDOW 3600");
+  assert.equal(lines("fuse", USUAL).rust, "let filter = bloomgate::Fuse::builder().rate(0.01).build_from(keys)?;");
+});
+
+test("the hash is MurmurHash3", () => {
+  // Published values of the 32-bit variant.
+  for (const [text, seed, hash] of [["", 0, 0], ["", 1, 0x514e28b7], ["test", 0, 0xba6bd213], ["Hello, world!", 0, 0xc0363e43], ["The quick brown fox jumps over the lazy dog", 0, 0x2e4ff723]]) {
+    assert.equal(murmur3(text, seed), hash, text);
+  }
+});
+
+test("small filters never say a wrong no, and their rate is that of the theory", () => {
+  for (const kind of ["classic", "blocked", "counting", "cuckoo"]) {
+    const filter = sketch(kind, 256, 3);
+    const roll = dice(3);
+    const words = new Set();
+    while (words.size < 45) words.add(randomWord(roll) + words.size);
+    for (const word of words) assert.equal(filter.insert(word).ok, true);
+    for (const word of words) assert.deepEqual([filter.query(word).maybe, filter.query(word).truth], [true, true], word);
+    const [measured, expected] = [measure(filter, 40_000, 9), filter.expectedWith(words.size)];
+    // One small filter has its own luck: its bits, not the theory's, decide. Half to double holds for all of them.
+    assert.ok(measured > expected / 2.2 && measured < expected * 2.2, `${kind}: ${measured}, expected ${expected}`);
+  }
+});
+
+test("the theory is the mean over many filters", () => {
+  for (const kind of ["classic", "blocked", "cuckoo"]) {
+    let sum = 0;
+    for (let seed = 1; seed <= 60; seed += 1) {
+      const filter = sketch(kind, 128, 3);
+      const roll = dice(seed);
+      while (filter.words.size < 20) filter.insert(randomWord(roll) + seed);
+      sum += measure(filter, 1_000, seed + 1000);
+    }
+    near(sum / 60, sketch(kind, 128, 3).expectedWith(20), 0.2);
+  }
+});
+
+test("words can be removed where they can, and nothing is lost", () => {
+  for (const kind of ["counting", "cuckoo"]) {
+    const filter = sketch(kind, 128, 3);
+    const words = ["apple", "plum", "pear", "fig", "kiwi", "lime"];
+    for (const word of words) filter.insert(word);
+    assert.equal(filter.remove("plum").ok, true);
+    for (const word of words.filter((word) => word !== "plum")) assert.equal(filter.query(word).maybe, true, word);
+    assert.equal(filter.words.has("plum"), false);
+  }
+  assert.equal(sketch("classic", 128, 3).remove("apple").ok, false);
+  const never = sketch("counting", 128, 3);
+  assert.equal(never.remove("apple").ok, false);
+});
+
+test("a full cuckoo table refuses and keeps what it has", () => {
+  const table = sketch("cuckoo", 64);
+  const roll = dice(5);
+  const inside = [];
+  let refused = null;
+  while (refused === null) {
+    const word = randomWord(roll) + inside.length;
+    if (table.insert(word).ok) inside.push(word);
+    else refused = word;
+    assert.ok(inside.length <= table.size);
+  }
+  assert.ok(inside.length > table.size * 0.7, `${inside.length} of ${table.size}`);
+  for (const word of inside) assert.equal(table.query(word).maybe, true, word);
+});
+
+test("a false positive is found, and it is one", () => {
+  const filter = sketch("classic", 64, 2);
+  for (const word of ["apple", "plum", "pear", "fig", "kiwi", "lime", "date", "nut"]) filter.insert(word);
+  const found = findFalsePositive(filter, 1);
+  assert.equal(found.maybe, true);
+  assert.equal(found.truth, false);
+  assert.equal(findFalsePositive(sketch("classic", 64, 2), 1), null);
+});
+
+test("events are read however the bytes are cut", () => {
+  const text = ": alive\r\n\r\nevent: stats\ndata: {\"a\":1}\n\nid: 7\rdata: one\rdata: two\r\rdata\n\nevent: gone\n\n";
+  const want = [
+    { event: "stats", data: "{\"a\":1}", id: null }, { event: "message", data: "one\ntwo", id: "7" }, { event: "message", data: "", id: "7" },
+  ];
+  for (let size = 1; size <= text.length; size += 1) {
+    const got = [];
+    const take = parser((event) => got.push(event));
+    for (let at = 0; at < text.length; at += size) take(text.slice(at, at + size));
+    assert.deepEqual(got, want, `pieces of ${size}`);
+  }
+  assert.ok(patience(1, 0.5) === 2 && patience(50, 1) <= 37.5);
+});
+
+test("commands are cut as redis-cli cuts them", () => {
+  assert.deepEqual(splitWords("  BF.ADD seen  alice "), ["BF.ADD", "seen", "alice"]);
+  assert.deepEqual(splitWords("a \"b c\\n\\x41\\\"\" 'd \\'e' \"\""), ["a", "b c\nA\"", "d 'e", ""]);
+  assert.throws(() => splitWords("a \"b"), /not closed/);
+  assert.deepEqual(splitWords(""), []);
+});
+
+test("replies are read like redis-cli's", () => {
+  assert.equal(replyText(1), "(integer) 1");
+  assert.equal(replyText(null), "(nil)");
+  assert.equal(replyText("OK"), "OK");
+  assert.equal(replyText([1, [2, "a"]]), "1) (integer) 1\n2) 1) (integer) 2\n   2) \"a\"");
+  assert.equal(replyText([]), "(empty array)");
+  assert.equal(replyText({ kind: "blocked", list: [1] }), "kind => \"blocked\"\nlist => \n  1) (integer) 1");
+  assert.equal(replyText({ base64: "AAE=" }), "(bytes, base64) AAE=");
+});
+
+test("the funnel holds every lookup once", () => {
+  const { total, steps } = funnel({ "absent-by-filter": 90, "negative-cached": 1, cache: 4, source: 3, "not-found": 1, bypass: 1, failed: 2, joined: 50 });
+  assert.equal(total, 102);
+  assert.deepEqual(steps.map((step) => step.before), [0, 90, 91, 95, 98, 99, 100]);
+});

@@ -1,0 +1,34 @@
+// Talking to the processes under test from outside the browser.
+
+import net from "node:net";
+
+/** Sends lines as inline commands of RESP and waits until each has a reply; gives the first characters of each. */
+export function resp(port, commands, login) {
+  return new Promise((resolve, reject) => {
+    const socket = net.connect(port, "127.0.0.1");
+    const lines = login ? [login, ...commands] : commands;
+    let text = "";
+    socket.setTimeout(60_000, () => reject(new Error(`no reply to all of ${lines.length} commands: ${text.slice(-200)}`)));
+    socket.on("error", reject);
+    // A PING at the end marks it: its word comes in no other reply here.
+    socket.on("data", (data) => {
+      text += data;
+      if (!text.includes("the-end-of-it")) return;
+      socket.end();
+      const errors = text.split("\r\n").filter((line) => line.startsWith("-"));
+      if (errors.length > 0) reject(new Error(errors[0]));
+      else resolve(text);
+    });
+    socket.write([...lines, "PING the-end-of-it", ""].join("\r\n"));
+  });
+}
+
+/** JSON over HTTP. */
+export async function json(url, options) {
+  const response = await fetch(url, options);
+  if (!response.ok) throw new Error(`${url}: ${response.status} ${await response.text()}`);
+  return response.json();
+}
+
+/** So many keys that begin alike: key-1 … key-n. */
+export const keys = (prefix, number, from = 1) => Array.from({ length: number }, (_, at) => `${prefix}${from + at}`);
