@@ -1,9 +1,9 @@
 //! Bloomgate beside its peers: one process, the same keys, the thread's CPU time.
 
 mod args;
+mod bare_proxy;
 mod clock;
 mod floor;
-mod bare_proxy;
 mod gate;
 mod guard;
 mod hashes;
