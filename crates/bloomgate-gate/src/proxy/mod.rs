@@ -283,7 +283,7 @@ impl Shared {
                     Ok(Some(Through { passed, place }))
                 }
                 Err(capped) => {
-                    gate.saw(passed, Seen::Failed);
+                    gate.inner.count_failure(Some(&capped));
                     Err(self.refuse(&answers::problem(&capped)))
                 }
             },
