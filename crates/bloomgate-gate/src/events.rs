@@ -24,6 +24,9 @@ pub enum Part {
     Upstream,
 }
 
+/// How many parts there are.
+const PARTS: usize = Part::Upstream as usize + 1;
+
 impl fmt::Display for Part {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(match self {
@@ -172,7 +175,7 @@ pub(crate) type Listener = Arc<dyn Fn(Event) + Send + Sync>;
 #[derive(Clone, Default)]
 pub(crate) struct Events {
     listener: Option<Listener>,
-    lost: Arc<[AtomicBool; 4]>,
+    lost: Arc<[AtomicBool; PARTS]>,
 }
 
 impl fmt::Debug for Events {

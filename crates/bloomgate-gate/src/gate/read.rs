@@ -416,7 +416,7 @@ impl Inner {
         }
     }
 
-    pub(super) fn count_failure(&self, error: Option<&Error>) {
+    pub(crate) fn count_failure(&self, error: Option<&Error>) {
         match error.map(Error::kind) {
             None => return,
             Some(ErrorKind::Busy) => self.counters.one(Count::Busy),

@@ -28,12 +28,13 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use axum::response::IntoResponse;
 use bloomgate_http::metrics::Scrape;
-use bloomgate_http::problem::{MEDIA_TYPE, Problem};
+use bloomgate_http::problem::Problem;
 use bloomgate_http::{Peer, Served};
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{HeaderMap, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tokio::net::TcpListener;
@@ -282,7 +283,7 @@ impl Shared {
                     Ok(Some(Through { passed, place }))
                 }
                 Err(capped) => {
-                    gate.saw(passed, Seen::Failed);
+                    gate.inner.count_failure(Some(&capped));
                     Err(self.refuse(&answers::problem(&capped)))
                 }
             },
@@ -430,13 +431,7 @@ fn name(headers: &mut HeaderMap, outcome: &'static str, passed: Passed) {
 
 /// A problem as an answer.
 fn told(problem: &Problem) -> Response<ProxyBody> {
-    let mut response = Response::new(ProxyBody::from(Bytes::from(problem.to_json())));
-    *response.status_mut() = problem.status();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
-    headers.insert(answers::OUTCOME, HeaderValue::from_static("refused"));
-    if problem.status() == StatusCode::SERVICE_UNAVAILABLE {
-        headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    }
-    response
+    let (mut head, _) = problem.clone().into_response().into_parts();
+    head.headers.insert(answers::OUTCOME, HeaderValue::from_static("refused"));
+    Response::from_parts(head, ProxyBody::from(Bytes::from(problem.to_json())))
 }
