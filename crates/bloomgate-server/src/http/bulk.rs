@@ -4,17 +4,27 @@
 //! lookups of all its keys are under way at once. The answer leaves when the body is over: a client that sends everything
 //! before it reads must not be waited for by a server that writes.
 
+use std::time::{Duration, Instant};
+
 use axum::body::Bytes;
 use axum::http::HeaderValue;
+use bloomgate_http::body::broken_off;
 use bloomgate_http::problem::Problem;
 use http_body_util::BodyExt;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 
 use super::keys::{Batch, Bits, Cutter, Form, of_json};
 use super::reply::{self, Reply};
+use super::serving::LONGEST_BODY;
 use super::visit::{BODY_TIME, LONGEST_JSON, Visit};
+
 use super::{Answer, answers, figures};
+
+/// Bytes a second below which a client is not slow but holding on.
+const SLOWEST: u64 = 64 << 10;
+/// Answers that are given as JSON: six bytes each.
+const MOST_JSON_ANSWERS: usize = 1_000_000;
 
 /// What is done with keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,11 +97,19 @@ async fn run(visit: &mut Visit, deed: Deed) -> Answer {
             }
         }
     } else {
-        while let Some(piece) = next(visit).await? {
+        let mut arriving = Arriving { begun: Instant::now(), bytes: 0 };
+        while let Some(piece) = arriving.next(visit).await? {
             let mut rest = &piece[..];
             while !rest.is_empty() {
                 rest = cutter.take(rest, &mut batch).map_err(|problem| so_far(problem, deed, done.keys))?;
                 if batch.is_full() {
+                    if wanted == Form::Json && done.keys >= MOST_JSON_ANSWERS {
+                        let problem = Problem::too_large(format!(
+                            "the body has more than {MOST_JSON_ANSWERS} keys, and the answer is wanted as JSON: ask for text/plain \
+                             or application/octet-stream (Accept)"
+                        ));
+                        return Err(so_far(problem, deed, done.keys));
+                    }
                     give(visit, deed, &name, &mut batch, &mut done).await?;
                 }
             }
@@ -108,23 +126,34 @@ async fn run(visit: &mut Visit, deed: Deed) -> Answer {
     Ok(answer(deed, &name, wanted, done))
 }
 
-/// The next piece of the body.
-async fn next(visit: &mut Visit) -> Result<Option<Bytes>, Problem> {
-    loop {
-        let frame = timeout(BODY_TIME, visit.body.frame()).await.map_err(|_| {
-            let limit = BODY_TIME.as_secs();
-            Problem::too_slow(format!(
-                "nothing of the body arrived for {limit} seconds: send it faster, or less at once"
-            ))
-        })?;
-        match frame {
-            None => return Ok(None),
-            Some(Ok(frame)) => {
-                if let Ok(piece) = frame.into_data() {
-                    return Ok(Some(piece));
+/// A body that arrives.
+struct Arriving {
+    begun: Instant,
+    bytes: u64,
+}
+
+impl Arriving {
+    /// The next piece. A body has a minute, and a second more for each 64 KB of it: whoever sends slower holds a place that
+    /// others wait for.
+    async fn next(&mut self, visit: &mut Visit) -> Result<Option<Bytes>, Problem> {
+        loop {
+            let deadline = self.begun + BODY_TIME + Duration::from_secs(self.bytes / SLOWEST);
+            let frame = timeout_at(deadline.into(), visit.body.frame()).await.map_err(|_| {
+                let (limit, bytes) = (self.begun.elapsed().as_secs(), self.bytes);
+                Problem::too_slow(format!(
+                    "{bytes} bytes of the body arrived in {limit} seconds: send it faster, or less at once"
+                ))
+            })?;
+            match frame {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(piece) = frame.into_data() {
+                        self.bytes += piece.len() as u64;
+                        return Ok(Some(piece));
+                    }
                 }
+                Some(Err(error)) => return Err(broken_off(error, LONGEST_BODY)),
             }
-            Some(Err(error)) => return Err(bloomgate_http::body::broken_off(error, super::serving::LONGEST_BODY)),
         }
     }
 }

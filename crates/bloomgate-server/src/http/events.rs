@@ -17,7 +17,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, mpsc};
 
 use super::figures::{path_of, shown};
-use super::serving::House;
+use super::serving::{House, ended};
 use super::talk::Talk;
 use super::visit::Visit;
 use super::{Answer, answers, overview};
@@ -80,7 +80,7 @@ impl Stream {
         let (mut alerts, mut slow) = (None, self.house.desk.slow().first().map_or(0, |slow| slow.id + 1));
         loop {
             tokio::select! {
-                _ = ending.wait_for(|ended| *ended) => return None,
+                () = ended(&mut ending) => return None,
                 () = self.door.closed() => return None,
                 line = heard(self.listening.as_mut()) => self.tell("log", &logged(&line)).await?,
                 _ = tick.tick() => {

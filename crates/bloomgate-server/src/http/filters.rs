@@ -224,7 +224,7 @@ pub(super) async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, P
         talk.view(Role::Read, |call| {
             let entry = figures::find(call, name)?;
             let (stages, generations) = inside::structure(&entry)?;
-            Ok((stages, generations, inside::recreate(&entry, name)))
+            Ok((stages, generations, inside::recreate(call, &entry, name)))
         })
     })?;
     put(&mut told, "stages", stages);

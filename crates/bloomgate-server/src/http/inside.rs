@@ -6,7 +6,7 @@ use std::sync::PoisonError;
 use axum::http::StatusCode;
 use bloomgate::any::{Heat, Part, Trace};
 use bloomgate::bits::Store;
-use bloomgate::{AnyFilter, Digest, Kind, WhenFull};
+use bloomgate::{Algorithm, AnyFilter, Digest, Kind, WhenFull};
 use bloomgate_command::{Refusal, Role};
 use bloomgate_http::base64;
 use bloomgate_http::problem::Problem;
@@ -17,6 +17,7 @@ use super::reply::Reply;
 use super::visit::Visit;
 use super::workbench::quoted;
 use super::{Answer, answers};
+use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Body, Entry, Maker};
 use crate::session::call::Call;
 
@@ -192,7 +193,7 @@ fn traced(call: &mut Call<'_, '_, '_>, name: &[u8], key: &[u8], is_admin: bool) 
 }
 
 /// The lines that make an empty filter like this one.
-pub(super) fn recreate(entry: &Entry, name: &[u8]) -> Value {
+pub(super) fn recreate(call: &Call<'_, '_, '_>, entry: &Entry, name: &[u8]) -> Value {
     let (recipe, named) = (entry.recipe(), quoted(name));
     let (capacity, rate) =
         (recipe.capacity, if recipe.rate > 0.0 { recipe.rate } else { bloomgate::advice::USUAL_RATE });
@@ -229,11 +230,17 @@ pub(super) fn recreate(entry: &Entry, name: &[u8]) -> Value {
     if recipe.counter_bits > 0 {
         put("COUNTERS", "counters", recipe.counter_bits.into());
     }
-    if !recipe.hashing.algorithm.is_keyed() {
-        put("HASH", "hash", recipe.hashing.algorithm.name().into());
-        if recipe.hashing.seed > 0 {
-            put("SEED", "seed", recipe.hashing.seed.into());
+    let hashing = &recipe.hashing;
+    if hashing.algorithm != Algorithm::SipHash13 {
+        put("HASH", "hash", hashing.algorithm.name().into());
+    }
+    if hashing.algorithm.is_keyed() {
+        if hashing.contract != call.contract(DEFAULT) {
+            let shown = call.space().map(|space| space.shown_contract(&hashing.contract));
+            put("CONTRACT", "contract", shown.unwrap_or_else(|| hashing.contract.clone()).into());
         }
+    } else if hashing.seed > 0 {
+        put("SEED", "seed", hashing.seed.into());
     }
     let resp = match entry.maker() {
         Maker::Bf { expansion: 0 } => format!("BF.RESERVE {named} {rate} {capacity} NONSCALING"),

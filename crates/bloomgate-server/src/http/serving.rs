@@ -35,6 +35,8 @@ use crate::session::desk::Desk;
 const TICK: Duration = Duration::from_millis(100);
 /// How long requests may take to end when the server stops: as long as connections of RESP.
 const DRAIN: Duration = Duration::from_secs(3);
+/// How long its threads may take to let go of what they have after that.
+const LETTING_GO: Duration = Duration::from_secs(1);
 /// The longest body: that of many keys, which is read piece by piece and never held.
 pub(super) const LONGEST_BODY: usize = 64 << 20;
 /// Bodies that are read at once; each holds a bit a key and what is on its way.
@@ -177,7 +179,7 @@ impl Http {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(house.cores.len())
             // What takes long goes to the workers; a few files are read here.
-            .max_blocking_threads(4)
+            .max_blocking_threads(16)
             .thread_name("bloomgate-http")
             .enable_all()
             .build()?;
@@ -195,14 +197,12 @@ impl Http {
                     ..Limits::default()
                 };
                 let options = Options { limits, traffic: shared.traffic.clone(), tls: None };
-                let end = async move {
-                    let _ = ending.wait_for(|ended| *ended).await;
-                };
                 let front = move |from| Front { house: shared.clone(), from };
-                bloomgate_http::serve_each(listener, front, options, end).await;
+                bloomgate_http::serve_each(listener, front, options, ended(&mut ending)).await;
             });
-            // What did not end in time is cut: nobody was told that it is done.
-            runtime.shutdown_timeout(Duration::ZERO);
+            // What did not end in time is cut: nobody was told that it is done. Its threads let go of the engine, and with it
+            // of the folder, before this one counts as ended.
+            runtime.shutdown_timeout(LETTING_GO);
         })?;
         Ok(Self { house, thread })
     }
@@ -220,6 +220,12 @@ impl Http {
     }
 }
 
+/// Ends when the server stops.
+pub(super) async fn ended(ending: &mut watch::Receiver<bool>) {
+    // One that nobody can tell any more has ended too.
+    let _ = ending.wait_for(|ended| *ended).await;
+}
+
 /// Lets go of filters that are gone, and looks how the others do.
 async fn tend(house: Arc<House>) {
     let mut tick = tokio::time::interval(TICK);
@@ -229,7 +235,7 @@ async fn tend(house: Arc<House>) {
     loop {
         tokio::select! {
             _ = tick.tick() => {}
-            _ = ending.wait_for(|ended| *ended) => return,
+            () = ended(&mut ending) => return,
         }
         for core in &house.cores {
             let mut core = core.lock().unwrap_or_else(PoisonError::into_inner);

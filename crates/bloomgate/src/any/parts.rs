@@ -75,9 +75,12 @@ fn of_bloom<L: Layout, S: Store>(filter: &Bloom<L, S>) -> Part {
     }
 }
 
+fn word_of<L: Layout, S: Store>(filter: &Bloom<L, S>, word: usize) -> u64 {
+    filter.store().words().load(word)
+}
+
 fn trace<L: Layout, S: Store>(filter: &Bloom<L, S>, digest: Digest) -> Result<Trace> {
     let (kind, maybe) = (filter.kind(), filter.contains_digest(digest));
-    let words = filter.store().words();
     let mut read = Vec::new();
     filter.layout().each_word(digest, |word| read.push(word));
     read.sort_unstable();
@@ -88,9 +91,8 @@ fn trace<L: Layout, S: Store>(filter: &Bloom<L, S>, digest: Digest) -> Result<Tr
     if filter.size_in_bytes() <= TRACED {
         let mut alone = Bloom::empty(*filter.layout(), filter.contract().clone(), filter.promise())?;
         alone.insert_digest(digest)?;
-        let lit = alone.store().words();
         for word in read {
-            let (mask, there) = (lit.load(word), words.load(word));
+            let (mask, there) = (word_of(&alone, word), word_of(filter, word));
             let of_word = (0..64u64).filter(|bit| mask >> bit & 1 == 1);
             bits.extend(of_word.map(|bit| (word as u64 * 64 + bit, there >> bit & 1 == 1)));
         }
