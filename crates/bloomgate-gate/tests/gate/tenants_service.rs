@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bloomgate_gate::callers::{Callers, Limit};
 use bloomgate_gate::service::http::access::Tokens;
-use bloomgate_gate::service::{self, METRICS, Options, http};
+use bloomgate_gate::service::{self, Clients, METRICS, Options, http};
 use bloomgate_gate::tenants::Tenants;
-use bloomgate_gate::{Policy, Writers};
+use bloomgate_gate::{Meaning, Policy, Writers};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -204,4 +205,61 @@ async fn metrics_name_the_largest_tenants_and_the_rest_as_one() {
     }
     let again = served.get("/metrics").await.body;
     assert!(!again.contains("bloomgate_gate_tenant_filter_items{tenant=\"t0\"}"));
+}
+
+#[tokio::test]
+async fn caps_count_a_client_whichever_tenants_it_asks_for() {
+    let hour = |count| Some(Limit::new(count, Duration::from_secs(3600)).unwrap());
+    let callers = Arc::new(Callers::new(hour(4), hour(2)));
+    // Others write too, so every lookup reaches the source.
+    let gates = Tenants::builder(table(3)).writers(Writers::Unknown).callers(callers).build().unwrap();
+    gates.rebuild_all(false).await.unwrap();
+    let trusted = vec!["127.0.0.1".parse().unwrap()];
+    let served =
+        Served::start(gates, Options { clients: Clients { trusted, ..Clients::default() }, ..products() }).await;
+    let by = |client: &str| format!("x-forwarded-for: {client}\r\n");
+    let status = async |method, path: &str, client| {
+        let body = if method == "PUT" { r#"{"key":"x"}"# } else { "" };
+        served.ask(method, path, &by(client), body).await
+    };
+    assert_eq!(status("GET", "/v1/products/t1/p1", "192.0.2.1").await.status, 200);
+    for path in ["/v1/products/t1/p99", "/v1/products/t2/p99", "/v1/products/nobody/p1"] {
+        assert_eq!(status("GET", path, "192.0.2.1").await.outcome(), (404, Some("bypass")), "{path}");
+    }
+    let batch = served.ask("POST", "/v1/products/nobody:batch", &by("192.0.2.1"), r#"["a","b","c"]"#).await;
+    assert_eq!(batch.status, 200, "one place was left, and the others of the batch are owed");
+    for path in ["/v1/products/t2/p98", "/v1/products/nobody/p1", "/explain/t1/p97", "/explain/nobody/p1"] {
+        let capped = status("GET", path, "192.0.2.1").await;
+        assert_eq!(capped.status, 429, "{path}");
+        assert!(capped.header("retry-after").is_some() && capped.body.contains("too-many-misses"), "{path}");
+        assert_ne!(status("GET", path, "192.0.2.2").await.status, 429, "{path}: another client");
+    }
+    // A tenant that is new is not made by who may not add.
+    for (path, expected) in [("t1/new-1", 204), ("fresh/x", 204), ("t1/new-2", 429), ("made-up/x", 429)] {
+        assert_eq!(status("PUT", &format!("/v1/products/{path}"), "192.0.2.3").await.status, expected, "{path}");
+    }
+    let known = ["fresh", "made-up"].map(|name| served.tenants.has(&served.tenants.parse_tenant(name).unwrap()));
+    assert_eq!(known, [true, false]);
+    let stats = served.get("/stats").await.json();
+    assert_eq!(stats["clients"]["refused_adds"], 2, "{stats}");
+    assert!(stats["clients"]["refused_lookups"].as_u64().unwrap() >= 2, "{stats}");
+    assert!(served.get("/metrics").await.body.contains("bloomgate_gate_client_refusals_total{cap=\"adds\"} 2"));
+}
+
+#[tokio::test]
+async fn a_deny_list_of_many_tenants_denies_by_the_source_alone() {
+    let served = served(3, Options { meaning: Meaning::Deny, ..products() }).await;
+    assert_eq!(served.get("/v1/products/t1/p99").await.outcome(), (204, Some("allowed-by-filter")));
+    assert_eq!(served.get("/v1/products/nobody/p1").await.outcome(), (204, Some("allowed-by-filter")));
+    let denied = served.get("/v1/products/t1/p1").await;
+    assert_eq!(denied.outcome(), (403, Some("denied")));
+    let batch = served.ask("POST", "/v1/products/t1:batch", "", r#"["p1","p99"]"#).await.json();
+    assert_eq!(
+        (&batch["answers"][0]["denied"], &batch["answers"][1]["denied"]),
+        (&true.into(), &false.into()),
+        "{batch}"
+    );
+    assert!(served.get("/explain/t1/p1").await.json()["decision"].as_str().unwrap().contains("403"));
+    let stats = served.get("/stats").await.json();
+    assert_eq!((&stats["meaning"], &stats["deny"]["denied"]), (&"deny".into(), &2.into()), "{stats}");
 }
