@@ -6,6 +6,7 @@
 mod by_hand;
 mod disturbance;
 mod groups;
+mod http;
 mod load;
 mod probe;
 pub mod process;
@@ -173,6 +174,7 @@ fn judge(choice: &Choice, json: Option<PathBuf>) -> Result<usize, Fault> {
     disturbance::run(choice, &mut table)?;
     restart::run(choice, &mut table)?;
     small::run(choice, &mut table)?;
+    http::run(choice, &mut table)?;
     println!("\n{}", table.summary());
     if let Some(path) = json {
         table.write_json(&path, &machine, &setting)?;

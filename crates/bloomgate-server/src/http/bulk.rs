@@ -14,11 +14,11 @@ use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio::time::timeout_at;
 
-use super::keys::{Batch, Bits, Cutter, Form, of_json};
+use super::bits::Bits;
+use super::keys::{Batch, Cutter, Form, of_json};
 use super::reply::{self, Reply};
 use super::serving::LONGEST_BODY;
 use super::visit::{BODY_TIME, LONGEST_JSON, Visit};
-
 use super::{Answer, answers, figures};
 
 /// Bytes a second below which a client is not slow but holding on.

@@ -13,6 +13,7 @@
 
 mod alerts;
 mod answers;
+mod bits;
 mod bulk;
 mod events;
 mod figures;

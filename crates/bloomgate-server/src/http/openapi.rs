@@ -141,6 +141,7 @@ fn content(shape: Shape, is_request: bool) -> Option<Value> {
                 },
             }},
         }),
+        Shape::File(kind) if is_request => json!({kind: bytes, "application/octet-stream": bytes}),
         Shape::File(kind) => json!({kind: bytes}),
         Shape::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
     })

@@ -146,6 +146,7 @@ pub(super) fn problem(line: &str) -> Problem {
             "not found" | "no such key" | "Not found" => {
                 Problem::not_found("there is no filter of this name: GET /v1/filters lists those there are")
             }
+            _ if detail.starts_with("not found:") => Problem::not_found(detail),
             "item exists" => exists("there is a filter of this name already: choose another, or delete it first"),
             _ if detail.contains("memory") && detail.contains("more than")
                 || detail.starts_with("Insufficient memory") =>
@@ -213,6 +214,7 @@ mod tests {
         for (line, status) in [
             ("ERR not found", 404),
             ("ERR no such key", 404),
+            ("ERR not found: there is no filter 'none'", 404),
             ("ERR item exists", 409),
             ("NOAUTH Authentication required.", 401),
             ("NOPERM User a has no permissions to run the 'del' command: x", 403),

@@ -120,12 +120,16 @@ impl Talk {
                     self.since = Instant::now();
                     self.depend(dues);
                     out.extend_from_slice(&told);
+                    // A login that was decided elsewhere lands now: whoever looks at the user must not see the one before.
+                    if !self.session.is_still_welcome(&house.desk) {
+                        return Err(gone_user());
+                    }
                     if at == input.len() {
                         return Ok(());
                     }
                 }
                 // The user was deleted or switched off meanwhile.
-                Next::Drop => return Err(Problem::unauthorized("the user may not log in any more")),
+                Next::Drop => return Err(gone_user()),
                 Next::Shutdown => return Err(reply::refused("the server is not stopped over HTTP: send it SIGTERM")),
                 Next::Close | Next::Read => return Err(cut_short()),
             }
@@ -180,6 +184,10 @@ impl Talk {
             }
         }
     }
+}
+
+fn gone_user() -> Problem {
+    Problem::unauthorized("the user may not log in any more")
 }
 
 /// A fault of ours: the log of the server has more.

@@ -106,6 +106,7 @@ fn add(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]], creation: Creat
             Ok((true, sequence))
         })?;
         if found {
+            call.desk.count_items(call.core.thread, true, items.len() as u64);
             return Ok(added.into_iter().map(reply).collect());
         }
         let (capacity, rate, expansion) = match creation {
@@ -134,6 +135,7 @@ fn reply(added: Added) -> Reply {
 }
 
 fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Vec<Reply>, NotDone> {
+    call.desk.count_items(call.core.thread, false, items.len() as u64);
     let engine = call.engine();
     let Some(entry) = call.find_of(key, Family::Bloom)? else {
         call.core.scratch.pay_absent(&engine, key, items.len())?;

@@ -108,7 +108,7 @@ impl Session {
     /// Takes what came of a login, and looks again if users were changed; false if the client is nobody any more and the
     /// connection is to end.
     #[inline]
-    pub(super) fn is_still_welcome(&mut self, desk: &Desk) -> bool {
+    pub(crate) fn is_still_welcome(&mut self, desk: &Desk) -> bool {
         if self.landing.is_some() {
             self.land(desk);
         }

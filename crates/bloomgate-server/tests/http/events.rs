@@ -30,7 +30,8 @@ impl Stream {
         let mut event = String::new();
         loop {
             let mut line = String::new();
-            if self.0.read_line(&mut line).ok()? == 0 {
+            // The last piece of a body in pieces has no length.
+            if self.0.read_line(&mut line).unwrap() == 0 || line == "0\r\n" {
                 return None;
             }
             if let Some(named) = line.trim_end().strip_prefix("event: ") {

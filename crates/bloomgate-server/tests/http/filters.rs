@@ -60,7 +60,8 @@ fn what_cannot_be_made_is_told_why() {
     refused(json!({"name": "", "kind": "blocked"}), 400, "bad-request", "empty");
     refused(json!({"name": "a", "knd": "blocked"}), 400, "bad-request", "'knd'");
     refused(json!({"name": "a", "capacity": "many"}), 400, "bad-request", "'capacity' is a text");
-    refused(json!({"name": "a"}), 422, "refused", "needs KIND");
+    refused(json!({"name": "a"}), 422, "refused", "wrong number of arguments");
+    refused(json!({"name": "a", "capacity": 10}), 422, "refused", "needs KIND");
     refused(json!({"name": "a", "kind": "square"}), 422, "refused", "must be one of");
     refused(json!({"name": "a", "kind": "fuse"}), 422, "refused", "built once");
     refused(json!({"name": "a", "kind": "blocked", "capacity": 10, "rate": 2}), 422, "refused", "RATE");

@@ -82,10 +82,14 @@ fn word_of<L: Layout, S: Store>(filter: &Bloom<L, S>, word: usize) -> u64 {
 fn trace<L: Layout, S: Store>(filter: &Bloom<L, S>, digest: Digest) -> Result<Trace> {
     let (kind, maybe) = (filter.kind(), filter.contains_digest(digest));
     let mut read = Vec::new();
-    filter.layout().each_word(digest, |word| read.push(word));
+    let together = matches!(filter.layout().any(), AnyLayout::Blocked(_));
+    filter.layout().each_word(digest, |word| match together {
+        // A lookup names one word of a line and reads all of it.
+        true => read.extend(word / 8 * 8..word / 8 * 8 + 8),
+        false => read.push(word),
+    });
     read.sort_unstable();
     read.dedup();
-    let together = matches!(filter.layout().any(), AnyLayout::Blocked(_));
     let line = read.first().filter(|_| together).map(|word| *word as u64 / 8);
     let mut bits = Vec::new();
     if filter.size_in_bytes() <= TRACED {
