@@ -1,13 +1,13 @@
-// Everything that is looked at in a browser: `all.js BROWSER SHOTS JSON`, the JSON says where the processes are.
+// Everything that is looked at in a browser: `all.js BROWSER SHOTS JSON [VIEW]`, the JSON says where the processes are.
 
 import { anywhere } from "./anywhere.js";
 import { Browsing } from "./browsing.js";
 import { gate } from "./gate.js";
 import { server } from "./server.js";
 
-const [browser, shots, places] = process.argv.slice(2);
+const [browser, shots, places, view] = process.argv.slice(2);
 const at = JSON.parse(places);
-const browsing = await Browsing.open(browser, shots);
+const browsing = await Browsing.open(browser, shots, view ? [view] : undefined);
 let failed = null;
 try {
   if (at.server) await server(browsing, at.server);

@@ -17,10 +17,11 @@ export const VIEWS = {
 const PATIENCE = 40_000;
 
 export class Browsing {
-  static async open(executablePath, shots) {
+  /** `views` are those that every page is looked at in; all unless said. */
+  static async open(executablePath, shots, views = Object.keys(VIEWS)) {
     mkdirSync(shots, { recursive: true });
     const browsing = new Browsing();
-    browsing.shots = shots;
+    Object.assign(browsing, { shots, views });
     browsing.browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
     return browsing;
   }
@@ -65,7 +66,7 @@ export class Browsing {
 
   /** The page with all checks, in every view, and a picture of each. */
   async everyView(name, url, heading, ready, options) {
-    for (const view of Object.keys(VIEWS)) {
+    for (const view of this.views) {
       await this.visit(url, view, async (page) => {
         await page.locator("h1", { hasText: heading }).waitFor();
         await ready?.(page);
@@ -78,7 +79,7 @@ export class Browsing {
         assert.ok(shifted < 0.1, `${name}, ${view}: the layout shifted by ${shifted.toFixed(3)}`);
       }, options);
     }
-    told(`${name}: light, dark, phone`);
+    told(`${name}: ${this.views.join(", ")}`);
   }
 }
 
