@@ -1,6 +1,6 @@
 //! Many keys of one filter: asked, added, taken out or reported, in batches of 512 as they arrive.
 //!
-//! A command of 512 keys goes through the session like one from a socket: its role, its namespace and its quota count, and
+//! A command of 512 keys goes through the conversation like one from a socket: its role, its namespace and its quota count, and
 //! lookups of all its keys are under way at once. The answer leaves when the body is over: a client that sends everything
 //! before it reads must not be waited for by a server that writes.
 
@@ -168,7 +168,7 @@ fn begin(batch: &mut Batch, visit: &Visit, deed: Deed, name: &[u8], number: usiz
     }
 }
 
-/// Gives a batch to the session and takes what it answers.
+/// Gives a batch to the conversation and takes what it answers.
 async fn give(visit: &mut Visit, deed: Deed, name: &[u8], batch: &mut Batch, done: &mut Done) -> Result<(), Problem> {
     let keys = batch.keys();
     let told = visit.talk.give(batch.wire()).await.map_err(|problem| so_far(problem, deed, done.keys))?;

@@ -1,7 +1,7 @@
 //! Many keys in a body: the forms they come in.
 //!
 //! A body is cut into keys as it arrives. What is held is the piece that is being looked at, the beginning of a key that is
-//! not whole, and one command of 512 keys on its way to the session; of the keys that are answered, a bit each.
+//! not whole, and one command of 512 keys on its way to the conversation; of the keys that are answered, a bit each.
 
 use axum::http::HeaderMap;
 use axum::http::StatusCode;
@@ -18,7 +18,7 @@ use super::visit::wrong_type;
 pub(super) const MOST_KEYS: usize = 8 << 20;
 /// Keys of one request in JSON.
 pub(super) const MOST_JSON_KEYS: usize = 100_000;
-/// Keys of one command: what a turn of the session takes.
+/// Keys of one command: what a turn of the conversation takes.
 pub(super) const BATCH: usize = 512;
 /// Bytes of keys after which a command goes, however few they are.
 const BATCH_BYTES: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! Replies of the session as they are on the wire (RESP3), read without copying, and what they are in JSON and HTTP.
+//! Replies of the conversation as they are on the wire (RESP3), read without copying, and what they are in JSON and HTTP.
 
 use std::time::Duration;
 

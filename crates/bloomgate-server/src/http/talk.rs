@@ -1,6 +1,6 @@
 //! A conversation inside the process: words in, replies out, as if they had come and gone through a socket.
 //!
-//! It does what a connection of RESP does between two reads ([`crate::net::connection`]): turns of the session, a rest when a
+//! It does what a connection of RESP does between two reads ([`crate::net::connection`]): turns of the conversation, a rest when a
 //! filter is busy or a namespace had its share, workers for what takes long. What replies depend on is collected, and waited
 //! for once, before the answer leaves ([`Talk::settle`]): a body of a million keys costs one sync of the disk.
 
