@@ -22,7 +22,7 @@ pub fn encode(bytes: &[u8]) -> String {
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     let letters = text.trim_end_matches('=');
     let padding = text.len() - letters.len();
-    if padding > 0 && (text.len() % 4 != 0 || padding > 2) || letters.len() % 4 == 1 {
+    if padding > 0 && (!text.len().is_multiple_of(4) || padding > 2) || letters.len() % 4 == 1 {
         return None;
     }
     let mut bytes = Vec::with_capacity(letters.len() / 4 * 3 + 2);

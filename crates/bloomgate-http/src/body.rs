@@ -28,7 +28,6 @@ pub async fn read(body: &mut Body, most: usize, within: Duration) -> Result<Byte
 }
 
 /// A body that is sent piece by piece, as they come; it ends when nobody sends any more.
-#[must_use]
 pub fn pieces(from: mpsc::Receiver<Bytes>) -> Body {
     Body::new(Pieces(from))
 }

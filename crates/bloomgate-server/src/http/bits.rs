@@ -24,7 +24,7 @@ pub(super) struct Bits {
 impl Bits {
     #[inline]
     fn push(&mut self, bit: bool) {
-        if self.keys % 8 == 0 {
+        if self.keys.is_multiple_of(8) {
             self.words.push(0);
         }
         if let Some(last) = self.words.last_mut() {

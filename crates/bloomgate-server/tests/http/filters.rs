@@ -91,7 +91,7 @@ fn lists_have_pages_patterns_and_orders() {
     let running = Running::start();
     let mut client = running.client();
     for number in 0..25u64 {
-        let (name, kind) = (format!("f:{number:02}"), if number % 5 == 0 { "cuckoo" } else { "blocked" });
+        let (name, kind) = (format!("f:{number:02}"), if number.is_multiple_of(5) { "cuckoo" } else { "blocked" });
         let wish = json!({"name": name, "kind": kind, "capacity": 1_000 + number * 100, "rate": 0.01});
         client.json("POST", "/v1/filters", &wish).is(201);
     }
