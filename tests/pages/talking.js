@@ -10,6 +10,7 @@ export function resp(port, commands, login) {
     let text = "";
     socket.setTimeout(60_000, () => reject(new Error(`no reply to all of ${lines.length} commands: ${text.slice(-200)}`)));
     socket.on("error", reject);
+    socket.on("close", () => reject(new Error(`the server ended the conversation: ${text.slice(-200)}`)));
     // A PING at the end marks it: its word comes in no other reply here.
     socket.on("data", (data) => {
       text += data;
