@@ -200,6 +200,11 @@ impl All {
         self.check(tenant, key)?;
         let known = self.proof(tenant);
         let read = self.read_for_stranger(tenant, std::slice::from_ref(key), client).await;
+        if let Err(capped) = &read
+            && capped.kind() == ErrorKind::TooManyMisses
+        {
+            return Err(capped.clone());
+        }
         let source = match read.map(|mut rows| rows.pop().flatten()) {
             Ok(Some(_)) => Found::Found,
             Ok(None) => Found::Absent,

@@ -142,7 +142,7 @@ async fn only_an_absent_key_is_a_404() {
         ("/v1/product:batch", 400, "no-such-table"),
         ("/v1/products:batch", 405, "method-not-allowed"),
         ("/rebuild", 405, "method-not-allowed"),
-        ("/", 404, "not-found"),
+        ("/nothing", 404, "not-found"),
         ("//v1/products/key-7", 400, "bad-key"),
         ("/v1//products/key-7", 400, "no-such-table"),
         ("/v1/products//key-7", 400, "bad-key"),
