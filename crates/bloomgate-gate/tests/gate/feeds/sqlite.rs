@@ -248,7 +248,7 @@ async fn who_switches_triggers_off_for_himself_is_found_by_audits() {
 async fn a_restart_catches_up_without_a_scan() {
     let file = file();
     // So many that one deletion is no reason for a rebuild.
-    file.run("INSERT INTO t (k) VALUES ('a'), ('e'), ('f'), ('g'), ('h'), ('i'), ('j'), ('l'), ('m'), ('n')");
+    file.run("INSERT INTO t (k) VALUES ('a'), ('u1'), ('u2'), ('u3'), ('u4'), ('u5'), ('u6'), ('u7'), ('u8'), ('u9')");
     let first = file.kept_gate();
     ready(&first).await;
     file.run("INSERT INTO t (k) VALUES ('b')");
