@@ -156,8 +156,8 @@ fn sockets_that_are_handed_over_are_used() {
     for (variables, says) in [
         ("LISTEN_FDS=2", "tls-cert names no file"),
         ("LISTEN_FDS=2 LISTEN_FDNAMES=resp:resp", "there are two of its name"),
-        ("LISTEN_FDS=3", "is called '': resp or tls is expected"),
-        ("LISTEN_FDS=1000000000", "there is use for two"),
+        ("LISTEN_FDS=3", "is called '': resp, tls or http is expected"),
+        ("LISTEN_FDS=1000000000", "there is use for three"),
     ] {
         let (sockets, _) = two_sockets();
         let ran = handed(&scene, sockets, variables, "--data none").stderr(Stdio::piped()).output().unwrap();
