@@ -156,8 +156,8 @@ async function workbench(browsing, url) {
       await page.keyboard.press("Enter");
       await page.locator(".console > div").last().locator(".reply", { hasText: reply }).waitFor();
     };
-    await run("BF.ADD 'two words' \"a\\nb\"", "(integer) 1");
-    await run("BF.EXISTS \"two words\" mallory", "(integer) 0");
+    await run("BF.ADD 'two words' \"a\\nb\"", "(true)");
+    await run("BF.EXISTS \"two words\" mallory", "(false)");
     await run("BG.INFO visits kind", "rotating");
     await run("NOSUCH thing", /\(error\) ERR unknown command/);
     await run("BF.ADD 'open", "A quote is not closed");

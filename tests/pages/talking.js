@@ -2,7 +2,15 @@
 
 import net from "node:net";
 
-/** Sends lines as inline commands of RESP and waits until each has a reply; gives the first characters of each. */
+import { splitWords } from "./dashboard/words.js";
+
+/** A command as clients send it. */
+function encoded(line) {
+  const words = splitWords(line).map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`);
+  return `*${words.length}\r\n${words.join("")}`;
+}
+
+/** Sends commands, one after the other, and waits until each has a reply; gives all replies as they came. */
 export function resp(port, commands, login) {
   return new Promise((resolve, reject) => {
     const socket = net.connect(port, "127.0.0.1");
@@ -20,7 +28,7 @@ export function resp(port, commands, login) {
       if (errors.length > 0) reject(new Error(errors[0]));
       else resolve(text);
     });
-    socket.write([...lines, "PING the-end-of-it", ""].join("\r\n"));
+    socket.write([...lines, "PING the-end-of-it"].map(encoded).join(""));
   });
 }
 
