@@ -38,7 +38,7 @@ fn one_key() {
     assert!(why.contains("cannot let go of single items"), "{why}");
     let long = "x".repeat(20_000);
     assert_eq!(client.put(&format!("/v1/filters/seen/keys/{long}")).is(200).json()["new"], true);
-    assert_eq!(client.put("/v1/filters/carts/keys/100%").problem(400, "bad-request").contains("%25"), true);
+    assert!(client.put("/v1/filters/carts/keys/100%").problem(400, "bad-request").contains("%25"));
     client.get("/v1/filters/carts/keys/a/b").problem(404, "not-found");
     let why = client.json("POST", "/v1/filters/carts/keys/a", &json!({})).problem(405, "method-not-allowed");
     assert!(why.contains("GET, PUT and DELETE"), "{why}");
