@@ -65,7 +65,9 @@ impl Subject {
         let data = data.display().to_string();
         let words: Vec<String> = match self.kind {
             Kind::Bloomgate => {
-                ["serve", "--resp", "127.0.0.1:0", "--data", &data, "--fsync", policy.name()].map(String::from).into()
+                let words =
+                    ["serve", "--resp", "127.0.0.1:0", "--http", "none", "--data", &data, "--fsync", policy.name()];
+                words.map(String::from).into()
             }
             Kind::Redis => {
                 let port = port.to_string();

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A handler reimplements no command. It makes words of a request, gives them to a [`Session`](crate::session::Session) as a
-//! socket would ([`talk`]), and makes JSON of the reply; so roles, namespaces, quotas, the log and what has to be durable
+//! socket would (`talk`), and makes JSON of the reply; so roles, namespaces, quotas, the log and what has to be durable
 //! before an answer leaves are those of RESP, because they are the same code. What no command tells (lists of filters with
 //! their figures, metrics) is read under the same user by [`Session::view`](crate::session::Session::view).
 //!
