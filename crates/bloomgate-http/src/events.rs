@@ -5,7 +5,7 @@
 //! data: {"lookups":12}
 //! ```
 //!
-//! A client that does not read fast enough holds up its own sender and nobody else: at most [`WAITING`] events wait for it.
+//! A client that does not read fast enough holds up its own sender and nobody else: at most four events wait for it.
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
