@@ -9,7 +9,7 @@ mod shared;
 #[cfg(test)]
 mod tests;
 
-pub use look::{LineSample, Look};
+pub use look::{LineSample, Look, Since};
 pub use parts::{Heat, Part, Trace};
 
 use crate::bits::{Owned, Store};

@@ -7,6 +7,9 @@
 //! - **fill**: the bits set, against those that as many keys set as the filter counts. Positive is more;
 //! - **evenness**: how much lines differ. Positive is more.
 //!
+//! A filter that had too few bits for its count when it came hides what is added to it later: so the bits set [since](LineSample::since)
+//! an earlier sample are held against the keys counted since, too.
+//!
 //! Under a secret nobody can choose, so this is for filters from elsewhere and for hashes without one. What it does not
 //! see: keys that are asked for and never added, and counts that somebody has forged to fit.
 
@@ -18,6 +21,7 @@ use crate::bloom::{Bloom, Counting, Stage};
 use crate::foreign::{Foreign, Shape};
 use crate::math::estimate::told_new;
 use crate::math::lines::{Pattern, chi_square_score};
+use crate::math::scalable::chain_rate;
 
 /// Below so many keys the fill says nothing.
 const FEW_KEYS: u64 = 32;
@@ -61,6 +65,40 @@ impl Look {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LineSample(Vec<Part>);
 
+/// How the bits look that were set between two samples. Of a chain or a ring the worst part counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Since {
+    /// Keys counted between them.
+    pub keys: u64,
+    /// How far the bits set between them exceed those that as many random keys set, in standard deviations.
+    pub score: f64,
+}
+
+impl LineSample {
+    /// How the bits look that were set since an earlier sample of the same filter; nothing if too few keys came, if a part was
+    /// cleared or is another one, or if it does not count. Not for kinds that remove keys. Settle both samples first
+    /// ([`AnyFilter::settle`]).
+    ///
+    /// Keys that set as many bits as random ones multiply the share of unset bits by `exp(-keys * miss)`, whatever it was before.
+    ///
+    /// ```
+    /// use bloomgate::{AnyFilter, Blocked};
+    ///
+    /// let mut seen = AnyFilter::from(Blocked::builder().items(10_000).rate(0.01).build()?);
+    /// (0..5_000u32).try_for_each(|key| seen.insert(&key.to_le_bytes()[..]).map(drop))?;
+    /// let before = seen.sample_lines(4_096, || 0);
+    /// (5_000..6_000u32).try_for_each(|key| seen.insert(&key.to_le_bytes()[..]).map(drop))?;
+    /// let since = seen.sample_lines(4_096, || 0).since(&before).expect("a thousand keys");
+    /// assert!((990..=1_000).contains(&since.keys) && since.score.abs() < 5.0);
+    /// # Ok::<(), bloomgate::Error>(())
+    /// ```
+    #[must_use]
+    pub fn since(&self, before: &LineSample) -> Option<Since> {
+        let parts = self.0.iter().zip(&before.0).filter_map(|(now, before)| now.since(before));
+        parts.reduce(|one, other| Since { keys: one.keys + other.keys, score: one.score.max(other.score) })
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Part {
     pattern: Pattern,
@@ -70,6 +108,22 @@ struct Part {
     /// Of set bits a line.
     sum: f64,
     squares: f64,
+}
+
+impl LineSample {
+    /// The rate that these lines make, if the others are like them: what [`AnyFilter::estimated_rate`] finds in all bits,
+    /// within a few hundredths from 1,024 lines on. It takes lines as random keys fill them; whether they are is what
+    /// [`Look::score`] tells. Nothing for kinds that keep fingerprints or decay.
+    #[must_use]
+    pub fn estimated_rate(&self) -> Option<f64> {
+        let rate_of = |part: &Part| {
+            let read = (part.lines * part.pattern.line_bits()).max(1) as f64;
+            let unset = 1.0 - part.sum / read;
+            // No bit is unset: every key is there.
+            if unset > 0.0 { part.pattern.rate((unset.ln() / part.pattern.miss()).round() as u64) } else { 1.0 }
+        };
+        (!self.0.is_empty()).then(|| chain_rate(self.0.iter().map(rate_of)))
+    }
 }
 
 /// A part of a filter: where its bits go, the keys it counts, and the set bits of a line.
@@ -188,18 +242,15 @@ impl<S: Store> AnyFilter<S> {
     /// ```
     #[must_use]
     pub fn look(&self, sample: &LineSample) -> Option<Look> {
-        let mut now = Vec::with_capacity(sample.0.len());
-        self.each_part(&mut |_, keys, _| now.push(keys));
+        let sample = self.settle(sample);
         let worst = |one: Option<f64>, other: Option<f64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.max(other)),
             (one, other) => one.or(other),
         };
         let mut look = Look { fill: 0.0, expected_fill: 0.0, fill_score: None, evenness_score: None, lines: 0 };
         let mut bits = 0.0;
-        for (at, part) in sample.0.iter().enumerate() {
-            // A generation may have been cleared since: what it counted when it was read counts.
-            let keys = part.keys.map(|before| before.max(now.get(at).copied().flatten().unwrap_or(0)));
-            let looked = part.look(keys);
+        for part in &sample.0 {
+            let looked = part.look(part.keys);
             let weight = part.pattern.bits() as f64;
             bits += weight;
             look.fill += looked.fill * weight;
@@ -209,6 +260,19 @@ impl<S: Store> AnyFilter<S> {
             look.lines += looked.lines;
         }
         (bits > 0.0).then(|| Look { fill: look.fill / bits, expected_fill: look.expected_fill / bits, ..look })
+    }
+
+    /// A sample with the keys that are counted now: those whose bits it has read were on their way to the count then.
+    #[must_use]
+    pub fn settle(&self, sample: &LineSample) -> LineSample {
+        let mut now = Vec::with_capacity(sample.0.len());
+        self.each_part(&mut |_, keys, _| now.push(keys));
+        // A generation may have been cleared since: what it counted when it was read counts.
+        let settled = |(at, part): (usize, &Part)| {
+            let keys = part.keys.map(|before| before.max(now.get(at).copied().flatten().unwrap_or(0)));
+            Part { keys, ..*part }
+        };
+        LineSample(sample.0.iter().enumerate().map(settled).collect())
     }
 }
 
@@ -223,21 +287,48 @@ impl Part {
     }
 
     fn fill_score(&self, fill: f64, known: Known) -> Option<f64> {
-        let Known { keys, taken, .. } = known;
-        let lines = self.lines as f64;
-        if self.lines == 0 || self.pattern.rate(keys as u64) > MOST_RATE {
+        if self.lines == 0 || self.pattern.rate(known.keys as u64) > MOST_RATE {
             return None;
         }
-        let miss = self.pattern.miss();
-        // Of all bits, of the keys that were taken for known and not counted, and of reading some lines for all.
-        let counting = (self.pattern.count_error(keys).powi(2) + taken) * miss * miss;
+        let error = (self.counting(known) + self.sampling(known)).sqrt();
+        let expected = (known.keys * self.pattern.miss()).exp();
+        (error > 0.0).then(|| (expected - (1.0 - fill)) / (expected * error))
+    }
+
+    /// The variance of the share of unset bits over its square: of all bits, and of the keys that were taken for known and
+    /// not counted.
+    fn counting(&self, known: Known) -> f64 {
+        (self.pattern.count_error(known.keys).powi(2) + known.taken) * self.pattern.miss().powi(2)
+    }
+
+    /// The same of reading some lines for all.
+    fn sampling(&self, known: Known) -> f64 {
+        let lines = self.lines as f64;
         // Lines are drawn with repeats; where all are read, only what is left of the last one is missing.
         let share = lines * self.pattern.line_bits() as f64 / self.pattern.bits() as f64;
         let missing = if self.lines < self.pattern.whole_lines() { 1.0 } else { (1.0 - share).max(0.0) };
-        let sampling = missing * self.pattern.line_spread(keys) / lines;
-        let error = (counting + sampling).sqrt();
-        let expected = (keys * miss).exp();
-        (error > 0.0).then(|| (expected - (1.0 - fill)) / (expected * error))
+        missing * self.pattern.line_spread(known.keys) / lines
+    }
+
+    fn unset(&self) -> f64 {
+        1.0 - self.sum / (self.lines * self.pattern.line_bits()).max(1) as f64
+    }
+
+    fn since(&self, before: &Part) -> Option<Since> {
+        let told = self.keys?.checked_sub(before.keys?).filter(|&told| told >= FEW_KEYS)?;
+        if self.pattern != before.pattern || self.lines == 0 || before.lines == 0 {
+            return None;
+        }
+        let (known, had) = (different(&self.pattern, self.keys?), different(&self.pattern, before.keys?));
+        if self.pattern.rate(known.keys as u64) > MOST_RATE {
+            return None;
+        }
+        // What happened before the first sample is in both: its variance is not that of the bits since.
+        let counting = (self.counting(known) - self.counting(had)).max(0.0);
+        let error = (counting + self.sampling(known) + before.sampling(had)).sqrt();
+        let expected = before.unset() * ((known.keys - had.keys) * self.pattern.miss()).exp();
+        let score = (expected - self.unset()) / (expected * error);
+        score.is_finite().then_some(Since { keys: told, score })
     }
 
     fn evenness_score(&self, fill: f64) -> Option<f64> {

@@ -198,3 +198,58 @@ fn kinds_without_such_bits_say_nothing_and_odd_ones_do_not_panic() {
     let look = looked(&full.into(), 64, &mut dice).unwrap();
     assert_eq!(look.fill_score, None, "{look:?}");
 }
+
+/// Whatever was there before, keys that come between two samples are those of the normal distribution too: all kinds that count and
+/// remove nothing, all lines or some of them, few keys or many.
+#[test]
+fn random_keys_between_two_samples_look_random() {
+    let mut dice = Dice(77);
+    for kind in [0, 1, 2, 4, 6] {
+        let mut scores = Vec::new();
+        for number in 0..200u64 {
+            let items = [400, 3_000, 12_000][number as usize % 3];
+            let lines = if number % 2 == 0 { 4_096 } else { 64 };
+            let mut filter = made(kind, items, 0.01);
+            let add = |filter: &mut AnyFilter, count: u64, dice: &mut Dice| {
+                (0..count).for_each(|_| _ = filter.insert_digest(digest(dice)).unwrap());
+            };
+            add(&mut filter, items / 2, &mut dice);
+            let before = filter.sample_lines(lines, || dice.next());
+            let same = filter.sample_lines(lines, || dice.next());
+            assert_eq!(same.since(&before), None, "nothing came");
+            let more = items / [3, 4, 10][number as usize % 3];
+            add(&mut filter, more, &mut dice);
+            let Some(since) = filter.sample_lines(lines, || dice.next()).since(&before) else {
+                // A chain that has begun its next stage.
+                assert_eq!(kind, 4);
+                continue;
+            };
+            assert!(since.keys <= more && (kind == 4 || since.keys * 100 >= more * 95), "{since:?} of {more}");
+            scores.push(since.score);
+        }
+        let (mean, spread) = moments(&scores);
+        let worst = scores.iter().copied().fold(f64::MIN, f64::max);
+        assert!(mean.abs() < 0.6 && (0.6..1.4).contains(&spread), "kind {kind}: {mean:.2} +- {spread:.2}");
+        assert!(worst < 5.0, "kind {kind}: {worst}");
+    }
+}
+
+/// Some lines tell the rate that all bits tell, of every kind that has lines, from empty to twice what it was made for.
+#[test]
+fn some_lines_tell_the_rate_of_all() {
+    let mut dice = Dice(76);
+    for kind in 0..10 {
+        for share in [0, 1, 2, 4] {
+            let items = 60_000;
+            let mut filter = made(kind, items, 0.01);
+            (0..items * share / 2).for_each(|_| drop(filter.insert_digest(digest(&mut dice))));
+            let all = filter.estimated_rate().unwrap();
+            let some = filter.sample_lines(1_024, || dice.next()).estimated_rate().unwrap();
+            // 1,024 lines know the fill of a blocked filter to 0.5 %, and the rate to eight times that; twice over is chance.
+            let far = (some - all).abs() / all.max(1e-9);
+            assert!(if share == 0 { some == 0.0 } else { far < 0.12 }, "kind {kind}, {share}: {some} for {all}");
+        }
+    }
+    let cuckoo = AnyFilter::from(crate::Cuckoo::builder().items(1_000).build().unwrap());
+    assert_eq!(cuckoo.sample_lines(64, || 0).estimated_rate(), None);
+}

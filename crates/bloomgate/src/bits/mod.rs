@@ -6,6 +6,7 @@
 mod annex;
 pub(crate) mod counter;
 mod floor;
+mod large;
 mod lost_mapping;
 pub(crate) mod mapped;
 #[cfg(not(loom))]
@@ -21,6 +22,7 @@ pub(crate) mod version;
 #[cfg(not(loom))]
 pub use annex::Annex;
 pub use floor::Floor;
+pub use large::give_back_large;
 pub use lost_mapping::report_lost_mapping;
 pub use mapped::{Damage, Mapped};
 #[cfg(not(loom))]
@@ -40,7 +42,7 @@ pub(crate) use mapped::ReadAhead;
 #[cfg(unix)]
 pub(crate) use owned::bytes_of_mut;
 #[cfg(unix)]
-pub(crate) use read_once::read_once;
+pub(crate) use read_once::{Landing, Once};
 
 use crate::arch::words::ReadWords;
 

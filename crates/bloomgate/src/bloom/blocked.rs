@@ -29,7 +29,7 @@
 use super::classic::tell;
 use super::layout::{self, AnyLayout, Layout};
 use crate::arch::CHUNK;
-use crate::arch::blocked::{Flight, LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start};
+use crate::arch::blocked::{Flight, LINE_WORDS, contains, contains_chunk, insert, insert_chunk, line_start, marks};
 use crate::arch::words::{ReadWords, WriteWords};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -453,6 +453,16 @@ impl layout::sealed::Layout for BlockedLayout {
     fn each_word(&self, digest: Digest, mut visit: impl FnMut(usize)) {
         for line in 0..self.lines_per_key {
             visit(line_start(Self::line_hash(digest, line), self.lines));
+        }
+    }
+
+    fn each_bit(&self, digest: Digest, mut visit: impl FnMut(u64)) {
+        for line in 0..self.lines_per_key {
+            let hash = Self::line_hash(digest, line);
+            let start = line_start(hash, self.lines);
+            for (word, a, b) in if self.paired { marks::<true>(hash) } else { marks::<false>(hash) } {
+                [a, b].into_iter().for_each(|bit| visit((start + word) as u64 * 64 + u64::from(bit)));
+            }
         }
     }
 }

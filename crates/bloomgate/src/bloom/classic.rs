@@ -179,6 +179,10 @@ impl layout::sealed::Layout for ClassicLayout {
     fn each_word(&self, digest: Digest, mut visit: impl FnMut(usize)) {
         probes::each_bit(self.0, digest, |bit| visit((bit >> 6) as usize));
     }
+
+    fn each_bit(&self, digest: Digest, visit: impl FnMut(u64)) {
+        probes::each_bit(self.0, digest, visit);
+    }
 }
 
 /// Batched lookups over any spread of single bits.

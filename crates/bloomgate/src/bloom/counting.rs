@@ -281,6 +281,17 @@ impl<S: Store> Counting<S> {
         Ok(least)
     }
 
+    /// The counters of a key by their numbers, each once, and what each holds.
+    pub(crate) fn counters_of(&self, digest: Digest) -> Vec<(u64, u64)> {
+        let width = self.width.bits();
+        let mut counters = Vec::new();
+        self.each_cell(digest, |word, shift| {
+            counters.push(((word as u64 * 64 + u64::from(shift)) / u64::from(width), self.read(word, shift)));
+            true
+        });
+        counters
+    }
+
     /// The plain filter with the same bits: what to publish, at a quarter of the size.
     pub fn to_plain(&self) -> Result<Blocked> {
         if S::CHECKED && !(0..self.store.words().count()).step_by(LINE_WORDS).all(|word| self.store.admit(word)) {

@@ -79,5 +79,7 @@ pub(crate) mod sealed {
         fn insert_each<W: WriteWords>(&self, words: &mut W, digests: &[Digest], outcomes: &mut [Insertion]) -> u64;
         /// Calls `visit` with every word that a lookup of this digest reads.
         fn each_word(&self, digest: Digest, visit: impl FnMut(usize));
+        /// Calls `visit` with every bit of this digest; some may come twice.
+        fn each_bit(&self, digest: Digest, visit: impl FnMut(u64));
     }
 }

@@ -19,6 +19,9 @@ use crate::math::cuckoo::limit;
 use crate::math::estimate::Estimate;
 use crate::promise::{Promise, insert_each_in_turn, kept};
 
+/// The two buckets of a key: the number of each, and what its slots hold.
+pub(crate) type Buckets = [(u64, [u64; 4]); 2];
+
 /// A cuckoo filter: insert, ask, remove.
 ///
 /// ```
@@ -178,6 +181,14 @@ impl<S: Store> Cuckoo<S> {
         if sure { copies.min(most) } else { most }
     }
 
+    /// The fingerprint of a key, and what its two buckets hold by their numbers; nothing if that cannot be known, because a
+    /// change ended half-way. A free slot holds 0, which is no fingerprint.
+    pub(crate) fn buckets_of(&self, digest: Digest) -> Option<(u64, Buckets)> {
+        let (first, fingerprint) = (self.table.home(digest), self.table.fingerprint(digest));
+        let held = |bucket| (bucket, self.table.slots(self.store.words(), bucket));
+        self.version.at_rest(|| (fingerprint, [held(first), held(self.table.other(first, fingerprint))]))
+    }
+
     /// Asks memory for the two buckets of a key.
     #[inline(always)]
     fn fetch(&self, digest: Digest) {
@@ -284,10 +295,12 @@ impl<S: Store> Cuckoo<S> {
     /// How many slots are in use. Reads all of them.
     #[must_use]
     pub fn used_slots(&self) -> u64 {
-        let words = self.store.words();
-        (0..self.shape.buckets())
-            .map(|bucket| self.table.slots(words, bucket).iter().map(|&slot| u64::from(slot != 0)).sum::<u64>())
-            .sum()
+        (0..self.shape.buckets()).map(|bucket| self.used_in(bucket)).sum()
+    }
+
+    /// How many slots of a bucket are in use.
+    pub(crate) fn used_in(&self, bucket: u64) -> u64 {
+        self.table.slots(self.store.words(), bucket).iter().map(|&slot| u64::from(slot != 0)).sum()
     }
 
     /// The share of slots that are in use; 0.945 at the capacity of a large table. Reads all slots.

@@ -311,7 +311,13 @@ impl sealed::Shape for RedisBloomShape {
             // next link larger than anything in the dump; a word is what rounding can take.
             let held = capacity as f64 * per_entry <= bits as f64 + 64.0;
             if !sized || !rated || capacity == 0 || items > capacity || !held || !link_fits(&link) {
-                return Err(corrupt(kind, format_args!("link {at} of {count} contradicts itself: {link:?}")));
+                return Err(corrupt(
+                    kind,
+                    format_args!(
+                        "link {at} of {count} contradicts itself: {bytes} bytes and {bits} bits (2^{exponent} if that is not 0), {hashes} \
+                         hashes, {per_entry} bits an entry, rate {error}, {items} of {capacity} items"
+                    ),
+                ));
             }
             start = link.end();
             let sums = counted.checked_add(items).zip(room.checked_add(capacity));

@@ -153,11 +153,12 @@ pub(crate) fn wrong_kind(wanted: Kind, found: Kind) -> Error {
     Error::new(ErrorKind::Shape, message)
 }
 
-fn load<F: Filed<Owned>, R: Read>(mut file: SectionReader<R>, options: &OpenOptions<'_>) -> Result<F> {
+/// A filter, and the reader just after its last byte.
+pub(crate) fn load<F: Filed<Owned>, R: Read>(mut file: SectionReader<R>, options: &OpenOptions<'_>) -> Result<(F, R)> {
     let (contract, plan) = agree::<F, Owned>(file.head(), options)?;
     let stores = read_words(&mut file, &plan)?;
-    file.finish()?;
-    F::of(contract, plan, stores).map_err(disagreeing)
+    let reader = file.finish()?;
+    Ok((F::of(contract, plan, stores).map_err(disagreeing)?, reader))
 }
 
 /// [`load`] from a file that can be read at any place: straight into the words, by the threads that are allowed.
@@ -226,7 +227,7 @@ pub(crate) fn open<F: Filed<Owned>>(path: &Path, options: &OpenOptions<'_>) -> R
 }
 
 pub(crate) fn from_bytes<F: Filed<Owned>>(bytes: &[u8], options: &OpenOptions<'_>) -> Result<F> {
-    load(SectionReader::from_slice(bytes, options.limits)?, options)
+    Ok(load(SectionReader::from_slice(bytes, options.limits)?, options)?.0)
 }
 
 /// [`open`] for a filter of any kind: other systems' files are recognised where they can be.
@@ -281,7 +282,7 @@ pub(crate) fn any_from_bytes(bytes: &[u8], options: &OpenOptions<'_>) -> Result<
 }
 
 pub(crate) fn read_from<F: Filed<Owned>>(reader: impl Read, options: &OpenOptions<'_>) -> Result<F> {
-    load(SectionReader::new(reader, options.limits.unwrap_or_default())?, options)
+    Ok(load(SectionReader::new(reader, options.limits.unwrap_or_default())?, options)?.0)
 }
 
 /// Maps a file: its head is verified now, its words when they are touched.

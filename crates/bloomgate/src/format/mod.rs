@@ -27,6 +27,7 @@
 //! | `agreement` | CONTRACT and SENTINELS: the proof that reader and writer hash alike |
 //! | `filed` | each kind taken apart into pieces and put together again |
 //! | [`save`](SaveOptions), [`load`](OpenOptions) | filters to files; files to memory, or mapped |
+//! | [`coming`](Coming) | files that come through a stream, looked at before their bits are read |
 //! | [`image`](Image) | files of filters that others write to meanwhile |
 //! | `in_place` | files that are written where they are: the mark, the sync, the recovery |
 //! | `filters` | the doors on the filters themselves: `save`, `open`, `map` … |
@@ -62,6 +63,7 @@
 mod address;
 mod agreement;
 mod atomic_file;
+mod coming;
 pub mod delta;
 mod delta_bits;
 mod delta_digests;
@@ -90,6 +92,7 @@ mod write;
 
 pub use address::{Address, Addressing};
 pub use atomic_file::write_atomically;
+pub use coming::Coming;
 pub use describe::{
     ChainDescription, Description, Dimensions, PartDescription, SectionDescription, inspect, inspect_bytes,
 };

@@ -1,6 +1,6 @@
 //! A payload read straight into the words that it becomes, by one thread or several.
 //!
-//! The bytes go from the page cache to where they stay, and each chunk is summed while it is still in the second-level
+//! The bytes go from the page cache to where they stay (or past it, for who reads [once](Once)), and each chunk is summed while it is still in the second-level
 //! cache: no buffer between. Threads take a megabyte at a time, in order; the first damaged place in the file is told
 //! whichever thread came upon it, so that the refusal is the same for any number of them.
 
@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::frame::Section;
 use super::read::ends_inside;
 use super::sums::{CHUNK_LEN, ChunkSums};
-use crate::bits::{ReadAhead, bytes_of_mut, read_once};
+use crate::bits::{Landing, Once, ReadAhead, bytes_of_mut};
 use crate::error::{Error, Result};
 
 /// Words of one chunk.
@@ -36,16 +36,17 @@ pub(super) fn read_words(
     let work = Mutex::new(words.chunks_mut(CHUNK_WORDS * AT_A_TIME).enumerate());
     let refused = Mutex::new(None::<(usize, Error)>);
     // What is read ahead stays in the page cache: who does not want it there reads a task at a time instead.
-    let ahead = (!once).then(|| ReadAhead::of(file));
+    let way = if once { Way::Once(Once::of(file)) } else { Way::Cached(ReadAhead::of(file)) };
     let tell = |first: usize, tasks: usize| {
         let bytes = (CHUNK_LEN * AT_A_TIME) as u64;
         let (from, length) = (first as u64 * bytes, tasks as u64 * bytes);
-        if let Some(ahead) = &ahead {
+        if let Way::Cached(ahead) = &way {
             ahead.tell(section.offset + from, length.min(section.length.saturating_sub(from)));
         }
     };
     tell(0, 2 * TOLD);
     let read = || {
+        let mut reader = Reader { file, section, sums, way: &way, landing: Landing::default() };
         loop {
             // Nobody starts on what comes after a damaged place, and everything before it has been started on.
             if lock(&refused).is_some() {
@@ -55,7 +56,7 @@ pub(super) fn read_words(
             if task % TOLD == 0 {
                 tell(task + 2 * TOLD, TOLD);
             }
-            if let Err(error) = read_chunks(file, section, sums, task * AT_A_TIME, words, once) {
+            if let Err(error) = reader.chunks(task * AT_A_TIME, words) {
                 let mut first = lock(&refused);
                 if first.as_ref().is_none_or(|(at, _)| task < *at) {
                     *first = Some((task, error));
@@ -83,46 +84,60 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads and verifies some chunks of a payload, the first of which has this number.
-fn read_chunks(
-    file: &File,
-    section: &Section,
-    sums: &ChunkSums,
-    first: usize,
-    words: &mut [u64],
-    once: bool,
-) -> Result<()> {
-    let (read, at_a_time): (ReadAt, _) = match once {
-        true => (read_once, CHUNK_WORDS * AT_A_TIME),
-        false => (FileExt::read_at, CHUNK_WORDS),
-    };
-    for (piece, words) in words.chunks_mut(at_a_time).enumerate() {
-        let first = (first + piece * at_a_time / CHUNK_WORDS) as u64;
-        fill(file, section.offset + first * CHUNK_LEN as u64, bytes_of_mut(words), section, read)?;
-        for (chunk, words) in (first..).zip(words.chunks_mut(CHUNK_WORDS)) {
-            sums.verify(section, chunk, bytes_of_mut(words))?;
-            for word in words {
-                *word = u64::from_le(*word);
-            }
-        }
-    }
-    Ok(())
+/// How the file is read.
+enum Way<'a> {
+    /// By the page cache, of which the kernel is told ahead.
+    Cached(ReadAhead),
+    /// A task at a time, which nobody needs again.
+    Once(Once<'a>),
 }
 
-/// How some bytes at a place are read.
-type ReadAt = fn(&File, &mut [u8], u64) -> std::io::Result<usize>;
+/// What one thread reads with.
+struct Reader<'a> {
+    file: &'a File,
+    section: &'a Section,
+    sums: &'a ChunkSums,
+    way: &'a Way<'a>,
+    landing: Landing,
+}
 
-/// Fills `bytes` from a place in the file.
-fn fill(file: &File, offset: u64, bytes: &mut [u8], section: &Section, read: ReadAt) -> Result<()> {
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let position = offset + filled as u64;
-        match read(file, &mut bytes[filled..], position) {
-            Ok(0) => return Err(ends_inside(position, section)),
-            Ok(read) => filled += read,
-            Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(Error::io(format!("reading a filter at offset {position}"), e)),
+impl Reader<'_> {
+    /// Reads and verifies some chunks of a payload, the first of which has this number.
+    fn chunks(&mut self, first: usize, words: &mut [u64]) -> Result<()> {
+        let at_a_time = match self.way {
+            Way::Once(_) => CHUNK_WORDS * AT_A_TIME,
+            Way::Cached(_) => CHUNK_WORDS,
+        };
+        for (piece, words) in words.chunks_mut(at_a_time).enumerate() {
+            let first = (first + piece * at_a_time / CHUNK_WORDS) as u64;
+            self.fill(self.section.offset + first * CHUNK_LEN as u64, bytes_of_mut(words))?;
+            for (chunk, words) in (first..).zip(words.chunks_mut(CHUNK_WORDS)) {
+                self.sums.verify(self.section, chunk, bytes_of_mut(words))?;
+                for word in words {
+                    *word = u64::from_le(*word);
+                }
+            }
         }
+        Ok(())
     }
-    Ok(())
+
+    /// Fills `bytes` from a place in the file.
+    fn fill(&mut self, offset: u64, bytes: &mut [u8]) -> Result<()> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            let position = offset + filled as u64;
+            let rest = &mut bytes[filled..];
+            let read = match self.way {
+                Way::Once(once) => once.read(&mut self.landing, rest, position),
+                Way::Cached(_) => self.file.read_at(rest, position),
+            };
+            match read {
+                Ok(0) => return Err(ends_inside(position, self.section)),
+                Ok(read) => filled += read,
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(e) => return Err(Error::io(format!("reading a filter at offset {position}"), e)),
+            }
+        }
+        Ok(())
+    }
 }

@@ -132,19 +132,39 @@ impl Secret {
         secret
     }
 
-    /// Writes the secret as 64 hexadecimal digits to a new file that only its owner may read. A file
-    /// that is there already is left alone and refused.
+    /// Writes the secret as 64 hexadecimal digits to a new file that only its owner may read, whole or not at all: half a
+    /// secret would be in the way of whoever makes the next one. A file that is there already is left alone and refused.
     pub fn write_file(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
-        let doing = || format!("writing the secret file {}", path.display());
+        let failed = |error: std::io::Error| Error::io(format!("writing the secret file {}", path.display()), error);
+        let mut name = std::ffi::OsString::from(".");
+        name.push(path.file_name().unwrap_or_default());
+        name.push(format!(".tmp.{}", std::process::id()));
+        let temporary = path.with_file_name(name);
+        // What a process of this number left behind is nobody's.
+        let _ = std::fs::remove_file(&temporary);
+        let written = self.write_new(&temporary).and_then(|()| {
+            // A second name, and not another one: that would replace a file which came meanwhile.
+            match std::fs::hard_link(&temporary, path) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists && !path.try_exists()? => {
+                    // Not every file system has second names.
+                    std::fs::rename(&temporary, path)
+                }
+                linked => linked,
+            }
+        });
+        let _ = std::fs::remove_file(&temporary);
+        written.and_then(|()| sync_directory(path)).map_err(failed)
+    }
+
+    fn write_new(&self, path: &Path) -> std::io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        options.open(path).map_err(|error| Error::io(doing(), error)).and_then(|mut file| {
-            self.write_hex(&mut file)?;
-            file.sync_all().map_err(|error| Error::io(doing(), error))
-        })
+        let mut file = options.open(path)?;
+        self.write_hex(&mut file).map_err(std::io::Error::other)?;
+        file.sync_all()
     }
 
     /// Writes the secret as 64 hexadecimal digits and a line feed, to wherever the caller keeps secrets. The one door
@@ -242,6 +262,12 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Makes the name of a new file survive a power cut.
+fn sync_directory(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -322,6 +348,7 @@ mod tests {
         let error = Secret::generate().unwrap().write_file(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io);
         assert_eq!(Secret::read_file(&path).unwrap().0, counting().0, "the old file was left alone");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
         for mode in [0o640, 0o604, 0o622, 0o601] {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
             let error = Secret::read_file(&path).unwrap_err();

@@ -240,6 +240,13 @@ impl<S: Store> Quotient<S> {
         }
     }
 
+    /// The slot where the run of a key begins if nothing pushes it on, its block, and the remainder that is kept of the key.
+    pub(crate) fn home_of(&self, digest: Digest) -> (u64, u64, u64) {
+        let geometry = *self.table().shape.geometry();
+        let home = geometry.home(digest.lo);
+        (geometry.quotient(home), home.block as u64, home.remainder)
+    }
+
     /// How often a key is there: inserted less removed. Too high by those of other keys with its fingerprint (as often
     /// as the rate says), never too low, and 15 means "15 or more": a fingerprint with that many copies sticks.
     #[doc(alias = "count")]
@@ -268,6 +275,29 @@ impl<S: Store> Quotient<S> {
             found = count();
         }
         found.ok_or_else(damaged)
+    }
+
+    /// The blocks of the table, and the slots of each.
+    pub(crate) fn blocks(&self) -> (u64, u64) {
+        let geometry = self.table().shape.geometry();
+        (geometry.blocks, geometry.per_block.into())
+    }
+
+    /// How many slots of a block are in use, as its head says: those that runs of earlier blocks take, and then those of its own.
+    pub(crate) fn used_in(&self, block: u64) -> u64 {
+        let Table { shape, store } = self.table();
+        let geometry = shape.geometry();
+        let (head, slots) = (geometry.head(Plain(store.words()), block as usize), u64::from(geometry.per_block));
+        let (mut used, mut occupied) = (head.offset.min(slots), head.occupied);
+        let mut behind = used;
+        while occupied != 0 && behind < slots {
+            let from = behind.max(u64::from(occupied.trailing_zeros()));
+            occupied &= occupied - 1;
+            // One that ends in a later block takes the rest of this one.
+            behind = (from + u64::from((head.ends >> from).trailing_zeros()) + 1).min(slots);
+            used += behind.saturating_sub(from);
+        }
+        used
     }
 
     /// The fingerprints of the table, as its words say.

@@ -365,11 +365,12 @@ fn files_of_moving_filters_miss_no_key() {
             for key in 0..KEPT {
                 filter.insert(&key).unwrap();
             }
-            let done = AtomicBool::new(false);
+            let (begun, done) = (AtomicBool::new(false), AtomicBool::new(false));
             std::thread::scope(|scope| {
                 let writer = scope.spawn(|| {
                     let mut rounds = 0u64;
-                    while !done.load(Ordering::Relaxed) {
+                    while rounds == 0 || !done.load(Ordering::Relaxed) {
+                        begun.store(true, Ordering::Relaxed);
                         let (from, to) = (KEPT + rounds % 5 * 1_000, KEPT + (rounds % 5 + 1) * 1_000);
                         for key in from..to {
                             filter.insert(&key).unwrap();
@@ -379,9 +380,12 @@ fn files_of_moving_filters_miss_no_key() {
                         }
                         rounds += 1;
                     }
-                    rounds
                 });
                 let keys: Vec<u64> = (0..KEPT).collect();
+                // On a busy machine all copies could be made before it has a turn.
+                while !begun.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
                 for _ in 0..12 {
                     let copy = $kind::from_bytes(&filter.to_bytes().unwrap()).unwrap();
                     let mut answers = vec![false; keys.len()];
@@ -391,7 +395,7 @@ fn files_of_moving_filters_miss_no_key() {
                     assert!(copy.len() >= KEPT && copy.len() <= KEPT + 1_000, "{}", copy.len());
                 }
                 done.store(true, Ordering::Relaxed);
-                assert!(writer.join().unwrap() > 0);
+                writer.join().unwrap();
             });
         }};
     }

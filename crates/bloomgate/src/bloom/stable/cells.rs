@@ -62,6 +62,20 @@ pub(super) fn contains<W: ReadWords>(words: W, shape: &StableShape, digest: Dige
     all
 }
 
+/// The cells of a key by their numbers, and what each holds.
+pub(super) fn cells_of<W: ReadWords>(words: W, shape: &StableShape, digest: Digest) -> Vec<(u64, u64)> {
+    let mut cells = Vec::new();
+    for section in 0..shape.lines_per_key() {
+        let hash = BlockedLayout::line_hash(digest, section);
+        let start = line_start(shape, hash, section);
+        cells.extend(marks(hash).into_iter().enumerate().map(|(word, mark)| {
+            let shift = mark.trailing_zeros();
+            ((start + word) as u64 * 32 + u64::from(shift / 2), (words.load(start + word) >> shift) & 3)
+        }));
+    }
+    cells
+}
+
 /// Sets the cells of a key to the top; whether any of them was zero.
 #[inline(always)]
 fn set<W: WriteWords>(words: &mut W, shape: &StableShape, digest: Digest) -> bool {

@@ -168,6 +168,11 @@ impl<S: Store> Stable<S> {
         })
     }
 
+    /// The cells of a key by their numbers, and what each holds.
+    pub(crate) fn cells_of(&self, digest: Digest) -> Vec<(u64, u64)> {
+        cells::cells_of(self.store.words(), &self.shape, digest)
+    }
+
     /// The kind of this filter.
     #[must_use]
     pub fn kind(&self) -> Kind {
