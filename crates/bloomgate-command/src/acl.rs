@@ -29,7 +29,7 @@ pub(crate) const SUBCOMMANDS: [Spec; 12] = [
         .flags(OPEN)
         .says("[bits]", "A random password of 256 bits, or of so many, in hexadecimal digits.")
         .example("ACL GENPASS 32", "<password>"),
-    acl("acl|setuser", 3, ANY, |args| Ok(Request::AclSetuser { user: args.word(2), rules: args.from(3) }))
+    acl("acl|setuser", 3, ANY, |args| Ok(Request::AclSetuser { user: args.word(2), rules: args.few(3)? }))
         .flags(CHANGE)
         .says("user [rule [rule ...]]", "Makes or changes a user; all rules or none. Rules: on, off, >password, <password, nopass, resetpass, #sha256, +@role, -@role (read, write, delete, admin, all), namespace=NAME (* for all), reset.")
         .costs("O(1), about 25 ms for each password")

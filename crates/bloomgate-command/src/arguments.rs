@@ -10,6 +10,9 @@ pub const MAX_NAME: usize = 4096;
 /// The most bytes of an item.
 pub const MAX_ITEM: usize = 64 << 10;
 
+/// The most words of a list that is neither of filters nor of items.
+pub(crate) const MAX_FEW: usize = 256;
+
 /// The words of one command, its name included, and the command they are for.
 #[derive(Clone, Copy)]
 pub struct Arguments<'a> {
@@ -44,6 +47,17 @@ impl<'a> Arguments<'a> {
     #[inline]
     pub(crate) fn from(&self, at: usize) -> &'a [&'a [u8]] {
         self.words.get(at..).unwrap_or_default()
+    }
+
+    /// The words from this place on, where each is compared with everything there is of its sort: more than so many could
+    /// only be the same again, and would take seconds.
+    pub(crate) fn few(&self, at: usize) -> Result<&'a [&'a [u8]], Refusal> {
+        let words = self.from(at);
+        if words.len() <= MAX_FEW {
+            return Ok(words);
+        }
+        let (name, given) = (self.spec.name, words.len());
+        Err(Refusal::err(format_args!("'{name}' takes {MAX_FEW} words at most, not {given}: ask for fewer")))
     }
 
     /// The name of a filter.

@@ -38,18 +38,19 @@ pub(crate) const SPECS: [Spec; 11] = [
         .options(4, RESERVE)
         .says("key error_rate capacity [EXPANSION n] [NONSCALING]", "Makes an empty Bloom filter for a number of items at a rate of false positives.")
         .costs("O(capacity): the memory is cleared")
-        .differs("Words that are no option are refused, and so is one that is given twice; RedisBloom ignores both.")
+        .differs("Words that are no option are refused, and so is one that is given twice; RedisBloom ignores both. Rates below 1e-15 are refused. Where a capacity is out of range or there is no memory for it, more words come behind RedisBloom's: what was asked for, what is allowed, what to do.")
         .example("BF.RESERVE seen 0.001 100000", "OK")
         .heavy(),
     bf("bf.add", 3, 3, |args| Ok(Request::BfAdd { key: args.name(1)?, item: args.item(2)? }))
         .flags(WRITE)
         .says("key item", "Adds an item and answers whether it is certainly new; makes the filter if there is none.")
+        .differs("Where there is no memory to grow, the error goes on after RedisBloom's words: what is needed, what is left and what would fit.")
         .example("BF.ADD seen alice", "1"),
     bf("bf.madd", 3, ANY, |args| Ok(Request::BfMadd { key: args.name(1)?, items: args.items(2)? }))
         .flags(WRITE)
         .says("key item [item ...]", "Adds items and answers for each whether it is certainly new.")
         .costs("O(n) for n items")
-        .differs("On a full filter that may not grow there is still one element per item: an error for each item that is not in; RedisBloom's array ends at the first error.")
+        .differs("On a full filter that may not grow there is still one element per item: an error for each item that is not in; RedisBloom's array ends at the first error. Where there is no memory to grow, the error tells after RedisBloom's words what is needed, what is left and what would fit.")
         .example("BF.MADD seen bob carol", "1) 1\n2) 1"),
     bf("bf.insert", 4, ANY, insert)
         .flags(WRITE)
@@ -83,19 +84,20 @@ pub(crate) const SPECS: [Spec; 11] = [
         .flags(&[Flag::Readonly])
         .says("key iterator", "The filter in chunks: begin with iterator 0 and go on with the number that comes back until it is 0.")
         .costs("O(n) for n bytes of the chunk")
-        .differs("The dump is made when iterator 0 is answered: what is added after that is not in it. Chunks have up to 1 MiB, checksums and a form of their own, which RedisBloom does not load. A dump is kept in memory for 60 seconds after the last call; an iterator of one that is gone is an error.")
+        .differs("The dump is made when iterator 0 is answered: what is added after that is not in it. Chunks have up to 1 MiB, checksums and a form of their own, which RedisBloom does not load. A dump is kept in memory for 60 seconds after the last call, and takes as much of max-memory as the filter until then; an iterator of one that is gone, past its end or negative is an error, where RedisBloom answers 0 and an empty chunk. It is not flagged fast: it is not.")
         .example("BF.SCANDUMP seen 0", "1) <iterator>\n2) <chunk>")
         .heavy(),
     bf("bf.loadchunk", 4, 4, loadchunk)
         .flags(WRITE)
         .says("key iterator data", "Takes a chunk as BF.SCANDUMP gave it.")
         .costs("O(n) for n bytes of the chunk")
-        .differs("The filter appears when all chunks are there and right, not with its header; a load that nobody goes on with is dropped after 60 seconds. Chunks come in any order. A name that has a filter is refused: RedisBloom writes the chunk into it. Dumps of RedisBloom load too, answer alike and grow alike, unless a lookup would read more than 4,096 bits of their links.")
+        .differs("The filter appears when all chunks are there and right, not with its header; a load that nobody goes on with is dropped after 60 seconds. Chunks come in any order. A name that has a filter is refused: RedisBloom writes the chunk into it. Dumps of RedisBloom load too, answer alike and grow alike, unless a lookup would read more than 4,096 bits of their links. Refusals say in words of their own which chunk is wrong and why.")
         .example("BF.LOADCHUNK seen.copy <iterator> <chunk>", "OK")
         .heavy(),
     bf("bf.debug", 2, 2, |args| Ok(Request::BfDebug { key: args.name(1)? }))
         .flags(READ)
-        .says("key", "The stages of the filter, one line each.")
+        .says("key", "The numbers of the filter: what is in it, and how it is made.")
+        .differs("The first line is RedisBloom's; the second tells the whole chain in fields of this server's filters, not a line a stage.")
         .example("BF.DEBUG seen", "1) size:3\n2) kind:scalable bytes:... stages:1 capacity:100000 size:3 rate:0.001 expected:..."),
 ];
 

@@ -1,6 +1,6 @@
 //! Redis's commands for the connection itself and for transactions.
 
-use crate::arguments::{self, Arguments};
+use crate::arguments::{self, Arguments, MAX_FEW};
 use crate::number;
 use crate::options::{Takes, Unknown, Word, flag, value};
 use crate::refusal::{Refusal, shown};
@@ -228,6 +228,11 @@ fn client_list(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
             return Err(Refusal::SYNTAX);
         } else if option.rest.iter().any(|id| number::integer(id).is_none_or(|id| id < 1)) {
             return Err(Refusal::err("Invalid client ID"));
+        } else if option.rest.len() > MAX_FEW {
+            return Err(Refusal::err(format_args!(
+                "'client|list' takes {MAX_FEW} ids at most, not {}: ask for fewer, or for all",
+                option.rest.len()
+            )));
         } else {
             ids = option.rest;
         }

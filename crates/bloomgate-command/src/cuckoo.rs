@@ -8,8 +8,9 @@ use crate::refusal::Refusal;
 use crate::request::{Request, Width};
 use crate::spec::{Flag, Group, Right, Spec};
 
-/// RedisBloom's default of `cf-bucket-size`: a capacity holds two buckets at least.
-const BUCKET_SIZE: u8 = 2;
+/// The least that `cf-bucket-size` may be: a capacity holds two buckets at least, and how large they are when nobody says so
+/// the server knows.
+const LEAST_BUCKET_SIZE: u8 = 1;
 
 const ANY: u32 = u32::MAX;
 const WRITE: &[Flag] = &[Flag::Write, Flag::Denyoom];
@@ -36,7 +37,7 @@ pub(crate) const SPECS: [Spec; 14] = [
     cf("cf.add", 3, 3, |args| Ok(Request::CfAdd { key: args.name(1)?, item: args.item(2)? }))
         .flags(WRITE)
         .says("key item", "Adds a copy of an item; makes the filter if there is none.")
-        .differs("The ninth copy of an item is refused and changes nothing: eight are counted and can be removed one by one. (In a filter that came from a file or a list where the fourth sticks, it is the fourth.)")
+        .differs("The ninth copy of an item is refused and changes nothing: eight are counted and can be removed one by one. (In a filter that came from a file or a list where the fourth sticks, it is the fourth.) A chain has at most 64 tables; RedisBloom's has 32 unless cf-max-expansions says otherwise. Where there is no memory to grow, the error goes on after RedisBloom's words: what is needed, what is left and what would fit.")
         .example("CF.ADD carts alice", "1"),
     cf("cf.addnx", 3, 3, |args| Ok(Request::CfAddnx { key: args.name(1)?, item: args.item(2)? }))
         .flags(WRITE)
@@ -47,7 +48,7 @@ pub(crate) const SPECS: [Spec; 14] = [
         .options(2, INSERT)
         .says(INSERT_SYNTAX, "Adds copies of items to a filter that is made as asked if there is none.")
         .costs("O(n) for n items, and O(capacity) if it makes the filter")
-        .differs("Option words are whole words and come once; RedisBloom looks at their first letters. -1 (false in RESP3) is also the answer for a ninth copy and when there is no memory to grow.")
+        .differs("Option words are whole words and come once; RedisBloom looks at their first letters. -1 (false in RESP3) for each item that is not in: when the chain has all its tables, where RedisBloom refuses the command, for a ninth copy, and when there is no memory to grow.")
         .example("CF.INSERT carts CAPACITY 1000 ITEMS bob carol", "1) 1\n2) 1")
         .heavy(),
     cf("cf.insertnx", 4, ANY, insertnx)
@@ -55,7 +56,7 @@ pub(crate) const SPECS: [Spec; 14] = [
         .options(2, INSERT)
         .says(INSERT_SYNTAX, "Adds the items that are certainly not there: 1 added, 0 may be there, -1 no room.")
         .costs("O(n) for n items, and O(capacity) if it makes the filter")
-        .differs("Option words are whole words and come once; RedisBloom looks at their first letters.")
+        .differs("Option words are whole words and come once; RedisBloom looks at their first letters. -1 as with CF.INSERT.")
         .example("CF.INSERTNX carts ITEMS bob dave", "1) 0\n2) 1")
         .heavy(),
     cf("cf.exists", 3, 3, |args| Ok(Request::CfExists { key: args.name(1)?, item: args.item(2)? }))
@@ -109,6 +110,7 @@ pub(crate) const SPECS: [Spec; 14] = [
     cf("cf.debug", 2, 2, |args| Ok(Request::CfDebug { key: args.name(1)? }))
         .flags(READ)
         .says("key", "The numbers of the filter in one line.")
+        .differs("The number of buckets is of buckets with 4 slots.")
         .example("CF.DEBUG carts", "bktsize:2 buckets:26586 items:3 deletes:0 filters:1 max_iterations:20 expansion:1"),
 ];
 
@@ -152,7 +154,7 @@ fn reserve(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
             _ => width = Some(Width::Bits(arguments::within("FINGERPRINT", text, 2, 56)? as u32)),
         }
     }
-    let capacity = capacity(asked, bucket_size.unwrap_or(BUCKET_SIZE), Refusal::CF_CAPACITY_RANGE)?;
+    let capacity = capacity(asked, bucket_size.unwrap_or(LEAST_BUCKET_SIZE), Refusal::CF_CAPACITY_RANGE)?;
     Ok(Request::CfReserve { key, capacity, bucket_size, max_iterations, expansion: factor, width })
 }
 
@@ -175,7 +177,7 @@ fn inserted(args: Arguments<'_>) -> Result<Inserted<'_>, Refusal> {
         match option.name {
             "CAPACITY" => {
                 let value = number::integer(option.value).ok_or(Refusal::BAD_CAPACITY)?;
-                asked = Some(capacity(value, BUCKET_SIZE, Refusal::CF_INSERT_CAPACITY_RANGE)?);
+                asked = Some(capacity(value, LEAST_BUCKET_SIZE, Refusal::CF_INSERT_CAPACITY_RANGE)?);
             }
             "NOCREATE" => create = false,
             _ if option.rest.is_empty() => break,

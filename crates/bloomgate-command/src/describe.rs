@@ -1,13 +1,18 @@
 //! The table told to clients: what `COMMAND` and its subcommands, `ACL CAT` and `HELP` answer.
 
+use std::sync::OnceLock;
+
 use crate::arguments;
 use crate::glob;
 use crate::hints::{Hint, hints};
 use crate::refusal::Refusal;
-use crate::reply::Reply;
+use crate::reply::{Protocol, Reply};
 use crate::request::{CommandFilter, CommandQuery};
 use crate::spec::{Flag, Keys, Right, Spec};
-use crate::table::{TABLE, find};
+use crate::table::{TABLE, every_command, find};
+
+/// `COMMAND GETKEYS` looks at so many words.
+const MAX_WORDS: usize = 1_024;
 
 /// What `COMMAND` answers to this question.
 #[must_use]
@@ -16,17 +21,49 @@ pub fn command_reply(query: &CommandQuery<'_>) -> Reply {
         CommandQuery::All => Reply::Array(TABLE.iter().map(entry).collect()),
         CommandQuery::Count => Reply::Int(TABLE.len() as i64),
         CommandQuery::Docs([]) => Reply::Map(TABLE.iter().map(|spec| (spec.name.into(), docs(spec))).collect()),
+        CommandQuery::Docs(names) if names.len() > every_command().count() => too_many_names(names.len()),
         CommandQuery::Docs(names) => {
-            let specs = names.iter().filter_map(|name| find_any(name));
-            Reply::Map(specs.map(|spec| (spec.name.into(), docs(spec))).collect())
+            // A map has each name once, however often it was asked for.
+            let mut specs: Vec<&Spec> = Vec::new();
+            for spec in names.iter().filter_map(|name| find_any(name)) {
+                if !specs.iter().any(|known| known.name == spec.name) {
+                    specs.push(spec);
+                }
+            }
+            Reply::Map(specs.into_iter().map(|spec| (spec.name.into(), docs(spec))).collect())
         }
         CommandQuery::Info([]) => Reply::Array(TABLE.iter().map(entry).collect()),
+        CommandQuery::Info(names) if names.len() > every_command().count() => too_many_names(names.len()),
         CommandQuery::Info(names) => {
             Reply::Array(names.iter().map(|name| find_any(name).map_or(Reply::NilArray, entry)).collect())
         }
         CommandQuery::List(filter) => list(filter),
         CommandQuery::GetKeys(words) => Reply::from(keys_of(words)),
     }
+}
+
+/// A name takes 12 bytes to send and its description kilobytes: without a limit one request would fill the memory.
+#[cold]
+fn too_many_names(count: usize) -> Reply {
+    let most = every_command().count();
+    Reply::Error(Refusal::err(format_args!(
+        "{count} commands were asked for, and there are {most}: ask for each once, or without names for all"
+    )))
+}
+
+/// [`command_reply`] in a protocol. What tells the whole table is put together once: 66 KB of `COMMAND DOCS` took 350 us, and
+/// clients that ask for it a thousand times and never read made others wait half a second.
+#[must_use]
+pub fn command_reply_in(protocol: Protocol, query: &CommandQuery<'_>) -> Reply {
+    static ENTRIES: [OnceLock<Vec<u8>>; 2] = [const { OnceLock::new() }; 2];
+    static DOCS: [OnceLock<Vec<u8>>; 2] = [const { OnceLock::new() }; 2];
+    let whole = match *query {
+        CommandQuery::All | CommandQuery::Info([]) => &ENTRIES,
+        CommandQuery::Docs([]) => &DOCS,
+        _ => return command_reply(query),
+    };
+    let bytes = whole[protocol as usize].get_or_init(|| command_reply(query).to_bytes(protocol));
+    Reply::Raw(bytes.clone())
 }
 
 /// What `ACL CAT` answers: the rights, or the commands that need one.
@@ -84,7 +121,11 @@ fn entry(spec: &Spec) -> Reply {
 fn key_range(spec: &Spec) -> Reply {
     let Keys { first, last, step } = spec.keys;
     let reach = if last < 0 { last } else { last - first };
-    let flags: &[&'static str] = if spec.has(Flag::Write) { &["RW", "update"] } else { &["RO", "access"] };
+    let flags: &[&'static str] = match spec.name {
+        "del" | "unlink" => &["RM", "delete"],
+        _ if spec.has(Flag::Write) => &["RW", "update"],
+        _ => &["RO", "access"],
+    };
     let begin = Reply::Map(vec![("index".into(), Reply::Int(first.into()))]);
     let find = Reply::Map(vec![
         ("lastkey".into(), Reply::Int(reach.into())),
@@ -129,6 +170,12 @@ fn list(filter: CommandFilter<'_>) -> Reply {
 }
 
 fn keys_of(words: &[&[u8]]) -> Result<Reply, Refusal> {
+    if words.len() > MAX_WORDS {
+        return Err(Refusal::err(format_args!(
+            "the command has {} words, of {MAX_WORDS} that are looked at: leave most of its names out",
+            words.len()
+        )));
+    }
     let Some(mut spec) = words.first().and_then(|name| find(name)) else {
         return Err(Refusal::fixed("ERR Invalid command specified"));
     };

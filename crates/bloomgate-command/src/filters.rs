@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use bloomgate::bloom::rotating::{MAX_GENERATIONS, MAX_WINDOW};
 use bloomgate::promise::MAX_ITEMS;
-use bloomgate::{Address, Algorithm, Kind, WhenFull};
+use bloomgate::{Algorithm, Kind, WhenFull};
 
 use crate::arguments::{self, Arguments, label, rate, within};
 use crate::namespaces;
 use crate::number;
 use crate::options::{Takes, Unknown, Word, flag, value};
 use crate::refusal::{Refusal, shown};
-use crate::request::{Create, FoldTo, RekeyStep, Request};
+use crate::request::{Create, DeltaBase, FoldTo, RekeyStep, Request};
 use crate::spec::{Flag, Group, Parser, Right, Spec};
 use crate::table::find;
 
@@ -81,7 +81,7 @@ pub(crate) const SPECS: [Spec; 25] = [
         .heavy(),
     bg("bg.add", 3, ANY, |args| Ok(Request::BgAdd { name: args.name(1)?, items: args.items(2)? }))
         .flags(WRITE)
-        .says("name item [item ...]", "Adds items to a filter of any kind that exists and answers for each whether it is certainly new, with an error where one did not fit. A set: a cuckoo filter keeps one copy of an item however often it is added; counting and quotient filters count each time, a rotating one keeps the item for another window.")
+        .says("name item [item ...]", "Adds items to a filter of any kind that exists and answers for each whether it is certainly new, with an error where one did not fit. Counting, quotient and cuckoo filters count each time: who adds an item twice removes it twice (a cuckoo filter keeps eight copies and refuses the ninth). A rotating one keeps the item for another window.")
         .costs("O(n) for n items")
         .example("BG.ADD visits alice bob", "1) 1\n2) 1"),
     bg("bg.exists", 3, ANY, |args| Ok(Request::BgExists { name: args.name(1)?, items: args.items(2)? }))
@@ -101,7 +101,8 @@ pub(crate) const SPECS: [Spec; 25] = [
         .says(
             "name [REQUEST id] ITEMS item [item ...]",
             "Takes one copy of each item out and answers whether it was there. With a REQUEST id the same command again \
-             changes nothing and answers alike.",
+             changes nothing and answers alike, as long as the id is among the last 4,096 of the filter (fewer where their \
+             answers take more than 1 MiB).",
         )
         .costs("O(n) for n items")
         .example("BG.REMOVE carts REQUEST 8f14e45f ITEMS alice", "1) 1"),
@@ -163,7 +164,7 @@ pub(crate) const SPECS: [Spec; 25] = [
         .heavy(),
     bg("bg.delta", 3, 3, delta)
         .flags(READ_SLOW)
-        .says("name address", "What makes the file of this address (one that BG.DUMP gave, or that a delta made) into the file of the filter as it is now, which is remembered as the next base.")
+        .says("name (address | version)", "What makes the file of this address (one that BG.DUMP gave, or that a delta made) into the file of the filter as it is now, which is remembered as the next base. In place of the address the version that BG.INFO told of the filter when it was given. The last four of a filter are kept, for an hour. For filters above 16 MiB use HTTP (/v1/filters/NAME/delta).")
         .costs("O(n) for n bytes of the filter")
         .example(
             "BG.DELTA visits <address>",
@@ -220,9 +221,9 @@ pub(crate) const SPECS: [Spec; 25] = [
         .costs("O(n) for n bytes of the file")
         .example("BG.BUILD blocked FROM blocklist.txt KIND fuse RATE 0.001", "OK")
         .heavy(),
-    bg("bg.rekey", 3, 3, rekey)
+    bg("bg.rekey", 3, 4, rekey)
         .flags(WRITE_ADMIN)
-        .says("name (START | STATUS | FINISH | ABORT)", "Moves a filter to a new secret: START makes a shadow, which nobody sees, that takes all adds too, BG.FEED brings the items from before, FINISH puts it in place, once it has as many items as the filter. For classic, blocked, partitioned and scalable filters; lookups are answered all the while.")
+        .says("name (START | STATUS | FINISH [FORCE] | ABORT)", "Moves a filter to a new secret: START makes a shadow, which nobody sees, that takes all adds too, BG.FEED brings the items from before, FINISH puts it in place, once as many items came as the filter has and the shadow has as many; with FORCE whatever came: what was not fed is lost then. For classic, blocked, partitioned and scalable filters; lookups are answered all the while.")
         .example("BG.REKEY users START", "OK")
         .heavy(),
     bg("bg.feed", 3, ANY, |args| Ok(Request::BgFeed { name: args.name(1)?, items: args.items(2)? }))
@@ -380,7 +381,12 @@ fn audit(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
 }
 
 fn delta(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
-    let base: Address = shown(args.word(2)).parse()?;
+    let word = args.word(2);
+    // An address has 64 digits, more than any number.
+    let base = match number::unsigned(word) {
+        Some(version) => DeltaBase::Version(version),
+        None => DeltaBase::Address(shown(word).parse()?),
+    };
     Ok(Request::BgDelta { name: args.name(1)?, base })
 }
 
@@ -438,10 +444,17 @@ fn rekey(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
     let steps = [
         ("START", RekeyStep::Start),
         ("STATUS", RekeyStep::Status),
-        ("FINISH", RekeyStep::Finish),
+        ("FINISH", RekeyStep::Finish { force: false }),
         ("ABORT", RekeyStep::Abort),
     ];
-    Ok(Request::BgRekey { name: args.name(1)?, step: choice("the step", args.word(2), &steps)? })
+    let mut step = choice("the step", args.word(2), &steps)?;
+    if args.len() > 3 {
+        match &mut step {
+            RekeyStep::Finish { force } => *force = choice("the word after FINISH", args.word(3), &[("FORCE", true)])?,
+            _ => return Err(Refusal::err("FORCE goes with FINISH alone")),
+        }
+    }
+    Ok(Request::BgRekey { name: args.name(1)?, step })
 }
 
 fn help(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {

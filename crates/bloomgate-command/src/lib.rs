@@ -43,7 +43,7 @@ mod table;
 pub mod write;
 
 pub use arguments::{Arguments, MAX_ITEM, MAX_NAME};
-pub use describe::{acl_cat_reply, command_reply, help_reply};
+pub use describe::{acl_cat_reply, command_reply, command_reply_in, help_reply};
 pub use document::{help, markdown_commands, markdown_differences};
 pub use hints::{Hint, Shape, hints};
 pub use number::{decimal, integer, size, unsigned};
@@ -53,4 +53,4 @@ pub use reply::{Protocol, Reply};
 pub use request::*;
 pub use role::{Role, Roles};
 pub use spec::{Arity, Flag, Group, Keys, Right, Rights, Spec};
-pub use table::{TABLE, every_command, find, number_of, parse};
+pub use table::{TABLE, every_command, find, named, number_of, parse};

@@ -1,6 +1,7 @@
 //! Redis's commands for names, whatever filter they hold.
 
 use crate::arguments::Arguments;
+use crate::glob;
 use crate::number;
 use crate::options::{Unknown, Word, flag, value};
 use crate::refusal::Refusal;
@@ -79,11 +80,11 @@ pub(crate) const SPECS: [Spec; 22] = [
         .says("key [key ...]", "How many of the names exist; they count as used.")
         .costs("O(n) for n names")
         .example("TOUCH seen", "1"),
-    named("keys", 2, 2, |args| Ok(Request::Keys { pattern: args.name(1)? }))
+    named("keys", 2, 2, |args| Ok(Request::Keys { pattern: glob::checked(args.word(1))? }))
         .flags(READ_SLOW)
         .keys(0, 0, 0)
         .right(Right::Dangerous)
-        .says("pattern", "All names that match a pattern of * ? [a-z] and \\.")
+        .says("pattern", "All names that match a pattern of * ? [a-z] and \\, of at most 256 bytes.")
         .costs("O(n) for n names")
         .example("KEYS s*", "1) seen")
         .heavy(),
@@ -93,7 +94,8 @@ pub(crate) const SPECS: [Spec; 22] = [
         .options(2, SCAN)
         .says(
             "cursor [MATCH pattern] [COUNT n] [TYPE type]",
-            "Names in portions: begin with 0 and go on with the cursor that comes back until it is 0.",
+            "Names in portions: begin with 0 and go on with the cursor that comes back until it is 0. A portion may be smaller \
+             than COUNT, also empty, where names are long and the pattern (256 bytes at most) has much to try.",
         )
         .costs("O(COUNT)")
         .example("SCAN 0 MATCH s* COUNT 100", "1) 0\n2) 1) seen"),
@@ -174,7 +176,7 @@ fn scan(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
     let mut options = args.options(Unknown::Syntax);
     while let Some(option) = options.next()? {
         match option.name {
-            "MATCH" => pattern = Some(crate::arguments::name(option.value)?),
+            "MATCH" => pattern = Some(glob::checked(option.value)?),
             "COUNT" => match number::integer(option.value).ok_or(Refusal::NOT_INTEGER)? {
                 asked @ 1.. => count = asked as u64,
                 _ => return Err(Refusal::SYNTAX),
@@ -204,7 +206,7 @@ fn expire(args: Arguments<'_>, unit: i64, from_now: bool) -> Result<Request<'_>,
     }
     let time = args.integer(2)?;
     let milliseconds = time.checked_mul(unit).ok_or_else(|| Refusal::invalid_expire(args.spec().name))?;
-    Ok(Request::Expire { key: args.name(1)?, milliseconds, from_now, only })
+    Ok(Request::Expire { command: args.spec().name, key: args.name(1)?, milliseconds, from_now, only })
 }
 
 fn copy(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {

@@ -30,7 +30,8 @@ const NAMESPACE: [Spec; 4] = [
              names begin with the prefix, which a new one needs; where several prefixes fit, the longest counts. Filters \
              that are there already belong to it at once, also if they take more than it may have: then it gets no more. \
              The prefix of one that has filters stays. \
-             Items beyond ITEMSPERSECOND, asked for or added, make their connections wait.",
+             Items beyond ITEMSPERSECOND, asked for or added, make their connections wait; 256 bytes of an item cost as much as \
+             another, and commands without items cost by the time they take.",
         )
         .costs("O(n) for n filters if the prefix is new, else O(1)")
         .example("BG.NAMESPACE SET shop PREFIX shop: MAXMEMORY 100MB MAXFILTERS 1000 ITEMSPERSECOND 500000", "OK")

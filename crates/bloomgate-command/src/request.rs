@@ -176,7 +176,7 @@ pub enum Request<'a> {
     },
     BgDelta {
         name: &'a [u8],
-        base: Address,
+        base: DeltaBase,
     },
     BgMerge {
         destination: &'a [u8],
@@ -277,6 +277,8 @@ pub enum Request<'a> {
         key: &'a [u8],
         milliseconds: i64,
         from_now: bool,
+        /// Which of the four it is, for an error.
+        command: &'static str,
         only: ExpireOnly,
     },
     Ttl {
@@ -464,6 +466,32 @@ pub enum Request<'a> {
     Help(&'static Spec),
 }
 
+impl<'a> Request<'a> {
+    /// The items or names at its end, if it can be done piece by piece: each has an answer of its own, or is counted.
+    #[must_use]
+    pub fn parts(&self) -> Option<&'a [&'a [u8]]> {
+        match *self {
+            Request::BfMadd { items, .. }
+            | Request::BfInsert { items, .. }
+            | Request::BfMexists { items, .. }
+            | Request::CfInsert { items, .. }
+            | Request::CfInsertnx { items, .. }
+            | Request::CfMexists { items, .. }
+            | Request::BgAdd { items, .. }
+            | Request::BgExists { items, .. }
+            | Request::BgCount { items, .. }
+            // The answer to a request with an id is kept as one.
+            | Request::BgRemove { request: None, items, .. }
+            | Request::BgFeed { items, .. }
+            | Request::BgFeedback { items, .. } => Some(items),
+            Request::Exists { keys } | Request::Touch { keys } | Request::Del { keys } | Request::Unlink { keys } => {
+                Some(keys)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Request<'_> {
     /// Filters for up to so many items are made within a turn: about 1.3 MB and 0.1 ms.
     pub const SMALL: u64 = 1 << 20;
@@ -486,14 +514,19 @@ impl Request<'_> {
     /// How many items it asks for or changes.
     #[must_use]
     pub fn items(&self) -> usize {
-        match *self {
-            Request::BfAdd { .. }
-            | Request::BfExists { .. }
-            | Request::CfAdd { .. }
-            | Request::CfAddnx { .. }
-            | Request::CfExists { .. }
-            | Request::CfCount { .. }
-            | Request::CfDel { .. } => 1,
+        self.with_items(|items| items.len())
+    }
+
+    /// What is made of the items that it asks for or changes.
+    pub fn with_items<T>(&self, work: impl FnOnce(&[&[u8]]) -> T) -> T {
+        let items = match *self {
+            Request::BfAdd { ref item, .. }
+            | Request::BfExists { ref item, .. }
+            | Request::CfAdd { ref item, .. }
+            | Request::CfAddnx { ref item, .. }
+            | Request::CfExists { ref item, .. }
+            | Request::CfCount { ref item, .. }
+            | Request::CfDel { ref item, .. } => std::slice::from_ref(item),
             Request::BfMadd { items, .. }
             | Request::BfInsert { items, .. }
             | Request::BfMexists { items, .. }
@@ -505,9 +538,10 @@ impl Request<'_> {
             | Request::BgCount { items, .. }
             | Request::BgRemove { items, .. }
             | Request::BgFeed { items, .. }
-            | Request::BgFeedback { items, .. } => items.len(),
-            _ => 0,
-        }
+            | Request::BgFeedback { items, .. } => items,
+            _ => &[],
+        };
+        work(items)
     }
 
     /// Whether a filter that has the name already goes for another one.
@@ -519,7 +553,7 @@ impl Request<'_> {
             Request::Copy { replace: true, .. }
                 | Request::BgCopy { replace: true, .. }
                 | Request::BgBuild { replace: true, .. }
-                | Request::BgRekey { step: RekeyStep::Finish, .. }
+                | Request::BgRekey { step: RekeyStep::Finish { .. }, .. }
         )
     }
 }
@@ -638,13 +672,25 @@ pub enum FoldTo {
     Rate(f64),
 }
 
+/// What a delta starts from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeltaBase {
+    /// The file of this address.
+    Address(Address),
+    /// The filter's file as of this version, as BG.INFO tells it.
+    Version(u64),
+}
+
 /// A step of a change of secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum RekeyStep {
     Start,
     Status,
-    Finish,
+    Finish {
+        /// Whatever was fed.
+        force: bool,
+    },
     Abort,
 }
 

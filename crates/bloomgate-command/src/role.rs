@@ -124,12 +124,17 @@ impl Spec {
         }
     }
 
-    /// The roles that a user needs for this request: that of the command, and `delete` where it replaces a filter.
+    /// The roles that a user needs for this request: that of the command, `delete` where it replaces a filter, and `admin` where
+    /// it takes away what others watch by.
     #[inline]
     #[must_use]
     pub fn needs(&self, request: &Request<'_>) -> Roles {
         let needs = self.role().map_or(Roles::NONE, |role| Roles::NONE.with(role));
-        if request.replaces() { needs.with(Role::Delete) } else { needs }
+        match request {
+            Request::BgAudit { reset: true, .. } => needs.with(Role::Admin),
+            request if request.replaces() => needs.with(Role::Delete),
+            _ => needs,
+        }
     }
 
     /// Whether it concerns the server and not one filter: only an admin of all namespaces may give it.
@@ -145,6 +150,7 @@ impl Spec {
         let role = self.role().map_or("any", Role::name);
         let replaces = match self.name {
             "bg.rekey" => Some("FINISH"),
+            "bg.audit" => return format!("{role}; RESET also {}", Role::Admin),
             _ => self.options.iter().map(|option| option.name).find(|&name| name == "REPLACE"),
         };
         replaces.map_or(role.to_owned(), |word| format!("{role}; {word} also {}", Role::Delete))

@@ -2,6 +2,7 @@
 
 use crate::acl;
 use crate::arguments::Arguments;
+use crate::glob;
 use crate::number;
 use crate::options::{Unknown, Word, flag, value};
 use crate::refusal::{Refusal, shown};
@@ -63,7 +64,7 @@ const COMMAND: [Spec; 5] = [
 const FILTERBY: &[Word] = &[Word { name: "FILTERBY", takes: crate::options::Takes::Two }];
 
 const CONFIG: [Spec; 4] = [
-    server("config|get", 3, ANY, |args| Ok(Request::ConfigGet { patterns: args.from(2) }))
+    server("config|get", 3, ANY, config_get)
         .flags(ADMIN)
         .says("pattern [pattern ...]", "Settings whose names match.")
         .costs("O(n) for n settings")
@@ -72,7 +73,7 @@ const CONFIG: [Spec; 4] = [
         .flags(ADMIN)
         .says("setting value [setting value ...]", "Changes settings that can change while the server runs.")
         .costs("O(n) for n settings")
-        .differs("The limits on memory, filters and clients, the bf-* and cf-* defaults, slower-than and log-level change; everything else is set where the server is started. maxmemory, maxclients, timeout and slowlog-log-slower-than are names of max-memory, max-clients, idle-timeout and slower-than. A size has the units MB (10^6 bytes) and MiB (2^20).")
+        .differs("The limits on memory, filters and clients, the bf-* and cf-* defaults (not cf-max-expansions), slower-than and log-level change; everything else is set where the server is started. maxmemory, maxclients, timeout and slowlog-log-slower-than are names of max-memory, max-clients, idle-timeout and slower-than. A size has the units MB (10^6 bytes) and MiB (2^20).")
         .example("CONFIG SET slowlog-log-slower-than 0", "OK"),
     server("config|resetstat", 2, 2, |_| Ok(Request::ConfigResetstat))
         .flags(ADMIN)
@@ -135,7 +136,7 @@ const LATENCY: [Spec; 5] = [
         .flags(ADMIN)
         .says("event", "Nothing: delays are not recorded by their cause.")
         .example("LATENCY HISTORY fsync", "(empty array)"),
-    server("latency|reset", 2, ANY, |args| Ok(Request::LatencyReset { events: args.from(2) }))
+    server("latency|reset", 2, ANY, |args| Ok(Request::LatencyReset { events: args.few(2)? }))
         .flags(ADMIN)
         .says("[event [event ...]]", "Answers 0: there are no delays to forget.")
         .example("LATENCY RESET", "0"),
@@ -143,7 +144,7 @@ const LATENCY: [Spec; 5] = [
         .flags(ADMIN)
         .says("", "What the delays mean.")
         .example("LATENCY DOCTOR", "Delays are not recorded by their cause. ..."),
-    server("latency|histogram", 2, ANY, |args| Ok(Request::LatencyHistogram { commands: args.from(2) }))
+    server("latency|histogram", 2, ANY, |args| Ok(Request::LatencyHistogram { commands: args.few(2)? }))
         .flags(ADMIN)
         .says("[command [command ...]]", "How often each command was run, and in how many microseconds: powers of two, each with how many calls took no longer. BF.ADD, BF.MADD, BF.EXISTS and BF.MEXISTS are timed one batch in 16.")
         .example("LATENCY HISTOGRAM latency|latest", "1) latency|latest\n2) 1) calls\n   2) ..."),
@@ -157,7 +158,7 @@ pub(crate) const SPECS: [Spec; 20] = [
         .costs("O(n) for n commands")
         .example("COMMAND", "1) 1) bf.reserve\n   2) -4\n   3) ...")
         .subcommands(&COMMAND),
-    server("info", 1, ANY, |args| Ok(Request::Info { sections: args.from(1) }))
+    server("info", 1, ANY, |args| Ok(Request::Info { sections: args.few(1)? }))
         .flags(PLAIN)
         .right(Right::Dangerous)
         .says("[section [section ...]]", "Facts and counters of the server.")
@@ -252,10 +253,16 @@ fn command_list(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
         None => CommandFilter::None,
         Some([by, what]) if by.eq_ignore_ascii_case(b"module") => CommandFilter::Module(what),
         Some([by, what]) if by.eq_ignore_ascii_case(b"aclcat") => CommandFilter::Category(what),
-        Some([by, what]) if by.eq_ignore_ascii_case(b"pattern") => CommandFilter::Pattern(what),
+        Some([by, what]) if by.eq_ignore_ascii_case(b"pattern") => CommandFilter::Pattern(glob::checked(what)?),
         Some(_) => return Err(Refusal::SYNTAX),
     };
     Ok(Request::Command(CommandQuery::List(filter)))
+}
+
+fn config_get(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
+    let patterns = args.few(2)?;
+    patterns.iter().try_for_each(|pattern| glob::checked(pattern).map(drop))?;
+    Ok(Request::ConfigGet { patterns })
 }
 
 fn config_set(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {

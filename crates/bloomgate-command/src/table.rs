@@ -132,6 +132,17 @@ fn place(name: &[u8]) -> Option<usize> {
     }
 }
 
+/// The command that words are for, if there is one which takes so many of them: what its parser says of them is another matter.
+#[must_use]
+pub fn named(args: &[&[u8]]) -> Option<&'static Spec> {
+    let spec = args.first().and_then(|name| find(name))?;
+    let spec = match args.get(1) {
+        Some(word) if !spec.subcommands.is_empty() => spec.subcommand(word)?,
+        _ => spec,
+    };
+    spec.arity.allows(args.len()).then_some(spec)
+}
+
 /// The command and its request from the words of one command, the name first.
 ///
 /// # Errors

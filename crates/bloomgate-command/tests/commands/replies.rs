@@ -1,7 +1,8 @@
 //! Replies in both protocols, and what `COMMAND` and its like answer.
 
 use bloomgate_command::{
-    CommandFilter, CommandQuery, Protocol, Refusal, Reply, TABLE, acl_cat_reply, command_reply, find, help_reply, write,
+    CommandFilter, CommandQuery, Protocol, Refusal, Reply, TABLE, acl_cat_reply, command_reply, command_reply_in, find,
+    help_reply, write,
 };
 
 fn both(reply: &Reply) -> (String, String) {
@@ -90,6 +91,14 @@ fn command_describes_the_table() {
     let Reply::Array(all) = command_reply(&CommandQuery::All) else { panic!() };
     assert_eq!(all.len(), TABLE.len());
     assert_eq!(command_reply(&CommandQuery::Count), Reply::Int(TABLE.len() as i64));
+    for protocol in [Protocol::Resp2, Protocol::Resp3, Protocol::Resp2] {
+        let one: [&[u8]; 1] = [b"BF.ADD"];
+        let queries = [CommandQuery::All, CommandQuery::Docs(&[]), CommandQuery::Info(&[]), CommandQuery::Docs(&one)];
+        for query in queries {
+            let written = command_reply_in(protocol, &query).to_bytes(protocol);
+            assert_eq!(written, command_reply(&query).to_bytes(protocol), "{protocol:?} {query:?}");
+        }
+    }
 
     let Reply::Array(entries) = command_reply(&CommandQuery::Info(&[b"BF.ADD", b"nosuch", b"client|id"])) else {
         panic!()

@@ -106,9 +106,9 @@ fn bg() {
 fn redis() {
     let key = &b"k"[..];
     let later = ExpireOnly { if_set: true, later: true, ..ExpireOnly::default() };
-    is("EXPIRE k 5 XX GT", Request::Expire { key, milliseconds: 5000, from_now: true, only: later });
+    is("EXPIRE k 5 XX GT", Request::Expire { command: "expire", key, milliseconds: 5000, from_now: true, only: later });
     let always = ExpireOnly::default();
-    is("PEXPIREAT k 5", Request::Expire { key, milliseconds: 5, from_now: false, only: always });
+    is("PEXPIREAT k 5", Request::Expire { command: "pexpireat", key, milliseconds: 5, from_now: false, only: always });
     is("SCAN 7", Request::Scan { cursor: 7, pattern: None, count: 10, kind: None });
     is("HELLO 3 SETNAME me AUTH u p", Request::Hello { version: Some(3), auth: Some((b"u", b"p")), name: Some(b"me") });
     is("AUTH p", Request::Auth { user: None, password: b"p" });

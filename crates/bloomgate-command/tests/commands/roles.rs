@@ -62,6 +62,11 @@ fn what_replaces_a_filter_needs_the_role_to_delete_too() {
     assert_eq!(rekey("FINISH"), Roles::NONE.with(Role::Admin).with(Role::Delete));
     assert_eq!(["START", "STATUS", "ABORT"].map(rekey), [Roles::NONE.with(Role::Admin); 3]);
     assert_eq!(find(b"bg.rekey").unwrap().role_words(), "admin; FINISH also delete");
+    // Who may only ask must not hide how much was asked.
+    let audit = |line: &str| parsed(line, |result| result.map(|(spec, request)| spec.needs(&request)).unwrap());
+    assert_eq!(audit("BG.AUDIT f"), Roles::NONE.with(Role::Read));
+    assert_eq!(audit("BG.AUDIT f RESET"), Roles::NONE.with(Role::Read).with(Role::Admin));
+    assert_eq!(find(b"bg.audit").unwrap().role_words(), "read; RESET also admin");
     // No other command has the word.
     let replacing: Vec<&str> = every_command()
         .filter(|spec| spec.options.iter().any(|option| option.name == "REPLACE"))
