@@ -5,7 +5,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Frame;
 use tokio::sync::mpsc;
@@ -16,15 +18,54 @@ use crate::problem::Problem;
 ///
 /// The memory grows with what has arrived, never with what was announced.
 pub async fn read(body: &mut Body, most: usize, within: Duration) -> Result<Bytes, Problem> {
-    let collected = tokio::time::timeout(within, Limited::new(body, most).collect()).await;
-    match collected {
-        Err(_) => Err(Problem::too_slow(format!(
+    read_counted(body, most, within, |_| Ok(())).await
+}
+
+/// [`read`], where `take` is told of every piece before it is kept, and may refuse it.
+pub async fn read_counted(
+    body: &mut Body,
+    most: usize,
+    within: Duration,
+    mut take: impl FnMut(usize) -> Result<(), Problem>,
+) -> Result<Bytes, Problem> {
+    let mut body = Limited::new(body, most);
+    let whole = async {
+        let mut whole = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let Ok(piece) = frame.map_err(|error| told(error.as_ref(), most))?.into_data() else { continue };
+            take(piece.len())?;
+            whole.extend_from_slice(&piece);
+        }
+        Ok::<Bytes, Problem>(whole.into())
+    };
+    tokio::time::timeout(within, whole).await.unwrap_or_else(|_| {
+        Err(Problem::too_slow(format!(
             "the body did not arrive within {} seconds; send it faster, or less at once",
             within.as_secs()
-        ))),
-        Ok(Err(error)) => Err(told(error.as_ref(), most)),
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+        )))
+    })
+}
+
+/// A body that ends with 413 if it has more than `most` bytes; at once if it announces them.
+pub fn limited<B>(headers: &HeaderMap, body: B, most: usize) -> Result<Body, Problem>
+where
+    B: HttpBody<Data = Bytes> + Send + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    if body.is_end_stream() {
+        return Ok(Body::empty());
     }
+    match announced(headers).is_some_and(|length| length > most as u64) {
+        true => Err(too_large(most)),
+        // What was not announced is counted as it comes.
+        false => Ok(Body::new(Limited::new(body, most))),
+    }
+}
+
+/// How long the body is, as far as its head says.
+#[must_use]
+pub fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok())
 }
 
 /// A body that is sent piece by piece, as they come; it ends when nobody sends any more.
@@ -34,7 +75,7 @@ pub fn pieces(from: mpsc::Receiver<Bytes>) -> Body {
 
 struct Pieces(mpsc::Receiver<Bytes>);
 
-impl axum::body::HttpBody for Pieces {
+impl HttpBody for Pieces {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -49,7 +90,6 @@ impl axum::body::HttpBody for Pieces {
 /// Reads what is left of a body and throws it away, up to so many bytes and for so long: a client that is still sending
 /// when it is refused then gets to see why.
 pub async fn discard(body: &mut Body, most: usize, within: Duration) {
-    use axum::body::HttpBody;
     if body.is_end_stream() {
         return;
     }
@@ -66,6 +106,15 @@ pub async fn discard(body: &mut Body, most: usize, within: Duration) {
     _ = tokio::time::timeout(within, all).await;
 }
 
+/// How the problem of a body begins that did not come to its end.
+const BROKE_OFF: &str = "the body broke off";
+
+/// Whether a problem says that the body did not come to its end: then it says nothing about the request.
+#[must_use]
+pub fn is_broken_off(problem: &Problem) -> bool {
+    problem.detail().starts_with(BROKE_OFF)
+}
+
 /// What ended a body that is read piece by piece: more than `most` bytes, or the client.
 #[must_use]
 pub fn broken_off(error: axum::Error, most: usize) -> Problem {
@@ -75,12 +124,12 @@ pub fn broken_off(error: axum::Error, most: usize) -> Problem {
 fn told(error: &(dyn std::error::Error + 'static), most: usize) -> Problem {
     match is_too_long(error) {
         true => too_large(most),
-        false => Problem::bad_request(format!("the body broke off: {error}")),
+        false => Problem::bad_request(format!("{BROKE_OFF}: {error}")),
     }
 }
 
 /// The refusal of a body that is too long.
-pub(crate) fn too_large(most: usize) -> Problem {
+fn too_large(most: usize) -> Problem {
     Problem::too_large(format!("the body has more than {most} bytes; send less at once"))
 }
 
@@ -119,6 +168,12 @@ mod tests {
         assert_eq!(read(&mut Body::from("1234"), 4, second).await.unwrap(), "1234");
         let refused = read(&mut Body::from("12345"), 4, second).await.unwrap_err();
         assert_eq!(refused.status(), 413);
+        let headers = |length: &str| HeaderMap::from_iter([(CONTENT_LENGTH, length.parse().unwrap())]);
+        assert_eq!(limited(&headers("5"), Body::from("12345"), 4).unwrap_err().status(), 413);
+        let mut body = limited(&HeaderMap::new(), Body::from("12345"), 4).unwrap();
+        assert_eq!(read(&mut body, 100, second).await.unwrap_err().status(), 413);
+        let mut body = limited(&headers("4"), Body::from("1234"), 4).unwrap();
+        assert_eq!(read(&mut body, 100, second).await.unwrap(), "1234");
         // The limit below it is told the same way.
         let mut inner = Body::new(Limited::new(Body::from("12345"), 4));
         assert_eq!(read(&mut inner, 100, second).await.unwrap_err().status(), 413);
@@ -127,7 +182,7 @@ mod tests {
     /// A body of so many pieces of five bytes, that then stays silent.
     struct Fives(usize);
 
-    impl axum::body::HttpBody for Fives {
+    impl HttpBody for Fives {
         type Data = Bytes;
         type Error = std::convert::Infallible;
 

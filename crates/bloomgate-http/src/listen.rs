@@ -16,10 +16,9 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_LENGTH, HOST};
+use axum::http::header::HOST;
 use axum::http::{HeaderMap, Request, Response, Version};
 use axum::response::IntoResponse;
-use http_body_util::Limited;
 use hyper::body::{Body as HttpBody, Bytes, Frame, Incoming, SizeHint};
 use hyper::service::{Service as HyperService, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -30,11 +29,11 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 use tower::Service;
 
-use crate::body::too_large;
+use crate::body;
 use crate::connections::{Connections, InFlight, Place, Pulse};
 use crate::metrics::{Metric, Scrape};
 use crate::problem::{MEDIA_TYPE, Problem};
-use crate::tls::Tls;
+use crate::tls::Certificates;
 
 /// How much of everything clients get.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +42,7 @@ pub struct Limits {
     pub head_bytes: usize,
     /// How long the head of a request may take to arrive, with the TLS handshake before the first: 10 s.
     pub head_time: Duration,
-    /// The body of a request, in bytes: 8 MiB.
+    /// The body of a request, in bytes: 8 MiB. A service that has limits of its own for each path sets it to `usize::MAX`.
     pub body_bytes: usize,
     /// How long a connection may be open without a byte going either way, unless a request is being worked on: 75 s.
     pub idle: Duration,
@@ -78,8 +77,8 @@ impl Default for Limits {
 /// How a service is put on a socket.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// The certificate; none serves plain text.
-    pub tls: Option<Tls>,
+    /// Where its certificate comes from; none serves plain text.
+    pub tls: Option<Certificates>,
     /// The limits.
     pub limits: Limits,
     /// Where connections are counted; share it with whoever writes the metrics.
@@ -178,17 +177,17 @@ where
     serve_each(listener, move |_| service.clone(), options, shutdown).await
 }
 
-/// [`serve`] with a service of its own for each connection: for those that must know where a request comes from.
+/// [`serve`] with a service of its own for each connection: for those that must know who is at the other end.
 pub async fn serve_each<M, S, F>(listener: TcpListener, service_for: M, options: Options, shutdown: F) -> Served
 where
-    M: Fn(SocketAddr) -> S + Send + Sync + 'static,
+    M: Fn(&Peer) -> S + Send + Sync + 'static,
     S: Service<Request<Body>, Response = Response<Body>, Error = Infallible> + Clone + Send + Sync + 'static,
     S::Future: Send,
     F: Future<Output = ()>,
 {
     let most = options.limits.body_bytes;
     let make = move |peer: Peer| {
-        let (service, pulse) = (service_for(peer.address), peer.place.pulse.clone());
+        let (service, pulse) = (service_for(&peer), peer.place.pulse.clone());
         service_fn(move |request: Request<Incoming>| {
             let in_flight = pulse.begin(request.version() == Version::HTTP_2);
             let service = service.clone();
@@ -244,12 +243,18 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Whether it came by TLS.
     pub secure: bool,
+    /// Whether it showed a certificate of one of the authorities that the service believes.
+    pub certified: bool,
     place: Arc<Place>,
 }
 
 impl std::fmt::Debug for Peer {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.debug_struct("Peer").field("address", &self.address).field("secure", &self.secure).finish_non_exhaustive()
+        to.debug_struct("Peer")
+            .field("address", &self.address)
+            .field("secure", &self.secure)
+            .field("certified", &self.certified)
+            .finish_non_exhaustive()
     }
 }
 
@@ -387,7 +392,7 @@ fn busy() -> String {
 /// What every connection of a listener needs.
 struct Server<M> {
     http: auto::Builder<TokioExecutor>,
-    tls: Option<Tls>,
+    tls: Option<Certificates>,
     traffic: Arc<Traffic>,
     make: M,
 }
@@ -410,17 +415,20 @@ where
         // An answer is one write: to wait for more would only delay it.
         let _ = stream.set_nodelay(true);
         let stream = Counted { stream, pulse: place.pulse.clone() };
-        let peer = Peer { address, secure: self.tls.is_some(), place: Arc::new(place) };
+        let peer = Peer { address, secure: self.tls.is_some(), certified: false, place: Arc::new(place) };
         match &self.tls {
             None => self.talk(stream, peer, drain).await,
             Some(tls) => {
-                let handshake = tls.acceptor().accept(stream);
+                let handshake = tls.now().acceptor().accept(stream);
                 let accepted = tokio::select! {
                     accepted = handshake => accepted,
                     _ = &mut drain => return,
                 };
                 match accepted {
-                    Ok(stream) => self.talk(stream, peer, drain).await,
+                    Ok(stream) => {
+                        let certified = stream.get_ref().1.peer_certificates().is_some();
+                        self.talk(stream, Peer { certified, ..peer }, drain).await;
+                    }
                     Err(_) => Traffic::add(&self.traffic.handshakes),
                 }
             }
@@ -466,15 +474,9 @@ where
     if has_two_hosts(&head.headers) {
         return two_hosts().into_response();
     }
-    let body = if incoming.is_end_stream() {
-        Body::empty()
-    } else {
-        let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
-        if announced.is_some_and(|length| length > most as u64) {
-            return too_large(most).into_response();
-        }
-        // What was not announced is counted as it comes.
-        Body::new(Limited::new(incoming, most))
+    let body = match body::limited(&head.headers, incoming, most) {
+        Ok(body) => body,
+        Err(problem) => return problem.into_response(),
     };
     let ready = std::future::poll_fn(|context| service.poll_ready(context)).await;
     let Ok(()) = ready;

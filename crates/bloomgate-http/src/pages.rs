@@ -16,6 +16,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use ring::digest::{SHA256, digest};
 
+use crate::runbook;
+
 /// What a page may do: load files of its own origin and ask it, nothing else. Text can never become a script: the browser
 /// refuses every place where it could.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
@@ -51,6 +53,7 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
         "style.css" STYLE;
         "icon.svg" PICTURE;
         "theme.js" SCRIPT;
+        "alerts.js" SCRIPT;
         "app.js" SCRIPT;
         "api.js" SCRIPT;
         "chart.js" SCRIPT;
@@ -78,6 +81,9 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
     })
 });
 
+/// What is to be done about alerts: no file of the folder, and linked to by alerts alone.
+static RUNBOOK: LazyLock<Page> = LazyLock::new(|| Page::new(runbook::PATH, runbook::PAGE.as_bytes(), HTML));
+
 impl Page {
     fn new(path: &'static str, bytes: &'static [u8], media_type: &'static str) -> Self {
         let sum = digest(&SHA256, bytes);
@@ -98,7 +104,7 @@ impl Page {
 #[must_use]
 pub fn answer(path: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let path = if path == "/" { "/index.html" } else { path };
-    let page = PAGES.iter().find(|page| page.path == path)?;
+    let page = if path == runbook::PATH { &*RUNBOOK } else { PAGES.iter().find(|page| page.path == path)? };
     let known = headers.get_all(IF_NONE_MATCH).iter().any(|value| matches(value, &page.tag));
     let mut response = Response::new(if known { Body::empty() } else { Body::from(page.bytes) });
     if known {
@@ -237,7 +243,7 @@ mod tests {
 
     #[test]
     fn every_answer_is_guarded() {
-        for page in PAGES.iter() {
+        for page in PAGES.iter().chain([&*RUNBOOK]) {
             let response = answer(page.path, &HeaderMap::new()).unwrap();
             let head = response.headers();
             assert_eq!(response.status(), StatusCode::OK);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::server::{ServerSessionMemoryCache, WebPkiClientVerifier};
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::error::Error;
@@ -16,6 +16,8 @@ use crate::validity;
 
 /// A chain with its key takes 2 to 10 KB, all authorities of a browser 250 KB.
 const MOST_BYTES: u64 = 4 << 20;
+/// Sessions that clients may take up again, as many as rustls keeps by itself.
+const SESSIONS: usize = 256;
 
 /// A certificate with its key, ready to serve TLS 1.2 and 1.3.
 #[derive(Clone)]
@@ -40,7 +42,7 @@ impl Tls {
     /// The same from the files' content; the names are for errors.
     pub fn from_pem(certificates: &[u8], key: &[u8], certificate_name: &str, key_name: &str) -> Result<Self, Error> {
         let (mut config, not_after) = config(certificates, key, certificate_name, key_name, None)?;
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = protocols_of_http();
         Ok(Self { config: Arc::new(config), not_after })
     }
 
@@ -52,6 +54,16 @@ impl Tls {
         let (certificate_name, key_name) = (certificate.display().to_string(), key.display().to_string());
         let (config, not_after) = config(&certificates, &secret, &certificate_name, &key_name, authorities)?;
         Ok(Self { config: Arc::new(config), not_after })
+    }
+
+    /// The same certificate, and the same authorities of clients, for HTTP/2 and HTTP/1.1. Sessions of the other protocol are
+    /// not taken up here.
+    #[must_use]
+    pub fn for_http(&self) -> Self {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = protocols_of_http();
+        config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        Self { config: Arc::new(config), not_after: self.not_after }
     }
 
     /// What a connection is begun with.
@@ -70,6 +82,37 @@ impl Tls {
     pub(crate) fn acceptor(&self) -> tokio_rustls::TlsAcceptor {
         tokio_rustls::TlsAcceptor::from(self.config.clone())
     }
+}
+
+/// Where connections get the certificate from that they are begun with: one that stays, or the one of that moment.
+#[derive(Clone)]
+pub struct Certificates(Arc<dyn Fn() -> Tls + Send + Sync>);
+
+impl std::fmt::Debug for Certificates {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("Certificates { .. }")
+    }
+}
+
+impl Certificates {
+    /// The one of the moment: asked for each connection.
+    pub fn of_the_moment(now: impl Fn() -> Tls + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    pub(crate) fn now(&self) -> Tls {
+        (self.0)()
+    }
+}
+
+impl From<Tls> for Certificates {
+    fn from(tls: Tls) -> Self {
+        Self::of_the_moment(move || tls.clone())
+    }
+}
+
+fn protocols_of_http() -> Vec<Vec<u8>> {
+    vec![b"h2".to_vec(), b"http/1.1".to_vec()]
 }
 
 fn read(what: &str, path: &Path) -> Result<Vec<u8>, Error> {

@@ -23,6 +23,26 @@ use axum::http::{HeaderMap, HeaderValue, Response};
 pub use negotiate::form_for;
 pub use rules::{check, markdown};
 
+/// The metrics of a program, a line each, and the table of them all: what the scrape, the documentation and the checks are made of.
+///
+/// ```
+/// bloomgate_http::metrics! {
+///     /// All of them.
+///     LOOKUPS = counter "bloomgate_lookups_total" "" &["answer"], "Lookups by their answer";
+///     READY = gauge "bloomgate_ready" "" &[], "1 while it may be sent traffic, else 0";
+/// }
+/// assert_eq!(TABLE.len(), 2);
+/// assert!(std::ptr::eq(&LOOKUPS, TABLE[0]));
+/// ```
+#[macro_export]
+macro_rules! metrics {
+    (#[doc = $all:literal] $($id:ident = $kind:ident $name:literal $unit:literal $labels:expr, $help:literal;)+) => {
+        $(static $id: $crate::metrics::Metric = $crate::metrics::Metric::$kind($name, $help, $unit).labels($labels);)+
+        #[doc = $all]
+        pub static TABLE: &[&$crate::metrics::Metric] = &[$(&$id),+];
+    };
+}
+
 /// What the numbers of a metric mean to one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {

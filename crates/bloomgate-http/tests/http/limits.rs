@@ -207,7 +207,8 @@ async fn http2_is_spoken_to_who_speaks_it_first() {
 async fn each_connection_can_have_a_service_that_knows_where_it_comes_from() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let make = |from: std::net::SocketAddr| {
+    let make = |peer: &bloomgate_http::Peer| {
+        let from = peer.address;
         axum::Router::new().route("/from", axum::routing::get(move || async move { from.to_string() }))
     };
     let serving = tokio::spawn(bloomgate_http::serve_each(listener, make, Options::default(), std::future::pending()));

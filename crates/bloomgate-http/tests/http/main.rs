@@ -7,6 +7,7 @@ mod exposition;
 mod limits;
 mod metrics;
 mod secure;
+mod webhook;
 
 use std::net::SocketAddr;
 use std::time::Duration;

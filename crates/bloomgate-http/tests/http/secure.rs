@@ -1,10 +1,10 @@
 //! TLS with certificates made on the spot, and what is said when files are wrong.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bloomgate_http::{Limits, Options, Tls};
+use bloomgate_http::{Certificates, Limits, Options, Tls};
 use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -54,7 +54,7 @@ impl Certificate {
 #[tokio::test]
 async fn requests_over_tls_and_the_protocol_agreed_on() {
     let certificate = Certificate::new();
-    let running = Running::start(Options { tls: Some(certificate.tls()), ..Options::default() }).await;
+    let running = Running::start(Options { tls: Some(certificate.tls().into()), ..Options::default() }).await;
     let stream = certificate.connect(&running, &["http/1.1"]).await.unwrap();
     assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
     let mut client = Client::over(stream);
@@ -73,10 +73,40 @@ async fn requests_over_tls_and_the_protocol_agreed_on() {
 }
 
 #[tokio::test]
+async fn connections_begin_with_the_certificate_of_the_moment() {
+    let (old, new) = (Certificate::new(), Certificate::new());
+    let now = Arc::new(Mutex::new(old.tls()));
+    let asked = now.clone();
+    let tls = Certificates::of_the_moment(move || asked.lock().unwrap().clone());
+    let running = Running::start(Options { tls: Some(tls), ..Options::default() }).await;
+    let mut before = Client::over(old.connect(&running, &["http/1.1"]).await.unwrap());
+    assert_eq!(before.get("/hello").await.body, b"hello");
+    *now.lock().unwrap() = new.tls();
+    assert!(old.connect(&running, &[]).await.is_err());
+    let mut after = Client::over(new.connect(&running, &["http/1.1"]).await.unwrap());
+    assert_eq!(after.get("/hello").await.body, b"hello");
+    // Who came before is not cut off.
+    assert_eq!(before.get("/hello").await.body, b"hello");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_certificate_of_another_protocol_serves_http_as_well() {
+    let certificate = Certificate::new();
+    let unnamed = Tls::for_unnamed(&certificate.path("cert.pem"), &certificate.path("key.pem"), None).unwrap();
+    let http = unnamed.for_http();
+    assert_eq!(http.not_after(), unnamed.not_after());
+    let running = Running::start(Options { tls: Some(http.into()), ..Options::default() }).await;
+    let stream = certificate.connect(&running, &["h2", "http/1.1"]).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn a_handshake_that_never_comes_is_cut_off() {
     let certificate = Certificate::new();
     let limits = Limits { head_time: Duration::from_millis(200), ..Limits::default() };
-    let running = Running::start(Options { tls: Some(certificate.tls()), limits, ..Options::default() }).await;
+    let running = Running::start(Options { tls: Some(certificate.tls().into()), limits, ..Options::default() }).await;
     let mut silent = Client::connect(running.address).await;
     assert!(silent.is_ended().await);
     // One that stops after the handshake too.
