@@ -1,18 +1,21 @@
-// Everything that is looked at in a browser: `all.js BROWSER SHOTS JSON [VIEW]`, the JSON says where the processes are.
+// Everything that is looked at in a browser: `all.js BROWSER SHOTS JSON`. The JSON says where the processes are, and may name
+// one view to look at pages in, and a folder of pages that are shown instead of those in the binary.
 
 import { anywhere } from "./anywhere.js";
 import { Browsing } from "./browsing.js";
+import { demo } from "./demo.js";
 import { gate } from "./gate.js";
 import { server } from "./server.js";
 
-const [browser, shots, places, view] = process.argv.slice(2);
+const [browser, shots, places] = process.argv.slice(2);
 const at = JSON.parse(places);
-const browsing = await Browsing.open(browser, shots, view ? [view] : undefined);
+const browsing = await Browsing.open(browser, shots, { views: at.view ? [at.view] : undefined, files: at.files });
 let failed = null;
 try {
   if (at.server) await server(browsing, at.server);
-  await anywhere(browsing, (at.server ?? at.gate).url);
+  await anywhere(browsing, (at.server ?? at.gate ?? at.demo).url);
   if (at.gate) await gate(browsing, at.gate);
+  if (at.demo) await demo(browsing, at.demo);
 } catch (error) {
   failed = error;
 }

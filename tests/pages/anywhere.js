@@ -31,21 +31,39 @@ async function poke(browsing, url) {
     await page.getByRole("button", { name: "Ask", exact: true }).click();
     assert.match(await said.textContent(), /Certainly not/);
     assert.ok(await page.locator(".cell.missing").count() >= 1);
-    for (let at = 0; at < 4; at += 1) await page.getByRole("button", { name: "Insert 10 words" }).click();
+    // The rate that is shown rises with what is in it, and so do the bits.
+    const fact = async (name) => parseFloat(await page.locator(`dl.facts dt:text-is("${name}") + dd`).textContent());
+    const seen = [];
+    for (let at = 0; at < 4; at += 1) {
+      await page.getByRole("button", { name: "Insert 10 words" }).click();
+      seen.push({ words: await fact("Words"), bits: await fact("Bits set"), measured: await fact("Measured rate"), theory: await fact("By theory") });
+    }
+    for (const name of ["words", "bits", "measured", "theory"]) {
+      assert.ok(seen.every((now, at) => at === 0 || now[name] > seen[at - 1][name]), `${name}: ${JSON.stringify(seen)}`);
+    }
+    assert.ok(seen.at(-1).measured > 10, `${seen.at(-1).measured} % of a filter that is nearly full`);
     await page.getByRole("button", { name: "Find a false positive" }).click();
     assert.match(await said.textContent(), /a false positive.*was never inserted/);
-    await page.screenshot({ path: `${browsing.shots}/how-false-positive.png`, fullPage: true });
+    // It is one: the word is not among those that were inserted, and all that the filter looks at is set.
+    const wrong = await page.getByLabel("A word", { exact: true }).inputValue();
+    assert.equal(await page.getByRole("button", { name: `Ask for ${wrong}`, exact: true }).count(), 0);
+    assert.deepEqual([await page.locator(".cell.probe").count() >= 1, await page.locator(".cell.missing").count()], [true, 0]);
+    await browsing.picture(page, "how-false-positive");
     for (const kind of ["Blocked", "Counting", "Cuckoo"]) {
       await page.getByRole("radio", { name: kind }).check({ force: true });
       await page.getByLabel("A word", { exact: true }).fill("apple");
       await page.getByRole("button", { name: "Ask", exact: true }).click();
       assert.match(await said.textContent(), /Maybe/);
+      assert.equal(new URL(page.url()).hash, `#/how?kind=${kind.toLowerCase()}`);
+      // Blocks stand apart, counters count, a cuckoo table has buckets.
+      const shape = { Blocked: ".cells.block.chosen", Counting: ".cell.probe:text-matches('^[1-9]$')", Cuckoo: ".bucket.probe .slot.hit" }[kind];
+      assert.ok(await page.locator(shape).count() >= 1, shape);
       if (kind !== "Blocked") {
         await page.getByRole("button", { name: "Remove", exact: true }).click();
         assert.match(await said.textContent(), /“apple” is out again/);
       }
       for (let at = 0; at < 3; at += 1) await page.getByRole("button", { name: "Insert 10 words" }).click();
-      await page.screenshot({ path: `${browsing.shots}/how-${kind.toLowerCase()}.png`, fullPage: true });
+      await browsing.picture(page, `how-${kind.toLowerCase()}`);
     }
     // 64 slots, and thirty words a try: one is refused in the end.
     for (let at = 0; at < 6; at += 1) await page.getByRole("button", { name: "Insert 10 words" }).click();
@@ -66,8 +84,7 @@ async function plan(browsing, url) {
     await page.getByRole("slider", { name: "Keys" }).focus();
     await page.keyboard.press("ArrowRight");
     assert.equal(await page.getByLabel("Keys", { exact: true }).first().inputValue(), "11,000,000");
-    await page.getByRole("radio", { name: "1 day" }).check({ force: true });
-    assert.match(await line("Command line").textContent(), /dedup .*--window 86400s/);
+    await sliders(page, line);
     await page.getByRole("button", { name: "cuckoo", exact: true }).click();
     assert.match(await page.locator(".notice").first().textContent(), /keeps keys for ever/);
     await page.getByRole("button", { name: "Copy: RESP command" }).click();
@@ -78,6 +95,42 @@ async function plan(browsing, url) {
     assert.ok(await page.getByText("please.").first().isVisible());
   });
   told("planner: links, sliders, kinds, copying, wrong numbers");
+}
+
+/** Growth and window by keys alone: each step says what it is, and result and address follow. */
+async function sliders(page, line) {
+  const [growth, window] = ["Growth", "Window"].map((name) => page.getByRole("slider", { name }));
+  const said = (slider) => slider.getAttribute("aria-valuetext");
+  const address = () => new URLSearchParams(new URL(page.url()).hash.split("?")[1]);
+  assert.equal(await said(growth), "not at all");
+  await growth.focus();
+  for (const [key, words, value] of [["ArrowRight", "to 1.2 times as many", "1.2"], ["ArrowRight", "to 1.5 times as many", "1.5"], ["End", "nobody knows how far", "unknown"]]) {
+    await page.keyboard.press(key);
+    assert.deepEqual([await said(growth), address().get("growth")], [words, value]);
+  }
+  assert.match(await page.locator(".notice h2").textContent(), /scalable/);
+  await page.keyboard.press("ArrowLeft");
+  assert.match(await line("Any Redis client").textContent(), /CAPACITY 1100000000 /);
+  await page.keyboard.press("Home");
+  assert.equal(address().get("growth"), null);
+  await window.focus();
+  let steps = 0;
+  for (; (await said(window)) !== "1 day"; steps += 1) {
+    assert.ok(steps < 20, await said(window));
+    await page.keyboard.press("ArrowRight");
+  }
+  assert.match(await page.locator(".notice h2").textContent(), /rotating/);
+  assert.match(await line("Command line").textContent(), /dedup .*--window 86400s/);
+  assert.match(await line("Rust").textContent(), /std::time::Duration::from_secs\(86400\)/);
+  assert.equal(address().get("window"), "86400");
+  // A link may say what lies between two steps.
+  const between = await page.context().newPage();
+  await between.goto(page.url().replace("window=86400", "window=5400&growth=2.5"));
+  await between.locator("tr.chosen").waitFor();
+  assert.equal(await said(between.getByRole("slider", { name: "Window" })), "90 minutes");
+  assert.equal(await said(between.getByRole("slider", { name: "Growth" })), "to 2.5 times as many");
+  assert.match(await between.locator(".lines > div", { hasText: "Any Redis client" }).locator("code").textContent(), /CAPACITY 27500000 RATE 0\.001 WINDOW 5400$/);
+  await between.close();
 }
 
 async function frame(browsing, url) {
@@ -116,7 +169,7 @@ async function frame(browsing, url) {
     assert.equal(await page.getByRole("button", { name: "Menu" }).getAttribute("aria-expanded"), "true");
     await page.screenshot({ path: `${browsing.shots}/menu-phone.png` });
     await page.keyboard.press("Escape");
-    assert.equal(await page.evaluate(() => document.activeElement.textContent), "Menu");
+    assert.equal(await page.evaluate(() => document.activeElement.matches("button.menu")), true);
     await page.getByRole("button", { name: "Menu" }).click();
     await page.getByRole("link", { name: "Planner" }).click();
     await page.locator("h1", { hasText: "Planner" }).waitFor();

@@ -1,7 +1,7 @@
 // A browser that fails the test for every error that a page logs, and looks at pages in the light, in the dark and on a phone.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 import { checkContrast, checkKeyboard, checkRoom, checkTree } from "./checks.js";
@@ -17,11 +17,12 @@ export const VIEWS = {
 const PATIENCE = 40_000;
 
 export class Browsing {
-  /** `views` are those that every page is looked at in; all unless said. */
-  static async open(executablePath, shots, views = Object.keys(VIEWS)) {
+  /** `views` are those that every page is looked at in, all unless said. `files` is a folder whose files are shown in place of
+   * those in the binary, under the same headers: while writing. */
+  static async open(executablePath, shots, { views = Object.keys(VIEWS), files = null } = {}) {
     mkdirSync(shots, { recursive: true });
     const browsing = new Browsing();
-    Object.assign(browsing, { shots, views });
+    Object.assign(browsing, { shots, views, files });
     browsing.browser = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu"] });
     return browsing;
   }
@@ -30,11 +31,23 @@ export class Browsing {
     return this.browser.close();
   }
 
+  fileAt({ pathname }) {
+    const file = `${this.files}${pathname === "/" ? "/index.html" : pathname}`;
+    return existsSync(file) ? file : null;
+  }
+
+  async giveFile(route) {
+    const response = await route.fetch();
+    const file = this.fileAt(new URL(route.request().url()));
+    await route.fulfill({ response, body: readFileSync(file) });
+  }
+
   /** Opens an address in a view, gives the page to `work`, and fails for whatever the page complained about. */
   async visit(url, view, work, options = {}) {
     const context = await this.browser.newContext({ ...VIEWS[view], ...options });
     context.setDefaultTimeout(PATIENCE);
     await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+    if (this.files) await context.route((asked) => this.fileAt(asked) !== null, (route) => this.giveFile(route));
     const page = await context.newPage();
     const complaints = [];
     const allowed = options.allowed ?? [];
@@ -64,6 +77,12 @@ export class Browsing {
     }
   }
 
+  /** A picture of the whole page, from its top. */
+  async picture(page, name) {
+    await page.evaluate(() => scrollTo(0, 0));
+    await page.screenshot({ path: `${this.shots}/${name}.png`, fullPage: true });
+  }
+
   /** The page with all checks, in every view, and a picture of each. */
   async everyView(name, url, heading, ready, options) {
     for (const view of this.views) {
@@ -73,7 +92,7 @@ export class Browsing {
         await checkTree(page, heading);
         await checkContrast(page);
         await checkRoom(page);
-        await page.screenshot({ path: `${this.shots}/${name}-${view}.png`, fullPage: true });
+        await this.picture(page, `${name}-${view}`);
         if (view === "light") await checkKeyboard(page);
         const shifted = await page.evaluate(() => globalThis.shifted);
         assert.ok(shifted < 0.1, `${name}, ${view}: the layout shifted by ${shifted.toFixed(3)}`);

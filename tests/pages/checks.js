@@ -69,10 +69,12 @@ export async function checkContrast(page) {
   assert.deepEqual(poor, [], "text that does not stand out");
 }
 
-/** Nothing is wider than the window. */
+/** Nothing is wider than the window, and no table than its place. */
 export async function checkRoom(page) {
   const wide = await page.evaluate(() => {
     const most = document.documentElement.clientWidth + 1;
+    const tables = [...document.querySelectorAll(".table-wrap")].filter((each) => each.scrollWidth > each.clientWidth + 1);
+    if (tables.length > 0) return tables.map((each) => `table ${each.ariaLabel}: ${each.scrollWidth} in ${each.clientWidth}`);
     if (document.documentElement.scrollWidth <= most) return [];
     const outside = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > most && !element.closest(".table-wrap, .hidden"));
     return outside.slice(0, 5).map((element) => `${element.tagName}.${element.className} ${Math.round(element.getBoundingClientRect().right)}`);

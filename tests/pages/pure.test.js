@@ -1,17 +1,19 @@
 // The functions of the dashboard that need no browser: `node --test`, in the folder that scripts/test-pages makes.
 
 import assert from "node:assert/strict";
+import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { fullIn, secondsUntilFull } from "./dashboard/forecast.js";
+import { forecast, fullIn, isFull, soonest } from "./dashboard/forecast.js";
 import * as format from "./dashboard/format.js";
 import { funnel } from "./dashboard/funnel.js";
-import { chooseKind, compare, lines, needFrom, parametersOf, USUAL } from "./dashboard/plan.js";
+import { chooseKind, compare, GROWTH_STEPS, growthWords, lines, needFrom, parametersOf, stepOf, USUAL, WINDOW_STEPS, windowWords } from "./dashboard/plan.js";
 import { linearTicks, logTicks, roundUp, scale } from "./dashboard/scale.js";
 import { blockedRate, chainCurve, classicRate, cuckooRate, KINDS, linesFor, sizeOf, stageShare } from "./dashboard/sizing.js";
 import { dice, findFalsePositive, measure, murmur3, randomWord, sketch } from "./dashboard/sketch.js";
 import { parser, patience } from "./dashboard/stream.js";
-import { replyText, splitWords } from "./dashboard/words.js";
+import { commandsLine, filtersLine } from "./dashboard/pages/workbench.js";
+import { base64, replyText, splitWords } from "./dashboard/words.js";
 
 const near = (got, want, within) => assert.ok(Math.abs(got / want - 1) <= within, `${got}, not ${want}`);
 // Numbers and units are held together by a space that does not break.
@@ -32,11 +34,17 @@ test("numbers are written for people", () => {
   assert.equal(plain(format.rate(0.999999)), "> 99.99 %");
   assert.equal(format.rate(3.2e-8), "3.2e-8");
   assert.equal(plain(format.rate(0)), "0 %");
+  assert.equal(plain(format.roughRate(3.2e-8)), "< 0.0001 %");
+  assert.equal(plain(format.roughRate(0.000257)), "0.0257 %");
+  assert.equal(plain(format.roughRate(0)), "0 %");
   for (const nothing of [null, undefined, NaN]) assert.equal(format.rate(nothing), "–");
   assert.equal(plain(format.time(0.0000123)), "12.3 µs");
   assert.equal(plain(format.time(7260)), "2 h 1 min");
   assert.equal(plain(format.time(86_400 * 40)), "40 d");
   assert.equal(plain(format.time(0)), "0 s");
+  for (const [seconds, text] of [[0.2, "0 s"], [59.9, "59 s"], [7260, "2 h"], [86_400 * 40, "40 d"], [86_400 * 800, "2 y"], [null, "–"]]) {
+    assert.equal(plain(format.roughTime(seconds)), text);
+  }
   assert.equal(plain(format.ago(125)), "2 min 5 s ago");
   assert.equal(format.ago(0.3), "just now");
   assert.equal(format.oneIn(0.001), "one in 1,000");
@@ -56,16 +64,33 @@ test("numbers that people type are understood or refused", () => {
 });
 
 test("forecasts say when, or that there is none", () => {
-  assert.equal(secondsUntilFull(50, 100, 1), 50);
-  assert.equal(secondsUntilFull(100, 100, 1), 0);
-  assert.equal(secondsUntilFull(5, 100, 0), null);
-  assert.equal(secondsUntilFull(5, 0, 1), null);
   assert.equal(fullIn(86_400 * 3), "full in 3 days");
   assert.equal(plain(fullIn(3 * 3600)), "full in 3 h");
+  assert.equal(plain(fullIn(6_700)), "full in 112 min");
+  assert.equal(plain(fullIn(0.4)), "full in 1 s");
   assert.equal(fullIn(86_400 * 90), "full in 3 months");
   assert.equal(fullIn(1e10), "full in years");
   assert.equal(fullIn(0), "full");
   assert.equal(fullIn(null), "not growing");
+});
+
+test("a forecast knows what a filter does when it is full", () => {
+  const at = (kind, items, capacity, growth, seconds, more = {}) => ({ kind, items, capacity, used: items / capacity, growth_per_second: growth, full_in_seconds: seconds, refused: 0, ...more });
+  for (const [filter, says] of [
+    [at("blocked", 50, 100, 1, 50), "full in 50 s"], [at("blocked", 50, 100, 0, null), "not growing"], [at("blocked", 50, 100, null, null), "not known yet"],
+    [at("blocked", 100, 100, 0, null), "full"], [at("blocked", 100, 100, 0, null, { refused: 7 }), "full"], [at("blocked", 99, 100, 0, null, { refused: 7 }), "not growing"],
+    // It goes on: the server foresees no end, and neither does the page.
+    [at("blocked", 50, 100, 1, null), "goes on"], [at("blocked", 300, 100, 0, null), "goes on"], [at("blocked", 100, 100, 0, null, { on_full: "goon" }), "goes on"],
+    [at("rotating", 50, 100, 1, null), "keeps its window"], [at("rotating", 300, 100, 1, null), "keeps its window"], [at("rotating", 5, 100, 0, null), "not growing"],
+    [at("scalable", 50, 100, 1, null), "grows"], [at("growing-cuckoo", 50, 100, 0, null, { on_full: "grow" }), "grows"],
+    // A chain that refuses, of BF.RESERVE ... NONSCALING, is one filter.
+    [at("scalable", 50, 100, 1, 50), "full in 50 s"], [at("scalable", 100, 100, 0, null, { refused: 1 }), "full"], [at("scalable", 50, 100, 0, null, { on_full: "refuse" }), "not growing"],
+    [at("stable", 500, 100, 1, null), "never full"], [at("fuse", 100, 100, 0, null), "never changes"],
+  ]) assert.equal(plain(forecast(filter)), says, JSON.stringify(filter));
+  assert.equal(isFull(at("stable", 500, 100, 1, null)), false);
+  const [full, soon, late, never] = [at("blocked", 9, 9, 0, null, { refused: 1 }), at("blocked", 1, 9, 1, 8), at("blocked", 1, 99, 1, 98), at("rotating", 1, 9, 9, null)];
+  assert.deepEqual(soonest([never, late, full, soon], false), [full, soon, late, never]);
+  assert.deepEqual(soonest([never, late, full, soon], true), [never, late, soon, full]);
 });
 
 test("axes have round numbers", () => {
@@ -129,28 +154,64 @@ test("a plan chooses as the command does, and its link holds it", () => {
   const need = (change) => ({ ...USUAL, ...change });
   for (const [change, kind] of [
     [{}, "blocked"], [{ deletes: true }, "cuckoo"], [{ growth: "unknown" }, "scalable"], [{ growth: "unknown", deletes: true }, "growing-cuckoo"],
-    [{ window: 3600 }, "rotating"], [{ still: true }, "fuse"], [{ still: true, growth: "some" }, "blocked"],
+    [{ window: 3600 }, "rotating"], [{ still: true }, "fuse"], [{ still: true, growth: 1.5 }, "blocked"],
   ]) {
     assert.equal(chooseKind(need(change)).kind, kind);
     const rows = compare(need(change));
     assert.deepEqual(rows.filter((row) => row.chosen).map((row) => [row.kind, row.misfit]), [[kind, null]]);
   }
-  const asked = need({ items: 5_000, rate: 1e-4, growth: "double", deletes: true, window: 86_400, still: true, untrusted: true });
+  const asked = need({ items: 5_000, rate: 1e-4, growth: 2, deletes: true, window: 86_400, still: true, untrusted: true });
   assert.deepEqual(needFrom(parametersOf(asked)), asked);
   assert.equal(parametersOf(USUAL).toString(), "");
   const nonsense = new URLSearchParams("items=many&rate=7&growth=__proto__&window=-1&deletes=yes");
   assert.deepEqual(needFrom(nonsense), USUAL);
 });
 
+test("every value of a slider has a link, and links hold what lies between", () => {
+  for (const growth of GROWTH_STEPS) {
+    for (const window of WINDOW_STEPS) {
+      const asked = { ...USUAL, growth, window };
+      assert.deepEqual(needFrom(new URLSearchParams(parametersOf(asked).toString())), asked);
+      const chosen = compare(asked).filter((row) => row.chosen);
+      assert.ok(chosen.length === 1 && chosen[0].misfit === null && chosen[0].bytes > 0, JSON.stringify(asked));
+    }
+  }
+  const between = needFrom(new URLSearchParams("growth=2.5&window=5400"));
+  assert.deepEqual([between.growth, between.window], [2.5, 5400]);
+  assert.deepEqual([GROWTH_STEPS[stepOf(GROWTH_STEPS, 2.5)], WINDOW_STEPS[stepOf(WINDOW_STEPS, 5400)]], [2, 3600]);
+  assert.equal(GROWTH_STEPS[stepOf(GROWTH_STEPS, "unknown")], "unknown");
+  // Links of before said growth in words.
+  for (const [word, growth] of [["fixed", 1], ["some", 1.5], ["double", 2], ["tenfold", 10], ["unknown", "unknown"], ["1000", 1]]) {
+    assert.equal(needFrom(new URLSearchParams(`growth=${word}`)).growth, growth, word);
+  }
+  assert.deepEqual([growthWords(1), growthWords(1.5), growthWords("unknown")], ["not at all", "to 1.5 times as many", "nobody knows how far"]);
+  assert.deepEqual([0, 1, 90, 5400, 3600, 604_800].map(windowWords), ["everything: no window", "1 second", "90 seconds", "90 minutes", "1 hour", "7 days"]);
+  // More keys in the end are a larger filter.
+  const sizes = GROWTH_STEPS.slice(0, -1).map((growth) => compare({ ...USUAL, growth }).find((row) => row.chosen).bytes);
+  assert.ok(sizes.every((size, at) => at === 0 || size > sizes[at - 1]), String(sizes));
+});
+
 test("the lines of a plan are exact", () => {
-  const need = { ...USUAL, growth: "double", untrusted: true };
+  const need = { ...USUAL, growth: 2, untrusted: true };
   assert.deepEqual(lines("blocked", need), {
     cli: "bloomgate secret new -o keys.secret\nbloomgate build -o keys.bloom --rate 0.01 --items 1000000 --headroom 2 --secret-file keys.secret keys.txt",
     resp: "BG.CREATE keys KIND blocked CAPACITY 2000000 RATE 0.01",
     rust: "let mut filter = bloomgate::Blocked::builder().items(1_000_000).rate(0.01).headroom(2.0).secret(&secret).build()?;",
   });
   assert.equal(lines("rotating", { ...USUAL, window: 3600 }).resp, "BG.CREATE keys KIND rotating CAPACITY 1000000 RATE 0.01 WINDOW 3600");
+  assert.match(lines("rotating", { ...USUAL, window: 90 }).rust, /\.window\(std::time::Duration::from_secs\(90\)\)/);
   assert.equal(lines("fuse", USUAL).rust, "let filter = bloomgate::Fuse::builder().rate(0.01).build_from(keys)?;");
+});
+
+// A compiler has to say whether they are Rust: they are written down, and a test of the server compiles and runs what is there.
+test("the lines of Rust are those that a test compiles", () => {
+  const needs = ["", "items=2000&rate=0.0001&growth=1.5&untrusted=1", "items=50000&rate=1e-7&growth=unknown&window=90"];
+  const all = KINDS.flatMap(({ kind, changes }) => needs.map((query) =>
+    `    ("${kind}, ${query || "as usual"}", |keys, secret| {\n        ${lines(kind, needFrom(new URLSearchParams(query))).rust}\n        ${changes ? "takes" : "holds"}!(filter)\n    }),\n`));
+  const text = `// The lines of Rust that the planner tells: pure.test.js writes them, lines_tests.rs of the server runs them.\n\npub(super) const TOLD: &[Told] = &[\n${all.join("")}];\n`;
+  writeFileSync(new URL("planner_lines.new.rs", import.meta.url), text);
+  assert.equal(readFileSync(new URL("planner_lines.rs", import.meta.url), "utf8"), text,
+    "tests/pages/planner_lines.rs is not what the planner tells: put target/pages-test/planner_lines.new.rs in its place");
 });
 
 test("the hash is MurmurHash3", () => {
@@ -240,20 +301,47 @@ test("events are read however the bytes are cut", () => {
 });
 
 test("commands are cut as redis-cli cuts them", () => {
-  assert.deepEqual(splitWords("  BF.ADD seen  alice "), ["BF.ADD", "seen", "alice"]);
-  assert.deepEqual(splitWords("a \"b c\\n\\x41\\\"\" 'd \\'e' \"\""), ["a", "b c\nA\"", "d 'e", ""]);
+  const texts = (line) => splitWords(line).map((word) => Buffer.from(word).toString());
+  assert.deepEqual(texts("  BF.ADD seen  alice "), ["BF.ADD", "seen", "alice"]);
+  assert.deepEqual(texts("a \"b c\\n\\x41\\\"\" 'd \\'e' \"\""), ["a", "b c\nA\"", "d 'e", ""]);
+  // What the server writes for a name that is no plain text is that name, and one that is typed too.
+  const bytes = (line) => splitWords(line).map((word) => Buffer.from(word).toString("hex"));
+  assert.deepEqual(bytes("\"caf\\xc3\\xa9\" café \"é\\xff\" 🌸 '🌸'\"\\x00\""), ["636166c3a9", "636166c3a9", "c3a9ff", "f09f8cb8", "f09f8cb800"]);
+  assert.deepEqual(splitWords("\"\\xff\\xfe\" a \"\"").map(base64), ["//4=", "YQ==", ""]);
+  const long = splitWords("x".repeat(200_000))[0];
+  assert.equal(Buffer.from(base64(long), "base64").length, 200_000);
   assert.throws(() => splitWords("a \"b"), /not closed/);
   assert.deepEqual(splitWords(""), []);
 });
 
 test("replies are read like redis-cli's", () => {
   assert.equal(replyText(1), "(integer) 1");
+  assert.equal(replyText(0.01), "(double) 0.01");
   assert.equal(replyText(null), "(nil)");
   assert.equal(replyText("OK"), "OK");
   assert.equal(replyText([1, [2, "a"]]), "1) (integer) 1\n2) 1) (integer) 2\n   2) \"a\"");
   assert.equal(replyText([]), "(empty array)");
   assert.equal(replyText({ kind: "blocked", list: [1] }), "kind => \"blocked\"\nlist => \n  1) (integer) 1");
   assert.equal(replyText({ base64: "AAE=" }), "(bytes, base64) AAE=");
+});
+
+test("a second of work is one line, by names and numbers", () => {
+  const command = (name, calls, failed = 0, rejected = 0) => ({ name, calls, failed, rejected });
+  assert.equal(commandsLine([command("BF.EXISTS", 1200), command("BF.ADD", 3, 1, 2)]), "BF.EXISTS 1,200 · BF.ADD 3, 1 failed, 2 refused");
+  assert.equal(commandsLine("ABCDEFGH".split("").map((name) => command(name, 1))), "A 1 · B 1 · C 1 · D 1 · E 1 · F 1 · 2 others");
+  const line = filtersLine();
+  const filter = (name, lookups, spared, adds) => ({ path: `/${name}`, name, lookups, definitely_not: spared, adds });
+  // What was counted before somebody looked is not told as if it had happened now.
+  assert.equal(line([filter("users", 500, 400, 7)]), null);
+  assert.equal(line([filter("users", 510, 409, 7), filter("new", 9, 9, 9)]), "users: 10 lookups, 9 spared");
+  assert.equal(line([filter("new", 9, 9, 10), filter("users", 511, 409, 8)]), "new: 1 add · users: 1 lookup, 0 spared, 1 add");
+  assert.equal(line([]), null);
+});
+
+test("the funnel says what a row means", () => {
+  const what = (meaning) => funnel({}, meaning).steps.map((step) => step.what).join(" ");
+  assert.ok(/404/.test(what("present")) && !/403/.test(what("present")));
+  assert.ok(/403/.test(what("deny")) && !/404/.test(what("deny")));
 });
 
 test("the funnel holds every lookup once", () => {

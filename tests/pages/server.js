@@ -3,24 +3,32 @@
 import assert from "node:assert/strict";
 
 import { told } from "./browsing.js";
+import { lines, needFrom } from "./dashboard/plan.js";
+import { KINDS } from "./dashboard/sizing.js";
 import { json, keys, resp } from "./talking.js";
 
+/** Filters that `fill` makes. */
+const FILLED = 14;
 /** A name that a page must show as it is, and not run. */
 const EVIL = "<img src=x onerror=alert(1)>";
 
 export async function server(browsing, { url, port, guarded, password }) {
-  await nothingYet(browsing, url);
+  await nothingYet(browsing, url, port);
   await fill(url, port);
-  await everyPage(browsing, url);
   await overviewMoves(browsing, url, port);
+  await overviewTells(browsing, url, port);
+  await filtersTell(browsing, url);
   await oneFilter(browsing, url);
   await advice(browsing, url);
-  await workbench(browsing, url);
+  await workbench(browsing, url, port);
+  await forecast(browsing, url, port);
+  await everyPage(browsing, url, port);
   await manyFilters(browsing, url, port);
+  await plannedLines(port);
   await signIn(browsing, guarded, password);
 }
 
-async function nothingYet(browsing, url) {
+async function nothingYet(browsing, url, port) {
   const first = (page) => page.getByText("No filter yet").waitFor();
   await browsing.everyView("empty-overview", `${url}/`, "Overview", first);
   await browsing.everyView("empty-filters", `${url}/#/filters`, "Filters", first);
@@ -31,13 +39,20 @@ async function nothingYet(browsing, url) {
     const line = await page.evaluate(() => navigator.clipboard.readText());
     assert.match(line, /^redis-cli -p [1-9]\d+ BF\.ADD visitors alice$/);
   });
-  told("empty: a first command that can be copied");
+  // Whoever runs it sees the filter without a reload.
+  await browsing.visit(`${url}/#/filters`, "light", async (page) => {
+    await first(page);
+    await resp(port, ["BF.ADD visitors alice"]);
+    await page.locator("tbody tr", { hasText: "visitors" }).waitFor();
+    await resp(port, ["DEL visitors"]);
+  });
+  told("empty: a first command that can be copied, and what it does");
 }
 
 async function fill(url, port) {
   await resp(port, [
     "BF.RESERVE crawler:urls 0.01 1000",
-    ...chunks(keys("https://example.org/", 5_000)).map((part) => `BF.MADD crawler:urls ${part.join(" ")}`),
+    ...chunks(keys("https://example.org/", 20_000)).map((part) => `BF.MADD crawler:urls ${part.join(" ")}`),
     "BG.CREATE shop:skus KIND blocked CAPACITY 100000 RATE 0.001",
     ...chunks(keys("sku-", 40_000)).map((part) => `BG.ADD shop:skus ${part.join(" ")}`),
     "BG.CREATE visits KIND rotating CAPACITY 10000 RATE 0.01 WINDOW 3600 GENERATIONS 4",
@@ -46,16 +61,29 @@ async function fill(url, port) {
     `BG.ADD carts ${keys("cart-", 300).join(" ")}`,
     "CF.RESERVE sessions 10000 RATE 0.001",
     `CF.INSERT sessions ITEMS ${keys("session-", 900).join(" ")}`,
+    "BG.CREATE queue:jobs KIND blocked CAPACITY 1000000 RATE 0.01",
+    `BG.ADD queue:jobs ${keys("job-", 500).join(" ")}`,
     "BG.CREATE overfull KIND blocked CAPACITY 1000 RATE 0.01 ONFULL goon",
     ...chunks(keys("too-many-", 3_000)).map((part) => `BG.ADD overfull ${part.join(" ")}`),
     "BG.CREATE public KIND classic CAPACITY 100000 RATE 0.01 HASH xxh3",
     `BG.ADD public ${keys("p-", 200).join(" ")}`,
+    "BG.CREATE lately KIND stable CAPACITY 200 RATE 0.01",
+    `BG.ADD lately ${keys("seen-", 500).join(" ")}`,
+    "BF.RESERVE refusing 0.01 500 NONSCALING",
+    "BG.CREATE tickets KIND cuckoo CAPACITY 1000 RATE 0.01",
+    `BG.ADD tickets ${keys("ticket-", 700).join(" ")}`,
+    "BG.CREATE counted KIND quotient CAPACITY 1000 RATE 0.01",
+    `BG.ADD counted ${keys("count-", 700).join(" ")}`,
+    "BG.CREATE slices KIND partitioned CAPACITY 1000 RATE 0.01 HASH siphash24",
+    `BG.ADD slices ${keys("slice-", 700).join(" ")}`,
     `BF.ADD "${EVIL}" alice`,
     `BF.MEXISTS crawler:urls ${keys("absent-", 400).join(" ")}`,
     `BG.EXISTS shop:skus ${keys("absent-", 400).join(" ")} ${keys("sku-", 100).join(" ")}`,
   ]);
+  // What a full filter refuses is an error to whoever adds it, and counted.
+  await assert.rejects(resp(port, keys("more-", 520).map((key) => `BF.ADD refusing ${key}`)), /full|capacity/i);
   const { total } = await json(`${url}/v1/filters?limit=1`);
-  assert.equal(total, 8);
+  assert.equal(total, FILLED);
 }
 
 function chunks(all, size = 500) {
@@ -64,18 +92,41 @@ function chunks(all, size = 500) {
 
 const link = (name) => `#/filter?path=${encodeURIComponent(`/v1/filters/${encodeURIComponent(name)}`)}`;
 
-async function everyPage(browsing, url) {
+async function everyPage(browsing, url, port) {
   await browsing.everyView("overview", `${url}/#/overview`, "Overview", async (page) => {
     await page.locator(".hero .value", { hasText: /[1-9]/ }).waitFor();
     await page.locator("nav .pulse.live").waitFor({ state: "attached" });
   });
-  await browsing.everyView("filters", `${url}/#/filters`, "Filters", (page) => page.locator("tbody tr").nth(7).waitFor());
-  for (const name of ["crawler:urls", "visits", "shop:skus", "sessions"]) {
+  await browsing.everyView("filters", `${url}/#/filters`, "Filters", (page) => page.locator("tbody tr").nth(FILLED - 1).waitFor());
+  for (const name of ["crawler:urls", "visits", "shop:skus", "sessions", "carts", "tickets", "counted", "lately", "slices", "refusing"]) {
     await browsing.everyView(`filter-${name.replace(":", "-")}`, `${url}/${link(name)}`, name, (page) => page.getByText("How to make it again").waitFor());
   }
   await browsing.everyView("advice", `${url}/#/advice`, "Advice", (page) => page.locator(".advice li").first().waitFor());
   await browsing.everyView("workbench", `${url}/#/workbench`, "Workbench", (page) => page.getByRole("button", { name: "Run" }).waitFor());
-  await browsing.everyView("no-gate", `${url}/#/gate`, "Gate", (page) => page.getByText("No gate runs in this process").waitFor());
+  const tab = (name, first) => async (page) => {
+    await page.getByRole("radio", { name }).check({ force: true });
+    await page.locator(first).first().waitFor();
+  };
+  await browsing.everyView("slow-log", `${url}/#/workbench`, "Workbench", tab("Slow log", "td details"));
+  const asking = setInterval(() => resp(port, [`BF.MEXISTS crawler:urls ${keys("nobody-", 20).join(" ")}`, "CONFIG GET rate"]).catch(() => {}), 300);
+  try {
+    await browsing.everyView("live-tail", `${url}/#/workbench`, "Workbench", async (page) => {
+      await tab("Live tail", ".tail li.traffic .pill")(page);
+      // The word of a line and its text stand beside each other.
+      const covered = await page.locator(".tail li").evaluateAll((lines) => lines.filter((line) => {
+        const [word, text] = [line.children[1], line.children[2]].map((each) => each.getBoundingClientRect());
+        return word.right > text.left && word.bottom > text.top;
+      }).map((line) => line.textContent));
+      assert.deepEqual(covered, [], "lines whose word covers their text");
+    });
+  } finally {
+    clearInterval(asking);
+  }
+  await browsing.everyView("no-gate", `${url}/#/gate`, "Gate", async (page) => {
+    await page.getByText("A gate has a dashboard of its own").waitFor();
+    // That of the demo is one click away.
+    assert.equal(await page.getByRole("link", { name: /^Open http/ }).getAttribute("href"), "http://127.0.0.1:8480/");
+  });
 }
 
 async function overviewMoves(browsing, url, port) {
@@ -94,7 +145,136 @@ async function overviewMoves(browsing, url, port) {
   told("overview: live figures, a chart that keys can read");
 }
 
+/** Each figure of the overview says what the server says, in its own words. */
+async function overviewTells(browsing, url, port) {
+  await browsing.visit(`${url}/#/overview`, "light", async (page) => {
+    const figure = (name) => page.locator(".figure", { has: page.locator(`dt:text-is("${name}")`) });
+    const says = (name, value, note) => Promise.all([figure(name).locator(".value", { hasText: value }).waitFor(), figure(name).locator(".note", { hasText: note }).waitFor()]);
+    // Rates are those of the last ten seconds, so somebody asks meanwhile.
+    const asking = setInterval(() => resp(port, [`BF.MEXISTS crawler:urls ${keys("nobody-", 200).join(" ")}`, "BG.ADD shop:skus sku-1"]).catch(() => {}), 300);
+    try {
+      await says("Operations", /^[1-9][\d.,]*(\s[kMG])?\/s$/, /^[1-9].* lookups, .* adds a second$/);
+      await says("Latency", /^[\d.]+\s(ns|µs|ms|s)$/, /^of 99 in 100 commands; half take [\d.]+\s(ns|µs|ms|s)$/);
+    } finally {
+      clearInterval(asking);
+    }
+    const told = await json(`${url}/v1/overview`);
+    await says("Memory", /^[\d.]+\s[kMG]?B$/, /^[\d.e-]+(\s%)? of [\d.]+\s[MGT]B; the process has [\d.]+\s[MG]B$/);
+    await says("Filters", /^14$/, /items in them|new items added/);
+    await says("Health", "ready", /^up for \d/);
+    await figure("Health").locator(".pill.ok").waitFor();
+    await says("Disk", "writable", /^synced .*snapshot/);
+    await says("Self-check", /\S/, /random keys asked to find out$/);
+    await says("Clients", /^[1-9]\d*$/, /^\d+ by RESP, [1-9]\d* by HTTP$/);
+    // The filter that is over its capacity fires, says how urgent that is in a word, and leads there.
+    const alert = page.getByRole("region", { name: "Alerts" }).locator(".notice", { hasText: "overfull" }).first();
+    await alert.locator(".pill", { hasText: /^.(warning|critical)$/ }).waitFor();
+    assert.match(await alert.textContent(), /BloomgateOverCapacity/);
+    const way = alert.getByRole("link", { name: "What to do about BloomgateOverCapacity" });
+    assert.equal(await way.getAttribute("href"), "runbook#over-capacity");
+    const facts = await page.getByRole("region", { name: "This server" }).locator("dl").textContent();
+    assert.ok(/^\d+\.\d+\.\d+/.test(told.version) && facts.includes(`Version${told.version} (API ${told.api_version})`), facts);
+    await alert.getByRole("link", { name: "look at the filter" }).click();
+    await page.locator("h1", { hasText: "overfull" }).waitFor();
+  });
+  told("overview: operations, latency, memory, health, disk, clients, an alert that fires, versions");
+}
+
+/** Every column of the table: what it says of a filter, in words and colours, and that it sorts. */
+async function filtersTell(browsing, url) {
+  // The watch looks at filters one after the other.
+  const of = async (name) => (await json(`${url}/v1/filters?match=${encodeURIComponent(name)}`)).filters[0];
+  const until = Date.now() + 120_000;
+  for (let known = false; !known;) {
+    const rows = await Promise.all(["shop:skus", "overfull"].map(of));
+    known = rows.every((row) => row.fill !== null && row.rate.measured !== null);
+    assert.ok(known || Date.now() < until, `not looked at: ${JSON.stringify(rows)}`);
+    if (!known) await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  await browsing.visit(`${url}/#/filters`, "light", async (page) => {
+    const row = (name) => page.locator("tbody tr", { has: page.locator("th a", { hasText: name }) });
+    const cell = async (name, label) => (await row(name).locator(`td[data-label="${label}"]`).textContent()).replaceAll("\u00a0", " ");
+    await row("shop:skus").waitFor();
+    for (const [label, says] of [
+      ["Kind", /^blocked$/], ["Items of capacity", /^40 k of 100 k40 %$/], ["Fill", /^[1-3]\d(\.\d)? %$/], ["Promised", /^0\.1 %$/],
+      ["Expected", /^(< )?0\.0\d* %$/], ["Measured", /^0(\.0\d*)? %$/], ["Size", /^\d\d\d kB$/], ["Bits/item", /^1[5-9](\.\d)?$/], ["Age", /^\d+ (s|min)$/], ["Forecast", /^(not growing|not known yet|full in .*)$/],
+    ]) assert.match(await cell("shop:skus", label), says, label);
+    assert.match(await cell("sessions", "Kind"), /^growing-cuckoo$/);
+    // One that forgets counts on, and is neither full nor over its capacity; one that refuses says so.
+    assert.equal(await cell("lately", "Items of capacity"), "500 so farkeeps 200");
+    assert.equal(await cell("lately", "Forecast"), "never full");
+    assert.match(await row("lately").locator(".pill").textContent(), /fine/);
+    assert.deepEqual([await cell("refusing", "Items of capacity"), await cell("refusing", "Forecast")], ["500 of 500100 %", "full"]);
+    assert.match(await row("refusing").locator(".pill").textContent(), /full, refuses/);
+    assert.match(await cell("overfull", "Items of capacity"), /^(2,\d{3}|3,000) of 1,000\d{3} %$/);
+    assert.ok(parseFloat(await cell("overfull", "Expected")) > 5 && parseFloat(await cell("overfull", "Measured")) > 5, "a rate far above the promised 1 %");
+    // A state is a colour and a word.
+    const look = async (name) => {
+      const pill = row(name).locator(".pill");
+      return { word: await pill.textContent(), colour: await pill.evaluate((each) => getComputedStyle(each).color), bar: await row(name).locator(".bar").first().getAttribute("class") };
+    };
+    const [bad, fine] = [await look("overfull"), await look("shop:skus")];
+    assert.ok(/over capacity/.test(bad.word) && /fine/.test(fine.word) && bad.colour !== fine.colour && /bad/.test(bad.bar) && !/bad/.test(fine.bar), JSON.stringify([bad, fine]));
+    // Every head sorts, both ways, as the server does.
+    const heads = await page.locator("thead th button").evaluateAll((all) => all.map((each) => [each.textContent, each.dataset.sort]));
+    assert.deepEqual(heads.map(([name]) => name), ["Filter", "Kind", "Items of capacity", "Fill", "Promised", "Expected", "Measured", "Size", "Bits/item", "Age", "Forecast"]);
+    for (const [name, sort] of heads.slice(1)) {
+      const seen = [];
+      for (let press = 0; press < 2; press += 1) {
+        await page.locator(`thead th button[data-sort="${sort}"]`).click();
+        const order = (press === 0) === ["kind", "full"].includes(sort) ? "asc" : "desc";
+        await page.locator(`th[aria-sort=${order}ending]`, { hasText: name }).waitFor();
+        await page.waitForFunction((wanted) => document.querySelector("[role=status].hidden").textContent.includes(wanted), `sorted by ${sort}`);
+        assert.equal(await page.getByLabel("Sort by").inputValue(), `${sort} ${order}`);
+        const links = await page.locator("tbody th a").allTextContents();
+        seen.push(links);
+        if (["kind", "asked", "bytes", "used", "bits"].includes(sort)) {
+          const { filters } = await json(`${url}/v1/filters?sort=${sort}&order=${order}`);
+          assert.deepEqual(links, filters.map((each) => each.name), `${sort} ${order}`);
+        }
+      }
+      assert.deepEqual([...seen[0]].sort(), [...seen[1]].sort());
+    }
+  });
+  told("filters: fill, three rates, bits an item, age, words with colours, and every column sorts");
+}
+
+/** What a key has in filters of other kinds, and that the hash of one without a secret is told. */
+async function tryKeys(browsing, url) {
+  const ask = async (name, key, work) => browsing.visit(`${url}/${link(name)}`, "light", async (page) => {
+    await page.getByLabel("Key", { exact: true }).fill(key);
+    await page.keyboard.press("Enter");
+    await page.locator(".notice strong", { hasText: /^(Maybe|Certainly not)$/ }).waitFor();
+    const card = page.getByRole("region", { name: "Try a key" });
+    await work(page, card, (await card.locator("dl.facts").textContent()));
+  });
+  await ask("public", "p-7", async (page, card, facts) => {
+    assert.match(facts, /Hash[0-9a-f]{32}/);
+    assert.ok(await card.locator(".bit.set").count() >= 3 && await card.locator(".bit:not(.set)").count() === 0);
+  });
+  await ask("shop:skus", "sku-7", async (page, card, facts) => {
+    assert.match(facts, /Hashkept back: it is under a secret/);
+    await card.getByText(/^Block \d/).waitFor();
+  });
+  await ask("carts", "cart-7", async (page, card) => {
+    await card.getByText(/^Block \d/).waitFor();
+    assert.ok(await card.locator(".bit.set", { hasText: /holds [1-9]/ }).count() >= 6);
+  });
+  await ask("carts", "nobody", async (page, card) => assert.ok(await card.locator(".bit", { hasText: "holds 0" }).count() >= 1));
+  await ask("sessions", "session-7", async (page, card) => {
+    await card.getByText(/^Fingerprint [0-9a-f]+$/).first().waitFor();
+    assert.ok(await card.locator(".bucket").count() >= 1 && await card.locator(".slot.hit").count() >= 1);
+    await browsing.picture(page, "filter-buckets");
+  });
+  await ask("sessions", "nobody at all", async (page, card) => {
+    assert.match(await card.locator(".notice strong").textContent(), /Certainly not/);
+    assert.equal(await card.locator(".slot.hit").count(), 0);
+  });
+  told("filter: hash, block, bits, counters, buckets of a key");
+}
+
 async function oneFilter(browsing, url) {
+  await tryKeys(browsing, url);
   await browsing.visit(`${url}/${link("shop:skus")}`, "light", async (page) => {
     await page.getByLabel("Key", { exact: true }).fill("sku-7");
     await page.keyboard.press("Enter");
@@ -112,8 +292,18 @@ async function oneFilter(browsing, url) {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ argv: line.replace("shop:skus", "again").split(" ") }),
     });
     assert.equal(again.error, null, line);
-    await page.screenshot({ path: `${browsing.shots}/filter-tried.png`, fullPage: true });
+    const http = await page.locator(".lines > div", { hasText: "HTTP" }).locator("code").textContent();
+    assert.ok(http.startsWith(`curl -X POST ${url}/v1/filters `), http);
+    await browsing.picture(page, "filter-tried");
   });
+  // Of tables it is drawn how full their buckets and blocks are.
+  for (const [name, title] of [["tickets", "How full its buckets are"], ["sessions", "How full its buckets are"], ["counted", "How full its blocks are"]]) {
+    await browsing.visit(`${url}/${link(name)}`, "light", async (page) => {
+      const card = page.getByRole("region", { name: title });
+      await card.getByText(/^From .* of the slots in use, [1-9].* on average\./).waitFor();
+      assert.ok(await card.locator(".heat-cell").count() > 10);
+    });
+  }
   await browsing.visit(`${url}/${link("crawler:urls")}`, "light", async (page) => {
     await page.getByText("Its layers").waitFor();
     assert.ok(await page.locator(".stage").count() >= 2, "a chain has layers");
@@ -137,6 +327,20 @@ async function oneFilter(browsing, url) {
 
 async function advice(browsing, url) {
   await browsing.visit(`${url}/#/advice`, "light", async (page) => {
+    const of = (name, sentence) => page.locator(".advice li", { hasText: name }).filter({ hasText: sentence });
+    await of("crawler:urls", "grown to 5 layers").waitFor();
+    await of("public", "hashed without a secret").waitFor();
+    // A command can be taken to where it is run; nothing runs by itself.
+    const command = await of("public", "without a secret").locator("code").textContent();
+    await of("public", "without a secret").getByRole("link", { name: "Take it to the workbench" }).click();
+    await page.locator("h1", { hasText: "Workbench" }).waitFor();
+    assert.equal(await page.getByLabel("Command", { exact: true }).inputValue(), command);
+    await page.keyboard.press("Enter");
+    await page.locator(".console .reply", { hasText: "OK" }).waitFor();
+    await page.getByLabel("Command", { exact: true }).fill("DEL public:next");
+    await page.keyboard.press("Enter");
+    await page.locator(".console .reply", { hasText: "1" }).waitFor();
+    await page.goBack();
     const about = page.locator(".advice li", { hasText: "overfull" }).first();
     await about.waitFor();
     assert.ok((await about.locator("p").first().textContent()).length > 20, "a reason");
@@ -145,10 +349,10 @@ async function advice(browsing, url) {
     await page.locator("h1", { hasText: "overfull" }).waitFor();
     await page.locator(".page-actions .pill", { hasText: "over capacity" }).waitFor();
   });
-  told("advice: a sentence, a reason, a command, the way to the filter");
+  told("advice: sentences, a reason, a command to run, the way to the filter");
 }
 
-async function workbench(browsing, url) {
+async function workbench(browsing, url, port) {
   await browsing.visit(`${url}/#/workbench`, "light", async (page) => {
     const line = page.getByLabel("Command", { exact: true });
     const run = async (text, reply) => {
@@ -158,6 +362,11 @@ async function workbench(browsing, url) {
     };
     await run("BF.ADD 'two words' \"a\\nb\"", "(true)");
     await run("BF.EXISTS \"two words\" mallory", "(false)");
+    // A name that is no plain text, as it is typed and as the server writes it, is one name.
+    await run("BF.ADD café alice", "(true)");
+    await run("BF.EXISTS \"caf\\xc3\\xa9\" alice", "(true)");
+    await run("EXISTS \"caf\\xc3\\xa9\"", "(integer) 1");
+    await run("DEL café", "(integer) 1");
     await run("BG.INFO visits kind", "rotating");
     await run("NOSUCH thing", /\(error\) ERR unknown command/);
     await run("BF.ADD 'open", "A quote is not closed");
@@ -167,15 +376,49 @@ async function workbench(browsing, url) {
     await page.locator("#command-help", { hasText: "Needs the role write" }).waitFor();
     await run("CONFIG SET slowlog-log-slower-than 0", "OK");
     await run("BG.INFO visits", "rotating");
-    await page.screenshot({ path: `${browsing.shots}/workbench-used.png`, fullPage: true });
+    // One that anybody may run needs no role.
+    await line.fill("ping");
+    await page.locator("#command-help", { hasText: "Needs no role." }).waitFor();
+    await line.fill("");
+    const post = (argv) => json(`${url}/v1/command`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ argv }) });
+    const named = "a/rather/long/name/".repeat(20);
+    await post(["BG.CREATE", named, "KIND", "blocked", "CAPACITY", "1000", "RATE", "0.01"]);
+    await post(["DEL", named]);
+    await browsing.picture(page, "workbench-used");
     await page.getByRole("radio", { name: "Slow log" }).check({ force: true });
     await page.locator("td code", { hasText: "BG.INFO" }).first().waitFor();
+    // A long command is shown by its beginning, and opens.
+    const long = page.locator("tr", { has: page.locator("details", { hasText: "BG.CREATE a/rather/long" }) }).first();
+    assert.ok((await long.boundingBox()).height < 120, "a row of a long command is low");
+    await long.locator("summary").click();
+    assert.match(await long.locator("pre").textContent(), /^BG\.CREATE (a\/rather\/long\/name\/){5}.* KIND blocked CAPACITY 1000 RATE 0\.01$/);
     await page.getByRole("radio", { name: "Live tail" }).check({ force: true });
-    await json(`${url}/v1/command`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ argv: ["CONFIG", "SET", "slowlog-log-slower-than", "10000"] }) });
+    await post(["CONFIG", "SET", "slowlog-log-slower-than", "10000"]);
     await page.locator(".tail li", { hasText: /slowlog-log-slower-than/i }).first().waitFor();
-    await page.screenshot({ path: `${browsing.shots}/workbench-tail.png`, fullPage: true });
+    // A busy server that nothing is wrong with is seen to work: names and numbers, no key.
+    await resp(port, [`BF.MEXISTS crawler:urls ${keys("hidden-key-", 300).join(" ")}`]);
+    await page.locator(".tail li.traffic", { hasText: "BF.MEXISTS 1" }).first().waitFor();
+    await page.locator(".tail li.traffic", { hasText: /crawler:urls: 300 lookups, \d+ spared/ }).first().waitFor();
+    assert.ok(!(await page.locator(".tail li.traffic").allTextContents()).join().includes("hidden-key"), "no key is told");
+    await page.getByLabel("What was done each second").uncheck();
+    assert.equal(await page.locator(".tail li.traffic").count(), 0);
+    await page.getByLabel("What was done each second").check();
+    await browsing.picture(page, "workbench-tail");
   });
   told("workbench: commands, errors, history, help, slow log, live tail");
+}
+
+/** Somebody adds while the page is looked at: the row says when the filter will be full. */
+async function forecast(browsing, url, port) {
+  await browsing.visit(`${url}/#/filters`, "light", async (page) => {
+    const row = page.locator("tbody tr", { hasText: "queue:jobs" });
+    await row.getByText("500 of 1 M").waitFor();
+    await resp(port, chunks(keys("job-", 3_000, 501)).map((part) => `BG.ADD queue:jobs ${part.join(" ")}`));
+    await row.getByText("3,500 of 1 M").waitFor();
+    // The server looks every ten seconds how fast filters grow.
+    await row.getByText(/^full in \d+/).waitFor();
+  });
+  told("filters: a row that moves, and when it will be full");
 }
 
 async function manyFilters(browsing, url, port) {
@@ -183,28 +426,39 @@ async function manyFilters(browsing, url, port) {
   await resp(port, keys("user:", 1_000).map((name, at) => `BF.MADD ${name}:seen ${keys("k", 1 + (at % 90)).join(" ")}`));
   await browsing.everyView("thousand-filters", `${url}/#/filters`, "Filters", (page) => page.locator("tbody tr").nth(49).waitFor());
   await browsing.visit(`${url}/#/filters`, "light", async (page) => {
-    await page.getByText(/1 to 50 of 1,0\d\d filters/).waitFor();
+    const shown = (text) => page.locator(".pager > span", { hasText: text }).waitFor();
+    await shown(/1 to 50 of 1,0\d\d filters/);
     await page.getByRole("button", { name: "Next" }).click();
-    await page.getByText(/51 to 100 of/).waitFor();
+    await shown(/51 to 100 of/);
     await page.keyboard.press("/");
     await page.keyboard.type("user:77");
-    await page.getByText(/1 to 11 of 11 filters/).waitFor();
+    await shown(/1 to 11 of 11 filters/);
     assert.match(page.url(), /match=user/);
     await page.getByRole("searchbox").fill("");
-    await page.getByText(/1 to 50 of/).waitFor();
+    await shown(/1 to 50 of/);
     await page.getByRole("button", { name: "Items of capacity" }).click();
     await page.locator("th[aria-sort=descending]", { hasText: "Items of capacity" }).waitFor();
     await page.waitForFunction(() => document.querySelector("tbody th a").textContent === "overfull");
     await page.getByLabel("Sort by").selectOption("bytes desc");
     await page.waitForFunction(() => document.querySelector("tbody th a").textContent !== "overfull");
     await page.getByLabel("Kind").selectOption("rotating");
-    await page.getByText(/1 to 1 of 1 filter$/).waitFor();
+    await shown(/1 to 1 of 1 filter$/);
     await page.getByRole("searchbox").fill("no such name");
     await page.getByText("Nothing found").waitFor();
     await page.getByRole("button", { name: "Show all" }).click();
-    await page.getByText(/1 to 50 of/).waitFor();
+    await shown(/1 to 50 of/);
   });
   told("filters: a thousand, pages, search, sorting by head and by choice");
+}
+
+/** What the planner tells people to give to any Redis client, given to one. */
+async function plannedLines(port) {
+  for (const { kind } of KINDS) {
+    for (const query of ["items=2000&rate=0.01", "items=2000&rate=0.001&growth=tenfold&window=60"]) {
+      await resp(port, [lines(kind, needFrom(new URLSearchParams(query))).resp, "BG.EXISTS keys key-1", "DEL keys"]);
+    }
+  }
+  told(`planner: the server takes the lines of ${KINDS.length} kinds`);
 }
 
 async function signIn(browsing, url, password) {

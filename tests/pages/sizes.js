@@ -1,10 +1,15 @@
-// The planner's arithmetic beside the command's: `sizes.js BINARY`.
+// The planner beside the command: its arithmetic, its choices, and the lines that it tells people to type. `sizes.js BINARY`.
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { delimiter, dirname, join } from "node:path";
 
+import { again } from "./again.js";
 import { chooseKind, compare, lines, needFrom } from "./dashboard/plan.js";
-import { sizeOf } from "./dashboard/sizing.js";
+import { KINDS, sizeOf } from "./dashboard/sizing.js";
+import { keys } from "./talking.js";
 
 const binary = process.argv[2];
 const planned = (options) => JSON.parse(execFileSync(binary, ["plan", "--json", "--plot", "none", ...options], { encoding: "utf8" }));
@@ -37,3 +42,25 @@ for (const [query, options] of [
   compared += 1;
 }
 console.log(`ok sizes: ${compared} sizes and choices are the command's`);
+
+// Every line does what it says, typed into a shell as it stands.
+const folder = mkdtempSync(join(tmpdir(), "bloomgate-lines-"));
+try {
+  writeFileSync(join(folder, "keys.txt"), `${keys("key-", 2_000).join("\n")}\n`);
+  const path = `${dirname(binary)}${delimiter}${process.env.PATH}`;
+  for (const { kind } of KINDS) {
+    for (const query of ["items=2000&rate=0.01&window=3600", "items=2000&rate=0.001&growth=double&untrusted=1"]) {
+      const { cli } = lines(kind, needFrom(new URLSearchParams(query)));
+      try {
+        execFileSync("sh", ["-ec", cli], { cwd: folder, env: { ...process.env, PATH: path }, stdio: ["ignore", "ignore", "pipe"] });
+      } catch (error) {
+        throw new Error(`${cli}\n${error.stderr}`);
+      }
+      for (const made of ["keys.bloom", "keys.secret"]) rmSync(join(folder, made), { force: true });
+    }
+  }
+} finally {
+  rmSync(folder, { recursive: true });
+}
+console.log(`ok lines: the command takes those of ${KINDS.length} kinds`);
+await again(binary);

@@ -6,8 +6,8 @@ import { splitWords } from "./dashboard/words.js";
 
 /** A command as clients send it. */
 function encoded(line) {
-  const words = splitWords(line).map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`);
-  return `*${words.length}\r\n${words.join("")}`;
+  const words = splitWords(line);
+  return Buffer.concat([Buffer.from(`*${words.length}\r\n`), ...words.flatMap((word) => [Buffer.from(`$${word.length}\r\n`), word, Buffer.from("\r\n")])]);
 }
 
 /** Sends commands, one after the other, and waits until each has a reply; gives all replies as they came. */
@@ -28,7 +28,7 @@ export function resp(port, commands, login) {
       if (errors.length > 0) reject(new Error(errors[0]));
       else resolve(text);
     });
-    socket.write([...lines, "PING the-end-of-it"].map(encoded).join(""));
+    socket.write([...lines, "PING the-end-of-it"].map(encoded).reduce((all, one) => Buffer.concat([all, one])));
   });
 }
 

@@ -1,7 +1,9 @@
 // The frame: which page is shown, the navigation, the theme, the login, and the one stream of events that all pages share.
 
+import { alertCount } from "./alerts.js";
 import * as api from "./api.js";
 import { el, replace, setText, svg } from "./dom.js";
+import { count } from "./format.js";
 import { choice, loading, trouble } from "./parts.js";
 import { live } from "./live.js";
 
@@ -63,8 +65,9 @@ async function show() {
     const drawn = module.show({ api, live, about, parameters, rename });
     shown = { name: page.name, page: drawn };
     replace(main, drawn.node);
-    // Where the reader was is gone: go on from the page's name. Not on the first page, where nobody was anywhere yet.
-    if (mine > 1) main.querySelector("h1")?.focus({ preventScroll: true });
+    // Where the reader was is gone: go on from the page's name, or from what the page was opened for. Not on the first page,
+    // where nobody was anywhere yet.
+    if (mine > 1) (drawn.focus ?? main.querySelector("h1"))?.focus({ preventScroll: true });
     scrollTo(0, 0);
   } catch (error) {
     if (mine === turn) replace(main, trouble({ title: "This page could not be drawn", message: error.message }, () => location.reload()));
@@ -82,7 +85,9 @@ function rename(title) {
 }
 
 const links = new Map();
-const badge = el("span", { class: "badge", hidden: true });
+const badge = el("span", { class: "badge", role: "img", hidden: true });
+const menuBadge = el("span", { class: "badge", role: "img", hidden: true });
+menu.append(menuBadge);
 const pulse = el("span", { class: "pulse", role: "status" }, "Connecting");
 const version = el("span", {}, "");
 const signOut = el("button", { type: "button", class: "quiet", hidden: true, on: { click: () => {
@@ -95,7 +100,7 @@ function drawNavigation() {
   replace(navigation, here.map((page) => {
     const link = el("a", { class: "to", href: `#/${page.name}` },
       svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" }, svg("path", { d: ICONS[page.name] })), page.title,
-      page.name === "overview" ? badge : null);
+      page.name === (about.process === "gate" ? "gate" : "overview") ? badge : null);
     links.set(page.name, link);
     return link;
   }), el("div", { class: "foot" }, pulse, themeSwitch(), signOut, version));
@@ -179,9 +184,13 @@ live.on("line", (line) => {
   setText(pulse, PULSE[line] ?? line);
 });
 live.on("alerts", (alerts) => {
-  badge.hidden = alerts.length === 0;
-  setText(badge, alerts.length);
-  badge.setAttribute("aria-label", `${alerts.length} alerts firing`);
+  const firing = alertCount(alerts);
+  // On a phone the navigation is behind the menu, and what is wrong is not.
+  for (const each of [badge, menuBadge]) {
+    each.hidden = firing === 0;
+    setText(each, count(firing));
+    each.setAttribute("aria-label", `${count(firing)} alerts firing`);
+  }
 });
 
 async function start() {

@@ -10,10 +10,11 @@ const CHARACTER = 7;
 /**
  * A chart that follows the width of its place. `draw(options)` draws it anew:
  *   title, words           what it is, and what it shows, for those who do not see it
- *   x, y                   {label, kind: "linear" | "log", range: [low, high], format}
+ *   x, y                   {label, kind: "linear" | "log", range: [low, high], format}: one format for ticks, marks and cursor
  *   series                 [{name, points: [[x, y]], tone: 1 | 2 | 3, area, dashed}]
  *   marks                  [{x, y, label, low, high}]: points with a name, and an interval if there is one
  *   limit                  {y, label}: a dashed line across
+ *   waiting                what stands there as long as there is no line
  */
 export function lineChart(height = 240) {
   const node = el("figure", { class: "chart" });
@@ -64,14 +65,13 @@ function picture(options, width, height, told) {
     svg("title", { id: titleId }, `${options.title}. ${options.words} Arrow keys read the values.`),
     svg("clipPath", { id: clip }, svg("rect", { x: inner.left, y: inner.top - 6, width: Math.max(0, inner.right - inner.left), height: inner.bottom - inner.top + 6 })));
   axes(root, { x, y, across, up, inner, width, height });
-  if (limit) {
-    const at = up.to(limit.y);
-    root.append(svg("line", { class: "limit", x1: inner.left, x2: inner.right, y1: at, y2: at }),
-      svg("text", { class: "limit-label", x: inner.right, y: at - 5, "text-anchor": "end" }, limit.label));
-  }
+  if (limit) root.append(svg("line", { class: "limit", x1: inner.left, x2: inner.right, y1: up.to(limit.y), y2: up.to(limit.y) }));
+  // What words are kept away from: points of the curves, close to each other.
+  const curves = [];
   for (const line of series) {
     const places = line.points.filter(([, value]) => value !== null && Number.isFinite(value)).map(([at, value]) => [across.to(at), up.to(value)]);
     if (places.length === 0) continue;
+    curves.push(...close(places));
     const path = places.map(([px, py], at) => `${at === 0 ? "M" : "L"}${px.toFixed(1)} ${py.toFixed(1)}`).join("");
     if (line.area) {
       const bottom = inner.bottom.toFixed(1);
@@ -79,7 +79,22 @@ function picture(options, width, height, told) {
     }
     root.append(svg("path", { class: `line tone-${line.tone ?? 1}${line.dashed ? " dashed" : ""}`, "clip-path": `url(#${clip})`, d: path }));
   }
-  for (const mark of marks) root.append(markOf(mark, across, up, inner));
+  if (options.waiting && series.every((line) => line.points.length < 2)) {
+    root.append(svg("text", { x: (inner.left + inner.right) / 2, y: (inner.top + inner.bottom) / 2, "text-anchor": "middle" }, options.waiting));
+  }
+  const dots = marks.map((mark) => ({ ...mark, px: across.to(mark.x), py: up.to(mark.y) }));
+  for (const dot of dots) root.append(dotOf(dot, up, inner));
+  const words = [
+    ...dots.map(({ label, px, py }) => ({ label, class: "mark-label", wide: label.length * (CHARACTER + 1), at: besides(px, py, inner.left) })),
+    ...(limit ? [{ label: limit.label, class: "limit-label", wide: limit.label.length * CHARACTER, at: along(up.to(limit.y), inner) }] : []),
+  ];
+  // The other label's line and the dots are in the way too.
+  const taken = dots.map(({ px, py }) => ({ left: px - 7, right: px + 7, top: py - 7, bottom: py + 7 }));
+  for (const word of words) {
+    const { x: wx, y: wy, anchor, box } = freest(word, curves, taken, inner, limit && word.class === "mark-label" ? up.to(limit.y) : null);
+    taken.push(box);
+    root.append(svg("text", { class: word.class, x: wx, y: wy, "text-anchor": anchor }, word.label));
+  }
   cursor(root, options, across, up, inner, told);
   return root;
 }
@@ -106,17 +121,43 @@ function axes(root, { x, y, across, up, inner, width, height }) {
   if (y.label) root.append(svg("text", { class: "axis-label", x: inner.left, y: 12 }, y.label));
 }
 
-function markOf(mark, across, up, inner) {
-  const [px, py] = [across.to(mark.x), up.to(mark.y)];
+function dotOf({ px, py, low, high }, up, inner) {
   const group = svg("g", { class: "mark" });
-  if (mark.low !== undefined && mark.high !== undefined) {
-    const [low, high] = [up.to(mark.low), up.to(mark.high)];
-    group.append(svg("line", { x1: px, x2: px, y1: Math.min(low, inner.bottom), y2: Math.max(high, inner.top) }));
+  if (low !== undefined && high !== undefined) {
+    group.append(svg("line", { x1: px, x2: px, y1: Math.min(up.to(low), inner.bottom), y2: Math.max(up.to(high), inner.top) }));
   }
-  const right = px < (inner.left + inner.right) / 2;
-  group.append(svg("circle", { cx: px, cy: py, r: 5 }),
-    svg("text", { x: px + (right ? 10 : -10), y: Math.max(inner.top + 12, py - 10), "text-anchor": right ? "start" : "end" }, mark.label));
+  group.append(svg("circle", { cx: px, cy: py, r: 5 }));
   return group;
+}
+
+/** Points of a curve that are a few pixels apart. */
+function close(places) {
+  return places.flatMap(([px, py], at) => {
+    const [nx, ny] = places[at + 1] ?? [px, py];
+    const steps = Math.min(200, Math.max(1, Math.ceil(Math.hypot(nx - px, ny - py) / 4)));
+    return Array.from({ length: steps }, (_, step) => [px + ((nx - px) * step) / steps, py + ((ny - py) * step) / steps]);
+  });
+}
+
+/** Where the words of a dot may stand: curves here rise, so at the left above it and at the right below it there is most room. */
+const besides = (px, py, left) => [[px - 10, py - 10, "end"], [px + 10, py + 18, "start"], [px + 10, py - 10, "start"], [px - 10, py + 18, "end"], [px, py - 14, "middle"], [px, py + 24, "middle"], [px + 10, py - 34, "start"], [px - 10, py - 34, "end"], [left + 6, py - 34, "start"], [left + 6, py - 58, "start"]];
+
+/** Where those of a line across may: at its ends and in its middle, above and below it. */
+const along = (py, { left, right }) => [py - 6, py + 16].flatMap((y) => [[right - 2, y, "end"], [left + 6, y, "start"], [(left + right) / 2, y, "middle"], [left + (right - left) / 4, y, "middle"], [right - (right - left) / 4, y, "middle"]]);
+
+/** The place at which words cover least of what is drawn; of equal ones the first. */
+function freest({ wide, at }, curves, taken, inner, line) {
+  let best = null;
+  for (const [x, y, anchor] of at) {
+    const left = anchor === "start" ? x : anchor === "end" ? x - wide : x - wide / 2;
+    const box = { left, right: left + wide, top: y - 12, bottom: y + 4 };
+    const outside = Math.max(0, inner.left - box.left) + Math.max(0, box.right - inner.right) + Math.max(0, inner.top - 8 - box.top) + Math.max(0, box.bottom - inner.bottom);
+    const over = taken.filter((other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom).length;
+    const crossed = curves.filter(([px, py]) => px > box.left - 3 && px < box.right + 3 && py > box.top - 1 && py < box.bottom + 1).length;
+    const cost = outside * 10 + over * 500 + crossed * 5 + (line !== null && line > box.top && line < box.bottom ? 60 : 0);
+    if (!best || cost < best.cost) best = { cost, x, y, anchor, box };
+  }
+  return best;
 }
 
 /** The values at one place, for the pointer and for the arrow keys. */

@@ -44,10 +44,26 @@ export function bytes(number) {
 export function rate(number) {
   if (number === null || number === undefined || !Number.isFinite(number)) return "–";
   if (number === 0) return `0${GAP}%`;
-  if (number < 1e-6) return number.toExponential(1);
+  if (number < 1e-6) return exponent(number);
   if (number > 0.99995 && number < 1) return `>${GAP}99.99${GAP}%`;
   return `${digits(number * 100, number >= 0.99 ? 4 : 3)}${GAP}%`;
 }
+
+const exponent = (number) => number.toExponential(1).replace(".0e", "e");
+
+/** How rates are written on one chart, whose axis begins at `low`: all in percent or all as "1e-9", never one beside the other. */
+export function rateFormat(low) {
+  if (low < 1e-8) return (number) => (number > 0 ? exponent(number) : "0");
+  return (number) => (number > 0 && number < 1e-6 ? `${digits(number * 100, 2)}${GAP}%` : rate(number));
+}
+
+/** A rate where the exact one is nobody's concern below one in a million: "0.0257 %", "< 0.0001 %". */
+export function roughRate(number) {
+  return number > 0 && number < 1e-6 ? `<${GAP}0.0001${GAP}%` : rate(number);
+}
+
+/** A sentence of the server, with no line between a number and its percent sign. */
+export const heldTogether = (text) => text.replace(/(\d) %/g, `$1${GAP}%`);
 
 /** "one in 1,000" for a rate. */
 export function oneIn(number) {
@@ -71,6 +87,13 @@ export function time(seconds) {
   const [next, nextName] = parts[at + 1];
   const rest = Math.floor((seconds - whole * unit) / next);
   return rest > 0 && whole < 10 ? `${whole}${GAP}${name} ${rest}${GAP}${nextName}` : `${whole}${GAP}${name}`;
+}
+
+/** A time that passes in its largest unit alone, for columns: 7260 s as "2 h". */
+export function roughTime(seconds) {
+  if (!Number.isFinite(seconds)) return "–";
+  const [unit, name] = [[365 * 86_400, "y"], [86_400, "d"], [3_600, "h"], [60, "min"]].find(([unit]) => seconds >= unit) ?? [1, "s"];
+  return `${Math.max(0, Math.floor(seconds / unit))}${GAP}${name}`;
 }
 
 /** How long ago: "just now", "3 min ago". */

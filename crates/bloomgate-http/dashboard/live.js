@@ -32,6 +32,13 @@ class Live {
     if (this.history.length > REMEMBERED) this.history.shift();
   }
 
+  /** Puts what the server remembers before what was seen here, for whoever has just come. */
+  seed({ at_ms, lookups, definitely_not }) {
+    const first = this.history[0]?.at ?? Infinity;
+    const before = at_ms.map((at, index) => ({ at, overview: { per_second: { lookups: lookups[index], definitely_not: definitely_not[index] } } }));
+    this.history = [...before.filter((entry) => entry.at < first), ...this.history].slice(-REMEMBERED);
+  }
+
   /** Follows the events while the page is looked at: a browser has few connections to one place, and tabs that nobody sees
    * would use them up. */
   start(about) {

@@ -1,6 +1,6 @@
 // What several pages are made of: cards, figures, states, bars, tables, code to copy.
 
-import { el, freshId, replace } from "./dom.js";
+import { el, freshId, replace, setText } from "./dom.js";
 
 /** The head of a page: its name, a sentence, and what stands at the right. */
 export function head(title, sentence, ...right) {
@@ -22,6 +22,13 @@ export function figure(label, note = "", extra = "") {
   return { node: el("div", { class: `figure ${extra}` }, el("dt", {}, label), value, below), value, note: below };
 }
 
+/** Sets a figure while it stands; long values are written smaller. */
+export function setFigure(part, value, note) {
+  setText(part.value, value);
+  part.value.classList.toggle("long", String(value).length > 9);
+  setText(part.note, note);
+}
+
 const SIGNS = { ok: "✓", warn: "!", bad: "✕", none: "·" };
 
 /** A state as a colour and a word: pill("warn", "suspicious"). */
@@ -39,12 +46,21 @@ export function bar(share, state = "") {
 /** Text to copy, with a button that says that it did. */
 export function code(text, label = "") {
   const button = copyButton(() => text, label || text);
-  return el("div", { class: "code" }, el("pre", {}, el("code", {}, text)), button);
+  // A long line breaks between the calls of a chain or the fields of an object rather than within a word.
+  const pieces = text.split(/(?=\.[a-z_]+\()|(?<=,)(?=")/).flatMap((piece, at) => (at === 0 ? [piece] : [el("wbr", {}), piece]));
+  return el("div", { class: "code" }, el("pre", {}, el("code", {}, pieces)), button);
+}
+
+/** How a terminal talks to this server: by the name that the browser has for its machine. */
+export function redisCli(addresses) {
+  const port = (addresses?.resp ?? ":6479").split(":").at(-1);
+  const isHere = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+  return `redis-cli ${isHere ? "" : `-h ${location.hostname} `}-p ${port}`;
 }
 
 /** A button that copies what `text` gives. */
-export function copyButton(text, what = "", word = "Copy") {
-  const button = el("button", { type: "button", class: "copy quiet", "aria-label": what ? `${word}: ${what}` : null }, word);
+export function copyButton(text, what = "", word = "Copy", look = "quiet") {
+  const button = el("button", { type: "button", class: `copy ${look}`, "aria-label": what ? `${word}: ${what}` : null }, word);
   button.addEventListener("click", async () => {
     const done = await copy(text());
     replace(button, done ? "Copied" : "Select and copy");
@@ -122,7 +138,7 @@ export function table(caption, columns, rows) {
     return el(column.head ? "th" : "td", { class: column.class, scope: column.head ? "row" : null, "data-label": column.name }, value);
   });
   return el("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {}, el("caption", { class: "hidden" }, caption),
+    el("table", { class: "cards" }, el("caption", { class: "hidden" }, caption),
       el("thead", {}, el("tr", {}, columns.map((column) => el("th", { scope: "col", class: column.class }, column.name)))),
       el("tbody", {}, rows.map((row) => el("tr", { class: row.rowClass }, cells(row))))));
 }

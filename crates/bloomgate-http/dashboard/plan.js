@@ -1,16 +1,41 @@
 // From a need to a kind, a size and the lines that make it: what `bloomgate plan` advises, for the planner. Pure functions.
 
 import { KINDS, sizeOf } from "./sizing.js";
-import { bytes, count, rate as percent } from "./format.js";
+import { bytes, count, counted, rate as percent } from "./format.js";
 
 /** Fewer keys are better kept in a hash set. */
 export const HASH_SET_BELOW = 10_000;
 
 /** What is asked when the link says nothing. */
-export const USUAL = { items: 1_000_000, rate: 0.01, growth: "fixed", deletes: false, window: 0, still: false, untrusted: false };
+export const USUAL = { items: 1_000_000, rate: 0.01, growth: 1, deletes: false, window: 0, still: false, untrusted: false };
 
+/** Words that links may have in place of how many times the set grows. */
 const GROWTHS = { fixed: 1, some: 1.5, double: 2, tenfold: 10 };
-const LIMITS = { items: [1, 1e12], rate: [1e-12, 0.5], window: [0, 400 * 86_400] };
+const LIMITS = { items: [1, 1e12], rate: [1e-12, 0.5], growth: [1, 100], window: [0, 400 * 86_400] };
+
+/** Where the sliders of the planner stop; a link may say what lies between. Growth: how many times as many keys in the end. */
+export const GROWTH_STEPS = [1, 1.2, 1.5, 2, 3, 5, 10, 20, 50, 100, "unknown"];
+export const WINDOW_STEPS = [0, 10, 60, 300, 900, 3_600, 21_600, 43_200, 86_400, 259_200, 604_800, 2_592_000, 7_776_000, 31_536_000];
+
+/** The step of a slider that is nearest below a value: where its thumb stands. */
+export function stepOf(steps, value) {
+  const exact = steps.indexOf(value);
+  if (exact >= 0) return exact;
+  return Math.max(0, steps.findLastIndex((step) => typeof step === "number" && step <= value));
+}
+
+/** How the set grows, in words. */
+export function growthWords(growth) {
+  if (growth === "unknown") return "nobody knows how far";
+  return growth === 1 ? "not at all" : `to ${growth} times as many`;
+}
+
+/** A window of time in words, in the largest unit that is exact. */
+export function windowWords(seconds) {
+  if (seconds === 0) return "everything: no window";
+  const [unit, name] = [[86_400, "day"], [3_600, "hour"], [60, "minute"]].find(([unit]) => seconds % unit === 0) ?? [1, "second"];
+  return counted(seconds / unit, name);
+}
 
 /** A need from the parameters of a link; what is not there or no number is as usual. */
 export function needFrom(parameters) {
@@ -19,11 +44,11 @@ export function needFrom(parameters) {
     const [least, most] = LIMITS[name];
     return parameters.get(name) !== null && value >= least && value <= most ? value : USUAL[name];
   };
-  const growth = parameters.get("growth");
+  const growth = parameters.get("growth") ?? "";
   return {
     items: Math.round(number("items")),
     rate: number("rate"),
-    growth: growth === "unknown" || Object.hasOwn(GROWTHS, growth ?? "") ? growth : USUAL.growth,
+    growth: growth === "unknown" ? growth : Object.hasOwn(GROWTHS, growth) ? GROWTHS[growth] : number("growth"),
     deletes: parameters.get("deletes") === "1",
     window: Math.round(number("window")),
     still: parameters.get("still") === "1",
@@ -43,7 +68,7 @@ export function parametersOf(need) {
 /** Room for growth in a filter that cannot grow. */
 export function headroom(need) {
   if (need.growth === "unknown") return need.window ? 3 : 1;
-  return GROWTHS[need.growth];
+  return need.growth;
 }
 
 /** Why a kind does not do what is needed; nothing if it does. */
@@ -52,7 +77,7 @@ export function misfit(row, need) {
   if (row.window && !need.window) return "forgets keys after a time";
   if (need.deletes && !row.deletes && !row.window) return "cannot remove keys";
   if (need.growth === "unknown" && !row.grows && !row.window) return "cannot grow";
-  if (!row.changes && (!need.still || need.deletes || need.growth !== "fixed")) return "is built once and never changed";
+  if (!row.changes && (!need.still || need.deletes || need.growth !== 1)) return "is built once and never changed";
   return null;
 }
 
@@ -70,7 +95,7 @@ export function chooseKind(need) {
   if (need.growth === "unknown") {
     return { kind: "scalable", why: "Nobody knows how many keys will come: a chain of stages grows and keeps the rate over the whole chain." };
   }
-  if (need.still && need.growth === "fixed") {
+  if (need.still && need.growth === 1) {
     return { kind: "fuse", why: "All keys are known before it is built: a fuse filter takes a fifth fewer bits than a Bloom filter." };
   }
   return { kind: "blocked", why: "A blocked filter reads one cache line a key; more only below a rate of 0.03 %." };
@@ -153,7 +178,7 @@ function rustLine(kind, need, row, room) {
   const type = `bloomgate::${TYPES[kind]}::builder()`;
   const secret = need.untrusted ? ".secret(&secret)" : "";
   if (!row.changes) return `let filter = ${type}.rate(${need.rate})${secret}.build_from(keys)?;`;
-  const window = row.window ? `.window(Duration::from_secs(${need.window || 3600}))` : "";
+  const window = row.window ? `.window(std::time::Duration::from_secs(${need.window || 3600}))` : "";
   const grown = room > 1 ? `.headroom(${Number.isInteger(room) ? `${room}.0` : room})` : "";
   return `let mut filter = ${type}${window}.items(${rustInteger(need.items)}).rate(${rustFloat(need.rate)})${grown}${secret}.build()?;`;
 }

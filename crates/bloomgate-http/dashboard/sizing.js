@@ -183,6 +183,50 @@ function ribbonSize(items, rate) {
   return width > 32 ? null : { width, bits: 64 * Math.ceil((items * width * 1.006) / 64) };
 }
 
+// --- stable: lines of 8 words of 32 cells, which a hand lowers once in a round ---
+
+const GAUSS = [[0.069431844202974, 0.173927422568727], [0.330009478207572, 0.326072577431273], [0.669990521792428, 0.326072577431273], [0.930568155797026, 0.173927422568727]];
+
+/** The chance that an absent key passes a line, of which each key takes a `share`: see math/stable.rs. */
+function stableLineRate(share, round, inserted) {
+  let sum = 0;
+  for (const [x, weight] of GAUSS) {
+    const window = (word) => Math.min(2 * round + ((x + word) * round) / 8, inserted);
+    const terms = [1, 0, 0, 0, 0, 0, 0, 0, 0];
+    for (let word = 7; word >= 0; word -= 1) {
+      for (let chosen = 8; chosen >= 1; chosen -= 1) terms[chosen] -= terms[chosen - 1];
+      const keys = window(word) - (word === 0 ? 0 : window(word - 1));
+      for (let chosen = 1; chosen <= 8; chosen += 1) terms[chosen] *= Math.exp(keys * Math.log1p(-share * (1 - (31 / 32) ** chosen)));
+    }
+    sum += weight * Math.min(1, Math.max(0, terms.reduce((all, term) => all + term, 0)));
+  }
+  return Math.min(1, Math.max(0, sum));
+}
+
+/** The greatest number for which a rising rate is allowed. */
+function greatestFor(rateOf, limit, low, high) {
+  for (let step = 0; step < 64; step += 1) {
+    const middle = Math.sqrt(low * high);
+    if (rateOf(middle) <= limit) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Rows, lines of a key and the round of one that remembers so many keys for certain, which are two rounds. */
+function stableShape(items, rate) {
+  const loads = Array.from({ length: MAX_LINES }, (_, at) =>
+    greatestFor((load) => stableLineRate(1e-9, load * 1e9, Infinity), rate ** (1 / (at + 1)), 1e-6, 1e6));
+  const costs = loads.map((load, at) => (at + 1) / load);
+  const lines = 1 + costs.findIndex((cost) => cost <= 1.08 * Math.min(...costs));
+  const round = Math.max(1, Math.ceil(items / 2));
+  const settled = (rows) => stableLineRate(1 / rows, round, Infinity) ** lines;
+  let rows = Math.max(1, Math.ceil(round / loads[lines - 1]));
+  while (rows > 1 && settled(rows - 1) <= allowed(rate)) rows -= 1;
+  while (settled(rows) > allowed(rate)) rows += 1;
+  return { rows, lines, round };
+}
+
 // --- chains and rings ---
 
 /** The share of the promise that stage `i` of a chain gets: rising by 1.05 for twelve stages, then falling by 0.7. */
@@ -208,7 +252,8 @@ function chainRate(first, items, growth, rateOf) {
   return -Math.expm1(quiet);
 }
 
-/** The kinds that are sized by keys and a rate, in the order in which the command line lists them. */
+/** The kinds that are sized by keys and a rate, in the order in which the command line lists them. (A stable one, which is not
+ * planned but drawn, is known below.) */
 export const KINDS = [
   { kind: "blocked", what: "one cache line a key: the fastest", deletes: false, grows: false, window: false, changes: true },
   { kind: "classic", what: "the fewest bits that take inserts", deletes: false, grows: false, window: false, changes: true },
@@ -279,6 +324,10 @@ export function sizeOf(kind, items, rate) {
     case "ribbon": {
       const shape = ribbonSize(items, rate);
       return shape && { ...shape, probes: 0, most: items, rateAt: () => 2 ** -shape.width };
+    }
+    case "stable": {
+      const { rows, lines, round } = stableShape(items, rate);
+      return { bits: rows * lines * LINE_BITS, probes: lines, rateAt: (n) => stableLineRate(1 / rows, round, n) ** lines };
     }
     default:
       return null;

@@ -1,24 +1,35 @@
 // Advice: sentences with reasons, each with the command that does something about it.
 
-import { el, replace } from "../dom.js";
-import { counted } from "../format.js";
+import { el, onChange, replace } from "../dom.js";
+import { count, counted } from "../format.js";
 import { code, empty, head, loading, pill, trouble } from "../parts.js";
 
 const WORDS = { critical: ["bad", "act now"], error: ["bad", "act now"], warning: ["warn", "look at it"], info: ["none", "worth knowing"] };
 const ORDER = ["critical", "error", "warning", "info"];
+/** Pieces for one reason that stand for themselves; of more than those the others open when they are asked for. */
+const ALONE = 3;
+/** Filters that are named by what opens. */
+const NAMED = 4;
 
-export function show({ api }) {
+export function show({ api, live }) {
   const place = el("div", { class: "stack" }, loading("the advice"));
+  let asked = 0;
   const load = async () => {
+    asked += 1;
+    const mine = asked;
     try {
-      const { advice } = await api.get("v1/advice");
-      replace(place, advice.length === 0 ? nothing() : list(advice));
+      const { advice, total } = await api.get("v1/advice");
+      // An answer that was overtaken by a later one is old.
+      if (mine !== asked) return;
+      replace(place, advice.length === 0 ? nothing() : list(advice, total));
     } catch (error) {
-      replace(place, trouble(error, load));
+      if (mine === asked) replace(place, trouble(error, load));
     }
   };
-  load();
+  // At once, and whenever an alert comes or goes: much of the advice is about those.
+  const end = live.on("alerts", onChange(load));
   return {
+    stop: end,
     node: el("div", { class: "stack" },
       head("Advice", "What could be better, why, and the command that does it.", el("button", { type: "button", on: { click: load } }, "Look again")), place),
   };
@@ -29,17 +40,41 @@ function nothing() {
     el("p", {}, "Planning something new?"), el("a", { class: "button", href: "#/planner" }, "Open the planner"));
 }
 
-function list(advice) {
-  const sorted = [...advice].sort((a, b) => ORDER.indexOf(a.severity) - ORDER.indexOf(b.severity));
-  const shown = 100;
-  return [el("p", {}, counted(advice.length, "piece of advice", "pieces of advice")),
-    el("ul", { class: "advice" }, sorted.slice(0, shown).map((each) => {
-      const [state, word] = WORDS[each.severity] ?? WORDS.info;
-      return el("li", { class: `notice ${state}` },
-        el("div", { class: "row" }, pill(state, word), el("strong", {}, each.about ? `${each.about}: ${each.sentence}` : each.sentence)),
-        el("p", {}, each.reason),
-        each.command ? code(each.command, `Command for ${each.about ?? "the server"}`) : null,
-        each.path ? el("p", {}, el("a", { href: `#/filter?path=${encodeURIComponent(each.path)}` }, `Look at ${each.about}`)) : null);
-    })),
-    advice.length > shown ? el("p", {}, `${counted(advice.length - shown, "more piece", "more pieces")} of advice follow when these are done.`) : null];
+/** Pieces that have severity and reason in common are one group: a thousand filters that are too small are one thing to know.
+ * The most urgent group first, and within it as they came. */
+export function adviceGroups(advice) {
+  const groups = new Map();
+  for (const each of advice) {
+    const name = `${each.severity} ${each.reason}`;
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(each);
+  }
+  const rank = ([first]) => ORDER.indexOf(first.severity);
+  return [...groups.values()].sort((a, b) => rank(a) - rank(b));
+}
+
+function list(advice, total) {
+  const told = counted(total, "piece of advice", "pieces of advice");
+  return [el("p", {}, total > advice.length ? `${told}; here are the ${count(advice.length)} most urgent, and the others follow when these are done.` : told),
+    adviceGroups(advice).map((group) => {
+      if (group.length <= ALONE) return el("ul", { class: "advice" }, group.map((each) => piece(each, true)));
+      const [state, word] = WORDS[group[0].severity] ?? WORDS.info;
+      const more = group.slice(ALONE);
+      return el("section", { class: "card" },
+        el("div", { class: "row" }, pill(state, word), el("h2", {}, `${counted(group.length, "filter")} for the same reason`)),
+        el("p", {}, group[0].reason),
+        el("ul", { class: "advice" }, group.slice(0, ALONE).map((each) => piece(each, false))),
+        el("details", {}, el("summary", {}, `${count(more.length)} more: ${more.slice(0, NAMED).map((each) => each.about).join(", ")}${more.length > NAMED ? " …" : ""}`),
+          el("ul", { class: "advice" }, more.map((each) => piece(each, false)))));
+    })];
+}
+
+function piece(each, isAlone) {
+  const [state, word] = WORDS[each.severity] ?? WORDS.info;
+  return el("li", { class: `notice ${state}` },
+    el("div", { class: "row" }, isAlone ? pill(state, word) : null, el("strong", {}, each.about ? `${each.about}: ${each.sentence}` : each.sentence)),
+    isAlone ? el("p", {}, each.reason) : null,
+    code(each.command, `Command for ${each.about ?? "the server"}`),
+    el("p", { class: "row" }, each.path ? el("a", { href: `#/filter?path=${encodeURIComponent(each.path)}` }, `Look at ${each.about}`) : null,
+      each.command.startsWith("bloomgate ") ? null : el("a", { href: `#/workbench?command=${encodeURIComponent(each.command)}` }, "Take it to the workbench")));
 }

@@ -63,8 +63,8 @@ export function attackCard(api, path) {
         { name: "Before the database", head: true, cell: ({ name }) => FRONTS[name] ?? name },
         { name: "Reached the database", cell: ({ name, found }) => (found ? [count(found.reached_database), bar(found.reached_database / most, name.startsWith("gate") ? "" : "bad")] : name === state.front ? "being attacked…" : "–"), class: "capacity" },
         { name: "Reached the cache", class: "number", cell: ({ found }) => (found ? (found.reached_cache === null ? "no cache" : count(found.reached_cache)) : "–") },
-        { name: "Mean", class: "number", cell: ({ found }) => (found ? time(found.latency_seconds.mean) : "–") },
-        { name: "99 in 100", class: "number", cell: ({ found }) => (found ? time(found.latency_seconds.p99) : "–") },
+        { name: "Mean time", class: "number", cell: ({ found }) => (found ? time(found.latency_seconds.mean) : "–") },
+        { name: "99 % within", class: "number", cell: ({ found }) => (found ? time(found.latency_seconds.p99) : "–") },
         { name: "False positives", class: "number", cell: ({ found }) => (found?.false_positives ? percent(found.false_positives.rate) : "–") },
         { name: "Wrong “no”", class: "number", cell: ({ found }) => (found ? (found.wrong_no === 0 ? pill("ok", "0") : pill("bad", count(found.wrong_no))) : "–") },
       ], fronts));

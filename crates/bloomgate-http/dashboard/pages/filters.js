@@ -1,30 +1,63 @@
 // Filters: all of them as a table that the server sorts and cuts into pages, so that ten or a million are shown alike.
 
 import { debounced, el, replace, setText } from "../dom.js";
-import { fullIn, secondsUntilFull } from "../forecast.js";
-import { bytes, count, counted, digits, rate as percent, short, time } from "../format.js";
-import { bar, code, empty, head, loading, pill, trouble } from "../parts.js";
+import { forecast, isFull, soonest } from "../forecast.js";
+import { bytes, count, counted, digits, rate as percent, roughRate, roughTime, short } from "../format.js";
+import { bar, code, empty, head, loading, pill, redisCli, trouble } from "../parts.js";
 import { KINDS } from "../sizing.js";
 
 const PAGE = 50;
-const COLUMNS = [
-  { name: "Filter", sort: "name" }, { name: "Items of capacity", sort: "used" }, { name: "Fill" },
-  { name: "Promised", class: "number" }, { name: "Expected", sort: "rate", class: "number" }, { name: "Measured", class: "number" },
-  { name: "Size", sort: "bytes", class: "number" }, { name: "Forecast", sort: "growth" },
-];
+/** The longest page that the server gives: of so many the order by time to full is made here. */
+const MOST = 1_000;
+/** Milliseconds between two looks at what the stream does not tell. */
+const AGAIN = 10_000;
 
 // Also for phones, where rows are cards and there is no head to press.
 const SORTS = [
-  ["name asc", "By name"], ["name desc", "By name, backwards"], ["used desc", "Fullest first"], ["used asc", "Emptiest first"], ["rate desc", "Highest rate first"], ["rate asc", "Lowest rate first"],
-  ["bytes desc", "Largest first"], ["bytes asc", "Smallest first"], ["items desc", "Most items first"], ["lookups desc", "Most asked first"], ["growth desc", "Growing fastest first"],
-  ["growth asc", "Growing slowest first"], ["age asc", "Youngest first"], ["age desc", "Oldest first"],
+  ["name asc", "By name"], ["name desc", "By name, backwards"], ["kind asc", "By kind"], ["kind desc", "By kind, backwards"], ["used desc", "Fullest first"], ["used asc", "Emptiest first"],
+  ["items desc", "Most items first"], ["items asc", "Fewest items first"], ["fill desc", "Most bits set first"], ["fill asc", "Fewest bits set first"],
+  ["asked desc", "Highest promise first"], ["asked asc", "Lowest promise first"], ["rate desc", "Highest rate first"], ["rate asc", "Lowest rate first"],
+  ["measured desc", "Highest measured first"], ["measured asc", "Lowest measured first"], ["bytes desc", "Largest first"], ["bytes asc", "Smallest first"],
+  ["bits desc", "Most bits an item first"], ["bits asc", "Fewest bits an item first"], ["age asc", "Youngest first"], ["age desc", "Oldest first"],
+  ["full asc", "Full soonest first"], ["full desc", "Full latest first"], ["growth desc", "Growing fastest first"], ["growth asc", "Growing slowest first"], ["lookups desc", "Most asked first"], ["lookups asc", "Least asked first"],
 ];
+
+/** The columns behind the name: what the server sorts them by, and what stands under them. */
+const COLUMNS = [
+  { name: "Kind", sort: "kind", class: "kind", parts: (filter) => filter.kind },
+  { name: "Items of capacity", sort: "used", class: "capacity", parts: (filter, state) => capacityParts(filter, state) },
+  { name: "Fill", sort: "fill", class: "number", parts: (filter) => (filter.fill === null ? el("span", { title: "The background watch has not looked at it yet" }, "–") : percent(Number(filter.fill.toPrecision(3)))) },
+  { name: "Promised", sort: "asked", class: "number", parts: (filter) => percent(filter.rate.asked) },
+  { name: "Expected", sort: "rate", class: "number", parts: (filter) => roughRate(filter.rate.expected) },
+  { name: "Measured", sort: "measured", class: "number", parts: (filter) => measured(filter.rate) },
+  { name: "Size", sort: "bytes", class: "number", parts: (filter) => bytes(filter.bytes) },
+  { name: "Bits/item", sort: "bits", class: "number", title: "Of an item that it has room for; once it is half full, of one that is in it", parts: (filter) => bitsPerItem(filter) ?? "–" },
+  { name: "Age", sort: "age", class: "number", parts: (filter) => roughTime(filter.age_seconds) },
+  { name: "Forecast", sort: "full", class: "forecast", parts: (filter) => forecast(filter) },
+];
+const FIRST = { name: "Filter", sort: "name" };
+
+/** Columns of words begin with A when they are pressed, the forecast with what is full soonest, those of numbers with the largest. */
+const RISING = ["name", "kind", "full"];
+
+/** What an item costs in bits: one that it has room for, and once it is half full one that is in it. */
+function bitsPerItem(filter) {
+  const items = filter.used >= 0.5 || !(filter.capacity > 0) ? filter.items : filter.capacity;
+  return items > 0 ? digits((filter.bytes * 8) / items, 3) : null;
+}
+
+/** The same in words. */
+export function perItem(filter) {
+  const bits = bitsPerItem(filter);
+  return bits === null ? "" : `${bits} bits/item`;
+}
 
 /** The state of a filter in one word and colour. */
 export function stateOf(filter) {
   if (!filter.available) return ["bad", "cannot answer"];
   if (filter.verdict === "poisoned") return ["bad", "poisoned"];
   if (filter.used > 1) return ["bad", "over capacity"];
+  if (isFull(filter) && filter.refused > 0) return ["bad", "full, refuses"];
   if (filter.verdict === "suspicious") return ["warn", "suspicious"];
   if (filter.rate.measured_low > filter.rate.asked) return ["warn", "rate too high"];
   if (filter.used > 0.9 && filter.full_in_seconds !== null) return ["warn", "nearly full"];
@@ -41,6 +74,8 @@ export function show({ api, live, parameters }) {
   const search = el("input", { type: "search", value: wish.match, placeholder: "part of a name", "aria-label": "Search by name", title: "Press / to come here", autocomplete: "off", spellcheck: "false" });
   const kind = el("select", { "aria-label": "Kind" }, el("option", { value: "" }, "All kinds"), [...KINDS.map((row) => row.kind), "stable"].map((name) => el("option", { value: name, selected: name === wish.kind }, name)));
   const sorted = el("select", { "aria-label": "Sort by" }, SORTS.map(([value, word]) => el("option", { value }, word)));
+  // The first filter that somebody makes appears by itself.
+  let isEmpty = false;
   let rows = new Map();
   let control = null;
 
@@ -57,35 +92,50 @@ export function show({ api, live, parameters }) {
     ask({ sort, order });
   });
 
-  async function load() {
-    sorted.value = `${wish.sort} ${wish.order}`;
-    control?.abort();
-    control = new AbortController();
-    const query = new URLSearchParams({ sort: wish.sort, order: wish.order, offset: wish.offset, limit: PAGE });
+  function question() {
+    // Only filters that grow are full one day: those are taken, and put into order here.
+    const query = new URLSearchParams(wish.sort === "full" ? { sort: "growth", order: "desc", limit: MOST } : { sort: wish.sort, order: wish.order, offset: wish.offset, limit: PAGE });
     // People write a part of a name; who writes a pattern gets the pattern.
     if (wish.match) query.set("match", /[*?[]/.test(wish.match) ? wish.match : `*${wish.match.replaceAll("\\", "\\\\")}*`);
     if (wish.kind) query.set("kind", wish.kind);
+    return query;
+  }
+
+  /** The page of an answer that was put into order here. */
+  function pageOf(answer) {
+    if (wish.sort !== "full") return answer;
+    const sorted = soonest(answer.filters, wish.order === "desc");
+    const total = Math.min(answer.total, MOST);
+    return { ...answer, filters: sorted.slice(wish.offset, wish.offset + PAGE), offset: wish.offset, limit: PAGE, total, of: answer.total > total ? answer.total : null };
+  }
+
+  async function load() {
+    isEmpty = false;
+    sorted.value = `${wish.sort} ${wish.order}`;
+    control?.abort();
+    control = new AbortController();
     try {
-      const answer = await api.get(`v1/filters?${query}`, { signal: control.signal });
-      draw(answer);
+      await draw(pageOf(await api.get(`v1/filters?${question()}`, { signal: control.signal })));
     } catch (error) {
       if (error.name !== "AbortError") replace(place, trouble(error, load));
     }
   }
 
-  function draw(answer) {
+  async function draw(answer) {
     rows = new Map();
     if (answer.total === 0) {
       const sought = wish.match || wish.kind;
+      isEmpty = !sought;
+      const cli = sought ? "" : redisCli((await api.get("v1/overview", { signal: control.signal })).addresses);
       replace(place, sought
         ? empty("Nothing found", `No filter ${wish.kind ? `of the kind ${wish.kind} ` : ""}${wish.match ? `has “${wish.match}” in its name` : "is here"}.`,
           el("button", { type: "button", on: { click: () => {
             search.value = kind.value = "";
             ask({ match: "", kind: "" });
           } } }, "Show all"))
-        : empty("No filter yet", "Make the first one: copy one of these lines into a terminal. The planner says which fits.",
-          code("redis-cli -p 6479 BF.ADD visitors alice", "First command"),
-          code("redis-cli -p 6479 BG.CREATE seen KIND blocked CAPACITY 1000000 RATE 0.01", "A filter of a chosen size"),
+        : empty("No filter yet", "Make the first one: copy one of these lines into a terminal, and it appears here. The planner says which kind fits.",
+          code(`${cli} BF.ADD visitors alice`, "First command"),
+          code(`${cli} BG.CREATE seen KIND blocked CAPACITY 1000000 RATE 0.01`, "A filter of a chosen size"),
           el("a", { class: "button", href: "#/planner" }, "Open the planner")));
       setText(told, "No filters.");
       return;
@@ -99,7 +149,7 @@ export function show({ api, live, parameters }) {
     const body = el("tbody", {}, answer.filters.map(row));
     replace(place, el("div", { class: "card" },
       el("div", { class: "table-wrap", tabindex: "0", role: "region", "aria-label": "Filters" },
-        el("table", { class: "cards" }, el("caption", { class: "hidden" }, "Filters, their capacity, rates and forecast"), el("thead", {}, el("tr", {}, COLUMNS.map(heading))), body)),
+        el("table", { class: "cards dense" }, el("caption", { class: "hidden" }, "Filters, their kind, capacity, rates, size, age and forecast"), el("thead", {}, el("tr", {}, [FIRST, ...COLUMNS].map(heading))), body)),
       pager(answer)));
     if (focused) place.querySelector(`[data-sort="${focused}"]`)?.focus();
     const last = Math.min(answer.offset + answer.limit, answer.total);
@@ -107,42 +157,48 @@ export function show({ api, live, parameters }) {
   }
 
   function heading(column) {
-    if (!column.sort) return el("th", { scope: "col", class: column.class }, column.name);
     const active = wish.sort === column.sort;
-    const order = active ? (wish.order === "asc" ? "desc" : "asc") : column.sort === "name" ? "asc" : "desc";
-    return el("th", { scope: "col", class: `sortable ${column.class ?? ""}`, "aria-sort": active ? (wish.order === "asc" ? "ascending" : "descending") : null },
+    const order = active ? (wish.order === "asc" ? "desc" : "asc") : RISING.includes(column.sort) ? "asc" : "desc";
+    return el("th", { scope: "col", class: `sortable ${column.class ?? ""}`, title: column.title, "aria-sort": active ? (wish.order === "asc" ? "ascending" : "descending") : null },
       el("button", { type: "button", "data-sort": column.sort, on: { click: () => ask({ sort: column.sort, order }) } }, column.name));
   }
 
   function row(filter) {
-    const [state, word] = stateOf(filter);
-    const capacity = el("td", { class: "capacity", "data-label": "Items of capacity" }, capacityParts(filter, state));
-    rows.set(filter.path, { filter, capacity });
-    const cell = (name, value, number = true) => el("td", { class: number ? "number" : null, "data-label": name }, value);
+    const about = el("div", { class: "row sub" });
+    const cells = COLUMNS.map((cell) => el("td", { class: cell.class, "data-label": cell.name }));
+    const update = (now) => {
+      Object.assign(filter, now);
+      const [state, word] = stateOf(filter);
+      replace(about, pill(state, word));
+      COLUMNS.forEach((cell, at) => replace(cells[at], cell.parts(filter, state)));
+    };
+    update({});
+    rows.set(filter.path, update);
     return el("tr", {},
-      el("th", { scope: "row" }, el("a", { href: `#/filter?path=${encodeURIComponent(filter.path)}` }, filter.name),
-        el("div", { class: "row sub" }, filter.kind, pill(state, word))),
-      capacity, cell("Fill", filter.fill === null ? el("span", { title: "The background watch has not looked at it yet" }, "–") : percent(filter.fill), false),
-      cell("Promised", percent(filter.rate.asked)), cell("Expected", percent(filter.rate.expected)),
-      cell("Measured", measured(filter.rate)),
-      cell("Size", el("span", {}, bytes(filter.bytes), el("span", { class: "sub" }, filter.items > 0 && filter.bits_per_item !== null ? `${digits(filter.bits_per_item, 3)} bits an item` : "empty"))), cell("Forecast", el("span", {}, forecast(filter), el("span", { class: "sub" }, `${time(Math.floor(filter.age_seconds))} old`)), false));
+      el("th", { scope: "row" }, el("a", { href: `#/filter?path=${encodeURIComponent(filter.path)}` }, filter.name), about), cells);
   }
 
-  // Rows move with the stream; where each stands stays, so that nothing jumps under the reader's hand.
-  const end = live.on("stats", ({ filters }) => {
-    for (const now of filters) {
-      const known = rows.get(now.path);
-      if (!known) continue;
-      Object.assign(known.filter, { items: now.items, used: now.used });
-      replace(known.capacity, capacityParts(known.filter, stateOf(known.filter)[0]));
-    }
+  // Rows move with the stream; where each stands stays, so that nothing jumps under the reader's hand. What the stream does
+  // not tell (rates, fill, forecast) is asked for now and then.
+  const end = live.on("stats", ({ overview, filters }) => {
+    if (isEmpty && overview.filters > 0) load();
+    for (const { path, items, used, refused } of filters) rows.get(path)?.({ items, used, refused });
   });
+  const again = setInterval(async () => {
+    if (document.visibilityState !== "visible" || rows.size === 0) return;
+    try {
+      const answer = await api.get(`v1/filters?${question()}`, { signal: control.signal });
+      for (const filter of answer.filters) rows.get(filter.path)?.(filter);
+    } catch {
+      // The line at the left says that the connection is lost.
+    }
+  }, AGAIN);
 
   function pager(answer) {
     const last = Math.min(answer.offset + answer.limit, answer.total);
     const go = (offset) => () => ask({ offset });
     return el("div", { class: "pager" },
-      el("span", {}, `${count(answer.offset + 1)} to ${count(last)} of ${counted(answer.total, "filter")}`, answer.truncated ? " (of the first 100,000)" : ""),
+      el("span", {}, `${count(answer.offset + 1)} to ${count(last)} of ${counted(answer.total, "filter")}`, answer.of ? `, those that grow fastest of ${count(answer.of)}` : "", answer.truncated ? " (of the first 100,000)" : ""),
       el("div", { class: "row" },
         el("button", { type: "button", disabled: answer.offset === 0, on: { click: go(Math.max(0, answer.offset - PAGE)) } }, "Previous"),
         el("button", { type: "button", disabled: last >= answer.total, on: { click: go(answer.offset + PAGE) } }, "Next")));
@@ -154,12 +210,15 @@ export function show({ api, live, parameters }) {
       head("Filters", "What each holds, what it promised, and what it does.", search, kind, sorted), told, place),
     stop: () => {
       end();
+      clearInterval(again);
       control?.abort();
     },
   };
 }
 
 function capacityParts(filter, state) {
+  // It counts on and forgets: how much of its capacity that is says nothing.
+  if (filter.kind === "stable") return [el("span", { class: "sub" }, el("span", {}, `${short(filter.items)} so far`), el("span", {}, `keeps ${short(filter.capacity)}`))];
   if (!(filter.capacity > 0)) return [el("span", {}, `${short(filter.items)} items`)];
   return [bar(filter.used, state === "ok" ? "" : state), el("span", { class: "sub" }, el("span", {}, `${short(filter.items)} of ${short(filter.capacity)}`), el("span", {}, percent(Number(filter.used.toPrecision(3)))))];
 }
@@ -168,13 +227,4 @@ function measured(rate) {
   if (rate.measured === null) return el("span", { title: "The background watch has not asked it yet" }, "not yet");
   const interval = rate.measured_low === null ? "" : `95 of 100 times between ${percent(rate.measured_low)} and ${percent(rate.measured_high)}`;
   return el("span", { title: interval }, percent(Number(rate.measured.toPrecision(3))));
-}
-
-/** "full in 3 days": the server's own forecast, or one from what is known here. */
-export function forecast(filter) {
-  if (["scalable", "growing-cuckoo"].includes(filter.kind)) return "grows by itself";
-  if (filter.kind === "stable") return "never full";
-  if (["fuse", "ribbon"].includes(filter.kind)) return "never changes";
-  if (filter.growth_per_second === null) return filter.used >= 1 ? "full" : "not known yet";
-  return fullIn(filter.full_in_seconds ?? secondsUntilFull(filter.items, filter.capacity, filter.growth_per_second));
 }

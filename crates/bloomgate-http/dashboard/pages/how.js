@@ -31,17 +31,23 @@ export function show({ parameters }) {
   const explained = el("p", { class: "lead" });
   const removeButton = el("button", { type: "button", on: { click: () => act("remove") } }, "Remove");
   const chart = lineChart(230);
-  const unset = pill("bad", "red: not set, which proves absence");
-  const legend = el("p", { class: "row" }, pill("none", "orange ring: looked at for the word"), unset);
+  const unset = el("span", {});
+  const legend = el("p", { class: "legend" }, el("span", {}, el("span", { class: "swatch", "aria-hidden": "true" }), "orange: looked at for the word"), unset);
 
-  const bitsChoice = el("div", { class: "field" }, el("span", { class: "label" }, "Cells"),
-    choice("Cells", [["64", "64"], ["128", "128"], ["256", "256"]], String(cells), (value) => {
-      cells = Number(value);
-      reset();
-    }));
+  const bitsChoice = el("div", { class: "field" });
+  // A slot of the table has the room of two cells here.
+  const sizes = () => {
+    const [name, cellsOfOne] = kind === "cuckoo" ? ["Slots", 2] : [kind === "counting" ? "Counters" : "Bits", 1];
+    replace(bitsChoice, el("span", { class: "label" }, name),
+      choice(name, [64, 128, 256].map((size) => [String(size), String(size / cellsOfOne)]), String(cells), (value) => {
+        cells = Number(value);
+        reset();
+      }));
+  };
   const hashesInput = el("input", { type: "range", id: "how-hashes", min: 1, max: 8, step: 1, value: hashes });
   const hashesOut = el("output", { for: "how-hashes" }, hashes);
-  const hashesField = el("div", { class: "field" }, el("label", { for: "how-hashes" }, "Bits of a word", hashesOut), hashesInput);
+  const hashesName = el("span", {}, "Bits of a word");
+  const hashesField = el("div", { class: "field" }, el("label", { for: "how-hashes" }, hashesName, hashesOut), hashesInput);
   hashesInput.addEventListener("input", () => {
     hashes = Number(hashesInput.value);
     setText(hashesOut, hashes);
@@ -56,6 +62,8 @@ export function show({ parameters }) {
     shownAt = { places: [] };
     tell("", `${FIRST.length} words are in it`, "Insert one of your own, or ask for one.");
     setText(explained, KINDS[kind].how);
+    setText(hashesName, kind === "counting" ? "Counters of a word" : "Bits of a word");
+    replace(unset, el("span", { class: "swatch missing", "aria-hidden": "true" }), kind === "counting" ? "red: at 0, which proves absence" : "red: not set, which proves absence");
     removeButton.hidden = kind !== "counting" && kind !== "cuckoo";
     hashesField.hidden = unset.hidden = kind === "cuckoo";
     draw();
@@ -91,7 +99,7 @@ export function show({ parameters }) {
         moved > 0 ? `Both were full: ${counted(moved, "fingerprint")} moved to make room.` : "");
     }
     const fresh = done.fresh.length;
-    tell("ok", `“${text}” is in`, `${done.block === null ? "" : `Block ${done.block}. `}Its bits are ${names(done.places)}: ${fresh === 0 ? "all of them were set already" : `${counted(fresh, "of them is new", "of them are new")}`}.`,
+    tell("ok", `“${text}” is in`, `${done.block === null ? "" : `Block ${done.block}. `}Its ${kind === "counting" ? "counters" : "bits"} are ${names(done.places)}: ${fresh === 0 ? `all of them were ${kind === "counting" ? "above 0" : "set"} already` : `${counted(fresh, "of them is new", "of them are new")}`}.`,
       !known && fresh === 0 ? "So the filter would have said “maybe” before: that was a false positive." : "");
   }
 
@@ -105,7 +113,8 @@ export function show({ parameters }) {
     if (!answer.maybe) {
       tell("ok", "Certainly not", kind === "cuckoo"
         ? `The fingerprint of “${text}”, ${hex(answer.print)}, is in neither bucket ${answer.first} nor bucket ${answer.second}.`
-        : `Bit #${answer.missing} of “${text}” is not set. Whoever had inserted it would have set it. A “no” is never wrong.`);
+        : kind === "counting" ? `Counter #${answer.missing} of “${text}” is 0. Whoever had inserted it would have raised it. A “no” is never wrong.`
+          : `Bit #${answer.missing} of “${text}” is not set. Whoever had inserted it would have set it. A “no” is never wrong.`);
       return;
     }
     if (answer.truth) {
@@ -114,7 +123,7 @@ export function show({ parameters }) {
     }
     const by = kind === "cuckoo" ? answer.found.map((found) => `“${found.word}”`).join(", ")
       : [...new Set(answer.places)].map((place) => `#${place} by “${[...filter.owners[place]][0] ?? "?"}”`).join(", ");
-    tell("warn", "Maybe: a false positive", `“${text}” was never inserted. ${kind === "cuckoo" ? `Its fingerprint ${hex(answer.print)} is that of ${by}, in a bucket of its own.` : `Its bits were set by others: ${by}.`}`,
+    tell("warn", "Maybe: a false positive", `“${text}” was never inserted. ${kind === "cuckoo" ? `Its fingerprint ${hex(answer.print)} is that of ${by}, in a bucket of its own.` : `Its ${kind === "counting" ? "counters were raised" : "bits were set"} by others: ${by}.`}`,
       "That is the price: such a key is looked up for nothing. A larger filter makes it rarer.");
   }
 
@@ -168,7 +177,7 @@ export function show({ parameters }) {
       } } }, each))));
     replace(numbers,
       el("dt", {}, "Words"), el("dd", {}, count(filter.words.size)),
-      el("dt", {}, kind === "cuckoo" ? "Slots taken" : "Bits set"), el("dd", {}, `${filter.used} of ${filter.size} (${percent(filter.fill)})`, bar(filter.fill, filter.fill > 0.7 && kind !== "cuckoo" ? "warn" : "")),
+      el("dt", {}, { cuckoo: "Slots taken", counting: "Counters above 0" }[kind] ?? "Bits set"), el("dd", {}, `${filter.used} of ${filter.size} (${percent(filter.fill)})`, bar(filter.fill, filter.fill > 0.7 && kind !== "cuckoo" ? "warn" : "")),
       el("dt", {}, "Measured rate"), el("dd", {}, percent(measured)),
       el("dt", {}, "By theory"), el("dd", {}, percent(filter.expectedWith(filter.words.size))));
     drawCurve();
@@ -178,12 +187,16 @@ export function show({ parameters }) {
     const probes = new Set(shownAt.places ?? []);
     const fresh = new Set(calm() ? [] : shownAt.fresh ?? []);
     const set = filter.used;
-    return el("div", { class: `cells ${kind}`, role: "img", "aria-label": `${filter.size} cells, ${set} set${probes.size > 0 ? `; of “${shownAt.text}”: ${[...probes].map((place) => `${place} ${filter.cells[place] > 0 ? "set" : "not set"}`).join(", ")}` : ""}` },
-      filter.cells.map((value, place) => {
-        const classes = ["cell", value > 0 ? "set" : "", probes.has(place) ? (value > 0 ? "probe" : "missing") : "", fresh.has(place) ? "fresh" : "",
-          kind === "blocked" && shownAt.block === Math.floor(place / filter.blockSize) ? "in-block" : ""].filter(Boolean).join(" ");
-        return el("span", { class: classes, title: `#${place}` }, kind === "counting" ? value : value > 0 ? "1" : "0");
-      }));
+    const cell = (value, place) => {
+      const classes = ["cell", value > 0 ? "set" : "", probes.has(place) ? (value > 0 ? "probe" : "missing") : "", fresh.has(place) ? "fresh" : ""].filter(Boolean).join(" ");
+      return el("span", { class: classes, title: `#${place}` }, kind === "counting" ? value : value > 0 ? "1" : "0");
+    };
+    // The blocks of a blocked filter stand apart, and the one that the word chose is framed.
+    const size = kind === "blocked" ? filter.blockSize : filter.size;
+    const groups = Array.from({ length: filter.size / size }, (_, block) =>
+      el("div", { class: `cells${kind === "blocked" ? " block" : ""}${shownAt.block === block ? " chosen" : ""}` }, filter.cells.slice(block * size, (block + 1) * size).map((value, at) => cell(value, block * size + at))));
+    return el("div", { class: "blocks", role: "img", "aria-label": `${filter.size} cells, ${set} set${probes.size > 0 ? `; of “${shownAt.text}”: ${[...probes].map((place) => `${place} ${filter.cells[place] > 0 ? "set" : "not set"}`).join(", ")}` : ""}` },
+      groups);
   }
 
   function buckets() {
@@ -226,10 +239,11 @@ export function show({ parameters }) {
       choice("Kind", Object.entries(KINDS).map(([name, { name: title }]) => [name, title]), kind, (value) => {
         kind = value;
         history.replaceState(null, "", `#/how?kind=${kind}`);
+        sizes();
         reset();
       })),
     explained,
-    el("div", { class: "split" },
+    el("div", { class: "split how" },
       el("div", { class: "stack" },
         card("Try it", ask, el("div", { class: "row" },
           el("button", { type: "button", on: { click: () => insertMany(10) } }, "Insert 10 words"),
@@ -238,6 +252,7 @@ export function show({ parameters }) {
         card("Its size", bitsChoice, hashesField, numbers)),
       el("div", { class: "stack" }, card(null, said, stage, legend, el("div", { class: "stack" }, el("h3", {}, "What you inserted (the filter does not know)"), inside)),
         card(null, chart.node))));
+  sizes();
   reset();
   return { node, stop: () => chart.stop() };
 }

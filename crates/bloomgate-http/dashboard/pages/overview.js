@@ -1,9 +1,10 @@
 // Overview: how many lookups were spared, and whether all is well.
 
+import { alertsList } from "../alerts.js";
 import { lineChart } from "../chart.js";
 import { el, replace, setText } from "../dom.js";
 import { ago, bytes, count, counted, rate as percent, short, time } from "../format.js";
-import { card, code, empty, figure, head, loading, pill, trouble } from "../parts.js";
+import { card, code, empty, figure, head, loading, pill, redisCli, setFigure, trouble } from "../parts.js";
 import { roundUp } from "../scale.js";
 
 export function show({ api, live }) {
@@ -16,6 +17,7 @@ export function show({ api, live }) {
     try {
       const overview = await api.get("v1/overview");
       if (over) return;
+      if (overview.history) live.seed(overview.history);
       parts = build(overview);
       replace(node, head("Overview", "What the filters spare, and whether all is well."), parts.node);
       update(overview);
@@ -39,11 +41,11 @@ export function show({ api, live }) {
       : "No lookup has been asked yet. Each “definitely not” spares a look at the data behind.");
     const { per_second: per, latency, memory, persistence: kept } = overview;
     const measured = per?.lookups != null;
-    set(parts.operations, measured ? `${short(per.lookups + per.adds)}/s` : "–", measured ? `${short(per.lookups)} lookups, ${short(per.adds)} adds a second` : "measured over ten seconds");
-    set(parts.latency, latency?.p99_seconds == null ? "–" : time(latency.p99_seconds), latency?.p50_seconds == null ? "no command yet" : `of 99 in 100 commands; half take ${time(latency.p50_seconds)}`);
+    setFigure(parts.operations, measured ? `${short(per.lookups + per.adds)}/s` : "–", measured ? `${short(per.lookups)} lookups, ${short(per.adds)} adds a second` : "measured over ten seconds");
+    setFigure(parts.latency, latency?.p99_seconds == null ? "–" : time(latency.p99_seconds), latency?.p50_seconds == null ? "no command yet" : `of 99 in 100 commands; half take ${time(latency.p50_seconds)}`);
     const resident = memory.resident ? `; the process has ${bytes(memory.resident)}` : "";
-    set(parts.memory, bytes(memory.used), memory.budget ? `${percent(memory.used / memory.budget)} of ${bytes(memory.budget)}${resident}` : `no limit${resident}`);
-    set(parts.filters, count(overview.filters), `${overview.items == null ? `${short(overview.new)} adds were new` : `${short(overview.items)} items in them`}${overview.unavailable_filters ? `; ${counted(overview.unavailable_filters, "filter")} cannot answer` : ""}`);
+    setFigure(parts.memory, bytes(memory.used), memory.budget ? `${percent(memory.used / memory.budget)} of ${bytes(memory.budget)}${resident}` : `no limit${resident}`);
+    setFigure(parts.filters, count(overview.filters), `${overview.items == null ? `${short(overview.new)} new items added` : `${short(overview.items)} items in them`}${overview.unavailable_filters ? `; ${counted(overview.unavailable_filters, "filter")} cannot answer` : ""}`);
     replace(parts.health.value, overview.health.ready ? pill("ok", "ready") : pill("bad", overview.health.state));
     setText(parts.health.note, overview.health.why ?? `up for ${time(Math.floor(overview.uptime_seconds))}`);
     // A user of one namespace is not told about the whole server.
@@ -58,7 +60,7 @@ export function show({ api, live }) {
       replace(parts.watch.value, watchPill(overview.watch));
       setText(parts.watch.note, `${short(overview.watch.probes)} random keys asked to find out`);
     }
-    if (!parts.clients.node.hidden) set(parts.clients, count(overview.clients.resp + overview.clients.http), `${overview.clients.resp} by RESP, ${overview.clients.http} by HTTP`);
+    if (!parts.clients.node.hidden) setFigure(parts.clients, count(overview.clients.resp + overview.clients.http), `${overview.clients.resp} by RESP, ${overview.clients.http} by HTTP`);
     drawCurve();
   }
 
@@ -72,6 +74,7 @@ export function show({ api, live }) {
     parts.chart.draw({
       title: "Lookups a second",
       words: lookups.length > 0 ? `Now ${short(lookups.at(-1)[1])}, of which ${short(spared.at(-1)[1])} are spared.` : "Nothing has been measured yet.",
+      waiting: "The first figures come in a moment.",
       x: { label: "seconds ago", kind: "linear", range: [-far, 0], format: (value) => (value === 0 ? "now" : `${Math.round(-value)} s`) },
       y: { label: "a second", kind: "linear", range: [0, most], format: short },
       series: [{ name: "asked", points: lookups, tone: 2 }, { name: "spared", points: spared, tone: 1, area: true }],
@@ -99,12 +102,12 @@ function build(overview) {
     health: figure("Health"), disk: figure("Disk"), watch: figure("Self-check"), clients: figure("Clients"),
   };
   const first = empty("No filter yet", "Make the first one: copy this line into a terminal, then come back. The figures move by themselves.",
-    code(`redis-cli -p ${(overview.addresses?.resp ?? ":6479").split(":").at(-1)} BF.ADD visitors alice`, "First command"),
+    code(`${redisCli(overview.addresses)} BF.ADD visitors alice`, "First command"),
     el("p", {}, "Not sure which kind? The ", el("a", { href: "#/planner" }, "planner"), " compares them, and ", el("a", { href: "#/how" }, "How it works"), " lets you poke one."));
   const facts = el("dl", { class: "facts" },
     [["Version", `${overview.version} (API ${overview.api_version})`], ["Processor", `${overview.simd} code in use`],
       ["You are", overview.user ? `${overview.user.name}: ${overview.user.roles.join(", ")}` : "nobody in particular"],
-      ["Redis clients", overview.addresses?.resp ?? "–"], ["With TLS", overview.addresses?.tls ?? "off"], ["HTTP", overview.addresses?.http ?? "–"]]
+      ["For Redis clients", overview.addresses?.resp ?? "–"], ["The same with TLS", overview.addresses?.tls ?? "off"], ["HTTP", overview.addresses?.http ?? "–"]]
       .flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
   const kinds = Object.entries(overview.kinds ?? {});
   const node = el("div", { class: "stack" }, first,
@@ -113,11 +116,6 @@ function build(overview) {
     el("div", { class: "halves" }, card("Alerts", alerts),
       card("This server", facts, kinds.length > 0 ? el("p", {}, el("small", {}, `Kinds: ${kinds.map(([kind, number]) => `${count(number)} ${kind}`).join(", ")}`)) : null)));
   return { node, spared, sparedNote, chart, alerts, first, ...figures };
-}
-
-function set(part, value, note) {
-  setText(part.value, value);
-  setText(part.note, note);
 }
 
 function diskPill(kept) {
@@ -136,12 +134,4 @@ function watchPill(watch) {
   if (watch.poisoned > 0) return pill("bad", `${watch.poisoned} poisoned`);
   if (watch.suspicious > 0) return pill("warn", `${watch.suspicious} suspicious`);
   return pill("ok", "all as promised");
-}
-
-export function alertsList(alerts) {
-  if (alerts.length === 0) return el("p", { class: "row" }, pill("ok", "quiet"), "No alert is firing.");
-  return alerts.slice(0, 20).map((alert) => el("div", { class: `notice ${alert.severity === "critical" ? "bad" : "warn"}` },
-    el("div", { class: "row" }, pill(alert.severity === "critical" ? "bad" : "warn", alert.severity), el("strong", {}, alert.filter ? `${alert.filter}: ${alert.summary}` : alert.summary)),
-    el("small", {}, alert.path ? el("a", { href: `#/filter?path=${encodeURIComponent(alert.path)}` }, "look at the filter") : null, alert.path ? " · " : "",
-      `${alert.name}; what to do: ${alert.runbook}`)));
 }

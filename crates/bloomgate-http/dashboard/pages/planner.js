@@ -4,8 +4,8 @@
 import { lineChart } from "../chart.js";
 import { el, freshId, replace, setText } from "../dom.js";
 import { bytes, count, digits, oneIn, parseCount, parseRate, rate as percent, short, time } from "../format.js";
-import { bar, card, choice, code, copyButton, head, pill, toggle } from "../parts.js";
-import { chooseKind, compare, lines, needFrom, parametersOf, remarks } from "../plan.js";
+import { bar, card, code, copyButton, head, pill, toggle } from "../parts.js";
+import { chooseKind, compare, GROWTH_STEPS, growthWords, lines, needFrom, parametersOf, remarks, stepOf, WINDOW_STEPS, windowWords } from "../plan.js";
 
 /** A slider over powers of ten, with a field for the exact number. */
 function logSlider({ label, low, high, value, parse, write, hint, change }) {
@@ -44,7 +44,24 @@ function logSlider({ label, low, high, value, parse, write, hint, change }) {
   return { node, put };
 }
 
-const WINDOWS = [[0, "None"], [3_600, "1 hour"], [86_400, "1 day"], [604_800, "1 week"]];
+/** A slider that stops at a few values, with its value in words beside its name. */
+function stepSlider({ label, steps, value, write, hint, change }) {
+  const id = freshId("slider");
+  const slider = el("input", { type: "range", id, min: 0, max: steps.length - 1, step: 1, "aria-label": label });
+  const said = el("output", { for: id });
+  const put = (now) => {
+    slider.setAttribute("aria-valuetext", write(now));
+    setText(said, write(now));
+  };
+  slider.value = stepOf(steps, value);
+  slider.addEventListener("input", () => {
+    const now = steps[Number(slider.value)];
+    put(now);
+    change(now);
+  });
+  put(value);
+  return el("div", { class: "field" }, el("label", { for: id }, label, said), slider, el("span", { class: "hint" }, hint));
+}
 
 export function show({ parameters }) {
   let need = needFrom(parameters);
@@ -71,10 +88,14 @@ export function show({ parameters }) {
   });
   const form = el("form", { class: "card", "aria-label": "What is needed", on: { submit: (event) => event.preventDefault() } },
     el("h2", {}, "What is needed"), items.node, rate.node,
-    el("div", { class: "field" }, el("span", { class: "label" }, "How the set grows"),
-      choice("How the set grows", [["fixed", "Not"], ["some", "1.5×"], ["double", "2×"], ["tenfold", "10×"], ["unknown", "Nobody knows"]], need.growth, (growth) => ask({ growth }))),
-    el("div", { class: "field" }, el("span", { class: "label" }, "Only the last"),
-      choice("Window of time", WINDOWS.map(([seconds, word]) => [String(seconds), word]), String(need.window), (window) => ask({ window: Number(window) }))),
+    stepSlider({
+      label: "Growth", steps: GROWTH_STEPS, value: need.growth, write: growthWords,
+      hint: "How many times as many keys there will be in the end.", change: (growth) => ask({ growth }),
+    }),
+    stepSlider({
+      label: "Window", steps: WINDOW_STEPS, value: need.window, write: windowWords,
+      hint: "Whether only keys of the last hour, day or week count.", change: (window) => ask({ window }),
+    }),
     toggle("Keys are removed", "One by one, when somebody says so.", need.deletes, (deletes) => ask({ deletes })).node,
     toggle("The set never changes", "All keys are known before it is built.", need.still, (still) => ask({ still })).node,
     toggle("Keys come from strangers", "They might choose them to do harm.", need.untrusted, (untrusted) => ask({ untrusted })).node);
@@ -84,7 +105,7 @@ export function show({ parameters }) {
     const advised = chooseKind(need);
     const row = rows.find((row) => row.kind === (picked ?? advised.kind));
     const most = Math.max(...rows.filter((row) => row.bytes).map((row) => row.bytes));
-    replace(result, verdict(row, advised, need), kindsTable(rows, row, most), card("The rate as keys come", chart.node), linesCard(row, need));
+    replace(result, verdict(row, advised, need), linesCard(row, need), kindsTable(rows, row, most), card(null, chart.node));
     drawCurve(row);
     setText(announced, row.bytes ? `${row.kind}: ${bytes(row.bytes)}, ${percent(row.rate)} false positives.` : `${row.kind}: cannot be built so.`);
   };
@@ -138,8 +159,8 @@ export function show({ parameters }) {
 
   const node = el("div", { class: "stack" },
     head("Planner", "Which filter, and how large? Move something: the link holds the whole question.",
-      copyButton(() => location.href, "", "Copy link")),
-    announced, el("div", { class: "split" }, form, result));
+      copyButton(() => location.href, "", "Copy link", "")),
+    announced, el("div", { class: "split planner" }, form, result));
   draw();
   return {
     node,
