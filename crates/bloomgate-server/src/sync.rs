@@ -29,6 +29,11 @@ mod chosen {
         false
     }
 
+    /// Lets a thread go on that this one waits for, where that is a matter of microseconds.
+    pub fn give_way() {
+        std::thread::yield_now();
+    }
+
     /// Lets others go first, where a thread may wait.
     pub fn rest() {
         std::thread::sleep(std::time::Duration::from_micros(200));
@@ -74,6 +79,11 @@ mod chosen {
         BROKEN.set(fault);
     }
 
+    /// Lets a thread go on that this one waits for.
+    pub fn give_way() {
+        shuttle::thread::yield_now();
+    }
+
     /// Lets others go first, where a thread may wait.
     pub fn rest() {
         shuttle::thread::yield_now();
@@ -105,4 +115,8 @@ pub enum Fault {
     TagsKept,
     /// An add does not say to reports that its item was added.
     AddsForgotten,
+    /// The log may refuse what was changed already.
+    LateRefusals,
+    /// A filter is watched while somebody writes to it.
+    WatchBeside,
 }

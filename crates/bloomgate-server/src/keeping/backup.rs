@@ -12,7 +12,7 @@ impl Keeping {
     pub fn backup(&self, name: &str) -> Result<String, String> {
         let _one_at_a_time = lock(&self.at_work);
         let folder = self.folder.at("backups").join(name);
-        if folder.exists() {
+        if folder.try_exists().map_err(|error| format!("the backup {}: {error}", folder.display()))? {
             return Err(format!("{} is there already: choose another name", folder.display()));
         }
         self.snapshot_now()?;

@@ -10,7 +10,7 @@ use super::manifest::{Form, Images, List, Listed, Made, Place, VERSION};
 use super::replay::{OTHER_SECRET, Replay, unavailable};
 use super::words;
 use crate::engine::contracts::Contracts;
-use crate::engine::entry::{Bits, Entry, Maker};
+use crate::engine::entry::{Bits, Entry, Lacks, Maker};
 use crate::engine::fields::Fields;
 use crate::engine::making::Making;
 use crate::engine::recipe::Recipe;
@@ -46,7 +46,7 @@ impl Loader<'_> {
         let known = making.as_ref().and_then(|making| making.sprout.as_ref()).map(Sprout::contract);
         let bits = match image.and_then(|source| self.filter(&recipe, known, source)) {
             Ok(filter) => Bits::Filter(filter),
-            Err(Trouble::Image(why)) => unavailable(name, kind, &why),
+            Err(Trouble::Image(lacks, why)) => unavailable(kind, lacks, &why),
             Err(Trouble::System(why)) => return Err(format!("filter '{}': {why}", name.escape_ascii())),
         };
         let shared = making.filter(|_| matches!(bits, Bits::Filter(_)));
@@ -73,9 +73,9 @@ impl Loader<'_> {
             Source::File(file) => AnyFilter::open_with(self.folder.at(file), &options),
         };
         opened.map_err(|error| match error.kind() {
-            ErrorKind::Secret => Trouble::Image(format!("{OTHER_SECRET} ({error})")),
+            ErrorKind::Secret => Trouble::Image(Lacks::Secret, format!("{OTHER_SECRET} ({error})")),
             ErrorKind::Io | ErrorKind::OutOfMemory => Trouble::System(error.to_string()),
-            _ => Trouble::Image(error.to_string()),
+            _ => Trouble::Image(Lacks::Other, error.to_string()),
         })
     }
 }
@@ -96,8 +96,8 @@ pub struct Imagined<'a> {
 /// Why an image gave no filter.
 #[derive(Debug)]
 pub enum Trouble {
-    /// It is not what it should be.
-    Image(String),
+    /// It is not what it should be, or lacks its secret.
+    Image(Lacks, String),
     /// It could not be read.
     System(String),
 }
@@ -135,7 +135,8 @@ impl<'a> Pack<'a> {
         // Before memory is taken for it.
         let end = place.offset.checked_add(place.length).filter(|end| end <= length);
         let Some(end) = end else {
-            return Err(Trouble::Image(format!("{} is shorter than the manifest says", path.display())));
+            let why = format!("{} is shorter than the manifest says", path.display());
+            return Err(Trouble::Image(Lacks::Other, why));
         };
         if place.offset < self.start || end > self.start + self.window.len() as u64 {
             let wanted = place.length.max(WINDOW).min(length - place.offset);
@@ -213,8 +214,8 @@ impl Loader<'_> {
     fn known(&self, made: Made) -> Known {
         let shared = (!made.example.is_empty()).then(|| {
             let example = self.filter(&made.recipe, None, Source::Bytes(&made.example))?;
-            let sprout = words::sprout(&example)
-                .ok_or_else(|| Trouble::Image("the manifest's example of such filters is no small chain".to_owned()))?;
+            let no_chain = "the manifest's example of such filters is no small chain";
+            let sprout = words::sprout(&example).ok_or_else(|| Trouble::Image(Lacks::Other, no_chain.to_owned()))?;
             Ok(self.contracts.making_as(made.recipe.clone(), made.maker, sprout))
         });
         Known { made, shared }
@@ -224,7 +225,7 @@ impl Loader<'_> {
 /// A small filter of its words in a pack.
 fn small(one: &Listed, known: &Known, source: Result<Source<'_>, Trouble>) -> Result<Entry, String> {
     let failed = |why: &str| format!("filter '{}': {why}", one.name.escape_ascii());
-    let why = match (&known.shared, &source) {
+    let (lacks, why) = match (&known.shared, &source) {
         (Some(Ok(making)), Ok(Source::Bytes(bytes))) => {
             let Some(sprout) = &making.sprout else { return Err(failed("its making has no example")) };
             match words::get(one.id, sprout, bytes) {
@@ -232,16 +233,18 @@ fn small(one: &Listed, known: &Known, source: Result<Source<'_>, Trouble>) -> Re
                     let made = Entry::of_words(one.id, &one.name, making.clone(), one.created_ms, count, words);
                     return made.map_err(|refusal| failed(refusal.as_str()));
                 }
-                Err(why) => why,
+                Err(why) => (Lacks::Other, why),
             }
         }
         (Some(Err(Trouble::System(why))), _) | (_, Err(Trouble::System(why))) => return Err(failed(why)),
-        (Some(Err(Trouble::Image(why))), _) | (_, Err(Trouble::Image(why))) => why.clone(),
-        (None, _) | (_, Ok(Source::File(_))) => "the manifest has no example of such filters".to_owned(),
+        (Some(Err(Trouble::Image(lacks, why))), _) | (_, Err(Trouble::Image(lacks, why))) => (*lacks, why.clone()),
+        (None, _) | (_, Ok(Source::File(_))) => {
+            (Lacks::Other, "the manifest has no example of such filters".to_owned())
+        }
     };
     let Made { recipe, maker, .. } = known.made.clone();
     let making = Arc::new(Making { recipe, maker, sprout: None });
-    Entry::new(one.id, &one.name, making, one.created_ms, unavailable(&one.name, one.kind, &why))
+    Entry::new(one.id, &one.name, making, one.created_ms, unavailable(one.kind, lacks, &why))
         .map_err(|refusal| failed(refusal.as_str()))
 }
 
@@ -251,6 +254,8 @@ pub struct Imaged<'a> {
     pub replay: Replay<'a>,
     /// The log from after this sequence on is still to be read.
     pub replay_after: u64,
+    /// The log was durable up to here before the manifest was written: the highest sequence of an image, or that one.
+    pub durable: u64,
     /// Where the images lie.
     pub images: Images,
     /// The time of the last snapshot.
@@ -278,7 +283,7 @@ pub struct Loaded {
 pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
     let (folder, contracts) = (loader.folder, loader.contracts);
     let manifest = read_manifest(folder).map_err(|error| error.to_string())?;
-    let (mut clock_ms, mut replay_after) = (0, 0);
+    let (mut clock_ms, mut replay_after, mut durable) = (0, 0, 0);
     let mut images = Images::default();
     let mut replay = Replay::new(loader, contracts, 1);
     if let Some(manifest) = &manifest {
@@ -288,7 +293,7 @@ pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
                 manifest.version
             ));
         }
-        replay_after = manifest.replay_after;
+        (replay_after, durable) = (manifest.replay_after, manifest.replay_after);
         let mut fields = Fields(&manifest.sections);
         let wrong = |malformed| format!("the manifest {} cannot be read: {malformed}", folder.at("MANIFEST").display());
         clock_ms = fields.u64("the time").map_err(wrong)?;
@@ -304,11 +309,12 @@ pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
             }
             listed.iter().for_each(|one| images.note(one));
             for (entry, sequence) in loader.entries(&makings, listed)? {
+                durable = durable.max(sequence);
                 replay.restore(entry, sequence);
             }
         }
     }
-    Ok(Imaged { replay, replay_after, images, clock_ms })
+    Ok(Imaged { replay, replay_after, durable, images, clock_ms })
 }
 
 /// Reads everything that a folder holds.
@@ -319,8 +325,8 @@ pub fn load(
     threads: usize,
 ) -> Result<Loaded, String> {
     let loader = Loader { folder, contracts, threads };
-    let Imaged { mut replay, replay_after, images, clock_ms } = load_images(&loader)?;
-    let opened = open_log(folder, replay_after, options, |sequence, payload| replay.batch(sequence, payload));
+    let Imaged { mut replay, replay_after, durable, images, clock_ms } = load_images(&loader)?;
+    let opened = open_log(folder, replay_after, durable, options, |sequence, payload| replay.batch(sequence, payload));
     let (log, recovery) = opened.map_err(|error| replay.other_secret.take().unwrap_or_else(|| error.to_string()))?;
     let (entries, next_id) = replay.finish()?;
     Ok(Loaded { entries, next_id, log, recovery, images, clock_ms })

@@ -26,7 +26,7 @@ use bloomgate::AnyFilter;
 
 use crate::engine::Engine;
 use crate::session::desk::Keeper;
-use crate::store::{Folder, ImageFile, image_name};
+use crate::store::{Folder, ImageFile, Spool, image_name};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use manifest::Images;
@@ -54,6 +54,8 @@ pub struct Keeping {
     snapshots: AtomicU64,
     /// The log up to here is in the images.
     dropped: AtomicU64,
+    /// Bytes of log below which no snapshot is made by itself.
+    snapshot_log: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,7 +65,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Keeping {
     /// Keeps the filters of an engine, whose images lie as the manifest said.
     #[must_use]
-    pub fn new(engine: Arc<Engine>, folder: Arc<Folder>, images: Images, last_save_ms: u64) -> Self {
+    pub fn new(engine: Arc<Engine>, folder: Arc<Folder>, images: Images, last_save_ms: u64, snapshot_log: u64) -> Self {
         Self {
             engine,
             folder,
@@ -77,14 +79,16 @@ impl Keeping {
             snapshot_micros: AtomicU64::new(0),
             snapshots: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
+            snapshot_log,
         }
     }
 
-    /// Whether the log has grown so much that a snapshot is worth it: to the size of all filters, and 64 MB at least.
+    /// Whether the log has grown so much that a snapshot is worth it: to the size of all filters, and to
+    /// the setting `snapshot-log` at least.
     #[must_use]
     pub fn is_due(&self) -> bool {
         let Some(log) = self.engine.journal.log() else { return false };
-        log.bytes() > self.engine.budget.used().max(64 << 20) && log.is_writable()
+        log.bytes() > self.engine.budget.used().max(self.snapshot_log) && log.is_writable()
     }
 
     /// Removes the log that the images hold: a segment goes once the one after it has begun, which may be later than the
@@ -184,6 +188,10 @@ impl Keeper for SharedKeeping {
             return Err(why);
         }
         Ok(name)
+    }
+
+    fn spool(&self, bytes: u64) -> Result<Spool, String> {
+        Spool::create(&self.0.folder, bytes).map_err(|error| error.to_string())
     }
 
     fn backup(&self, folder: &str) -> Result<String, String> {

@@ -61,6 +61,7 @@ pub struct Opening {
     folder: Option<Arc<Folder>>,
     options: LogOptions,
     threads: usize,
+    snapshot_log: u64,
 }
 
 impl Opening {
@@ -84,12 +85,12 @@ impl Opening {
         engine.watch = Watch::new(settings.watch);
         let engine = Arc::new(engine);
         let options = LogOptions { fsync: settings.fsync, ..LogOptions::default() };
-        Ok(Self { engine, folder, options, threads: settings.threads })
+        Ok(Self { engine, folder, options, threads: settings.threads, snapshot_log: settings.snapshot_log })
     }
 
     /// Reads everything. The engine is still loading afterwards: whoever serves ends that, once all else is in place.
     pub fn load(self) -> Result<Opened, String> {
-        let Self { engine, folder, options, threads } = self;
+        let Self { engine, folder, options, threads, snapshot_log } = self;
         let Some(folder) = folder else {
             engine.contracts.begin(DEFAULT, 1, engine.clock.now_ms());
             return Ok(Opened { engine, keeping: None, found: Found::default() });
@@ -122,7 +123,7 @@ impl Opening {
             Record::Contract { name: DEFAULT, epoch: 1, created_ms: engine.clock.now_ms() }.put(&mut record);
             engine.journal.append(&record).map_err(|refusal| refusal.as_str().to_owned())?;
         }
-        let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms);
+        let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms, snapshot_log);
         Ok(Opened { engine, keeping: Some(Arc::new(keeping)), found })
     }
 }
@@ -171,11 +172,18 @@ fn secret_file(settings: &Settings) -> Option<PathBuf> {
 /// The master secret that is there; nothing if this is a first start.
 fn given_secret(settings: &Settings) -> Result<Option<Secret>, String> {
     let Some(path) = secret_file(settings) else { return Ok(None) };
-    if path.exists() {
+    // A disk that does not say is not one without a key.
+    let is_there =
+        path.try_exists().map_err(|error| format!("looking for the master secret {}: {error}", path.display()))?;
+    if is_there {
         return read_secret(&path).map(Some).map_err(|error| error.to_string());
     }
     // A key file that was named and is not there is a mistake; and data without its key must not get another one.
-    if settings.master_key.is_some() || settings.data.as_deref().is_some_and(has_data) {
+    let has_data = match &settings.data {
+        Some(folder) => has_data(folder).map_err(|error| format!("looking into {}: {error}", folder.display()))?,
+        None => false,
+    };
+    if settings.master_key.is_some() || has_data {
         return Err(format!(
             "the master secret {} is not there: without it no filter can answer. Bring it back, or name it with --master-key",
             path.display()
@@ -184,13 +192,17 @@ fn given_secret(settings: &Settings) -> Result<Option<Secret>, String> {
     Ok(None)
 }
 
-fn has_data(folder: &Path) -> bool {
-    let Ok(mut files) = std::fs::read_dir(folder) else { return false };
-    files.any(|file| {
-        file.is_ok_and(|file| {
-            let name = file.file_name();
-            let name = name.to_string_lossy();
-            name.starts_with("log-") || name.starts_with("image-") || name == "MANIFEST"
-        })
-    })
+fn has_data(folder: &Path) -> std::io::Result<bool> {
+    let files = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        files => files?,
+    };
+    for file in files {
+        let name = file?.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("log-") || name.starts_with("image-") || name == "MANIFEST" {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }

@@ -12,10 +12,12 @@ use bloomgate_command::Refusal;
 
 use super::loading::{Imagined, Loader, Source};
 use crate::engine::contracts::Contracts;
-use crate::engine::entry::{Bits, Body, Entry};
+use crate::engine::entry::{Bits, Body, Entry, Lacks};
 use crate::engine::fields::Fields;
 use crate::engine::making::Making;
+use crate::engine::recipe::Recipe;
 use crate::engine::record::{Image, Record, secret_of};
+use crate::engine::retries::Answered;
 
 /// Why a filter of another secret does not answer.
 pub const OTHER_SECRET: &str = "it was made under another master secret: start with the right --master-key";
@@ -88,13 +90,13 @@ impl<'a> Replay<'a> {
                 let kind = recipe.kind;
                 let made = match self.contracts.making(recipe.clone(), maker) {
                     Ok(making) => self.create(id, name, making, created_ms, secret),
-                    Err(refusal) => Err(refusal),
+                    Err(refusal) => Err((self.lacking(&recipe), refusal)),
                 };
                 let entry = match made {
                     Ok(entry) => entry,
-                    Err(refusal) => {
+                    Err((lacks, refusal)) => {
                         let making = Arc::new(Making { recipe, maker, sprout: None });
-                        let bits = unavailable(name, kind, refusal.as_str());
+                        let bits = unavailable(kind, lacks, refusal.as_str());
                         Entry::new(id, name, making, created_ms, bits).map_err(|refusal| refusal.as_str().to_owned())?
                     }
                 };
@@ -136,8 +138,8 @@ impl<'a> Replay<'a> {
                         restored.quarantine(&why)?;
                     }
                     if !request.is_empty() {
-                        let answers: Vec<bool> = answers.iter().map(|&answer| answer != 0).collect();
-                        restored.entry.keep_answer(&mut restored.entry.write(), request, &answers);
+                        let answered = Answered::get(answers).map_err(|malformed| malformed.to_string())?;
+                        restored.entry.keep_answer(&mut restored.entry.write(), request, &answered);
                     }
                 }
                 self.digests = all;
@@ -193,19 +195,28 @@ impl<'a> Replay<'a> {
         making: Arc<Making>,
         created_ms: u64,
         secret: u64,
-    ) -> Result<Entry, Refusal> {
+    ) -> Result<Entry, (Lacks, Refusal)> {
+        let other = |refusal: Refusal| (Lacks::Other, refusal);
         let check = |contract: &Contract| match secret_of(contract) == secret {
             true => Ok(()),
-            false => Err(Refusal::err(OTHER_SECRET)),
+            false => Err((Lacks::Secret, Refusal::err(OTHER_SECRET))),
         };
         if let Some(sprout) = &making.sprout {
             check(sprout.contract())?;
-            return Entry::sprout(id, name, making, created_ms);
+            return Entry::sprout(id, name, making, created_ms).map_err(other);
         }
-        let contract = self.contracts.contract(&making.recipe.hashing)?;
+        let contract = self.contracts.contract(&making.recipe.hashing);
+        let contract = contract.map_err(|refusal| (self.lacking(&making.recipe), refusal))?;
         check(&contract)?;
-        let filter = making.recipe.build(contract)?;
-        Entry::new(id, name, making, created_ms, Bits::Filter(filter))
+        let filter = making.recipe.build(contract).map_err(other)?;
+        Entry::new(id, name, making, created_ms, Bits::Filter(filter)).map_err(other)
+    }
+
+    /// What a filter lacks whose keys cannot be hashed.
+    fn lacking(&self, recipe: &Recipe) -> Lacks {
+        let hashing = &recipe.hashing;
+        let has_secret = self.contracts.secret(&hashing.contract, hashing.epoch).is_some();
+        if hashing.algorithm.is_keyed() && !has_secret { Lacks::Secret } else { Lacks::Other }
     }
 
     /// The log was read to its end: the filters with their names, and the next id.
@@ -239,7 +250,7 @@ impl Restored {
 
     /// The log could not be applied to it: it answers with an error from now on.
     fn quarantine(&mut self, why: &str) -> Result<(), String> {
-        let unavailable = self.entry.made_unavailable(reason(&self.entry.name(), why));
+        let unavailable = self.entry.made_unavailable(reason(why));
         self.entry = unavailable.map_err(|refusal| refusal.as_str().to_owned())?;
         Ok(())
     }
@@ -247,13 +258,13 @@ impl Restored {
 
 /// A filter that exists and cannot answer.
 #[must_use]
-pub fn unavailable(name: &[u8], kind: Kind, why: &str) -> Bits {
-    Bits::Unavailable { why: reason(name, why), kind }
+pub fn unavailable(kind: Kind, lacks: Lacks, why: &str) -> Bits {
+    Bits::Unavailable { why: reason(why), lacks, kind }
 }
 
-fn reason(name: &[u8], why: &str) -> String {
-    let why = why.strip_prefix("ERR ").unwrap_or(why);
-    format!("ERR filter '{}' is unavailable: {why}", name.escape_ascii())
+/// Why, without a name: that may change.
+fn reason(why: &str) -> String {
+    why.strip_prefix("ERR ").unwrap_or(why).to_owned()
 }
 
 fn add(entry: &Entry, digests: &[Digest]) -> Result<(), String> {

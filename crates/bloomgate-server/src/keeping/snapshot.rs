@@ -87,11 +87,18 @@ impl Keeping {
         // Before anybody has to wait: of a making that is new to the list an example is written.
         let making = listing.making(&entry.making)?;
         let engine = &self.engine;
-        let alone = engine.stop();
-        if engine.names.by_id(entry.id).is_none() {
-            return Ok(None);
-        }
-        let writer = entry.write_if_any();
+        let (alone, writer) = loop {
+            let alone = engine.stop();
+            if engine.names.by_id(entry.id).is_none() {
+                return Ok(None);
+            }
+            if let Some(writer) = entry.try_write_if_any() {
+                break (alone, writer);
+            }
+            // Somebody copies it: that takes as long as the filter is large, and is waited for with the gates open.
+            drop(alone);
+            drop(entry.write_if_any());
+        };
         let sequence = engine.journal.appended();
         let known = lock(&self.images).own(entry.id).cloned();
         let mut listed = Listed {

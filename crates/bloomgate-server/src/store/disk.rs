@@ -20,6 +20,11 @@ pub trait Disk: Send + Sync + 'static {
     fn is_dir(&self, path: &Path) -> io::Result<bool>;
     /// Makes a new file to write and read (0600); an error if the name exists, even as a link.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// [`create`](Self::create) for a large file that nobody reads soon: what is written to it in whole pages goes past the
+    /// page cache, where the system can do that.
+    fn create_large(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.create(path)
+    }
     /// Opens a regular file to read it (and to sync it); links, pipes and devices are refused.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a regular file to write in it.
@@ -34,6 +39,10 @@ pub trait Disk: Send + Sync + 'static {
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// Makes created, renamed and removed names of a folder durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Bytes that may still be written to the disk of a folder; all there are where that is not known.
+    fn free(&self, _path: &Path) -> io::Result<u64> {
+        Ok(u64::MAX)
+    }
     /// Takes the lock file for this process and writes `owner` into it. `Ok(Err(text))`: someone else, who wrote `text`,
     /// holds it. The lock ends with the value, or with the process.
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Result<Box<dyn Send + Sync>, String>>;
@@ -99,6 +108,12 @@ fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<Box<dyn DiskFil
     Ok(Box::new(file))
 }
 
+fn create_new(path: &Path) -> io::Result<File> {
+    // create_new is O_CREAT | O_EXCL, and std always adds O_CLOEXEC.
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600).custom_flags(no_follow()).open(path)
+}
+
 impl Disk for RealDisk {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)
@@ -114,15 +129,15 @@ impl Disk for RealDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        // create_new is O_CREAT | O_EXCL, and std always adds O_CLOEXEC.
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .custom_flags(no_follow())
-            .open(path)?;
-        Ok(Box::new(file))
+        Ok(Box::new(create_new(path)?))
+    }
+
+    fn create_large(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        let file = create_new(path)?;
+        // A file system that cannot (tmpfs of old) refuses here, or the first write.
+        let past = (no_follow() as u32 | rustix::fs::OFlags::DIRECT.bits()) as i32;
+        let direct = OpenOptions::new().write(true).custom_flags(past).open(path).ok();
+        Ok(Box::new(LargeFile { file, direct }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -157,6 +172,11 @@ impl Disk for RealDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
+    }
+
+    fn free(&self, path: &Path) -> io::Result<u64> {
+        let told = rustix::fs::statvfs(path)?;
+        Ok(told.f_bavail.saturating_mul(told.f_frsize))
     }
 
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Result<Box<dyn Send + Sync>, String>> {
@@ -200,5 +220,44 @@ impl DiskFile for File {
 
     fn length(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+}
+
+/// What memory, offset and length of a write past the page cache have to be multiples of, on every disk met so far.
+pub(crate) const PAGE: usize = 4096;
+
+/// A file whose whole pages go past the page cache. Through it, 500 MB want 500 MB of new pages, taken from what others use,
+/// and the kernel's own threads write them later, at the priority of those who answer clients: one lookup in a hundred waited
+/// 2 ms for them.
+struct LargeFile {
+    file: File,
+    /// The same file, opened to be written past the page cache.
+    direct: Option<File>,
+}
+
+impl DiskFile for LargeFile {
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        let start = bytes.as_ptr().addr();
+        let pages = [bytes.len(), start].iter().all(|at| at.is_multiple_of(PAGE)) && offset.is_multiple_of(PAGE as u64);
+        if let (Some(direct), true) = (&self.direct, pages) {
+            match FileExt::write_at(direct, bytes, offset) {
+                // It wants larger pages, or cannot do it at all.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                done => return done,
+            }
+        }
+        FileExt::write_at(&self.file, bytes, offset)
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        FileExt::read_at(&self.file, bytes, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
     }
 }

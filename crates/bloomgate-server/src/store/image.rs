@@ -5,12 +5,8 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::disk::{DiskFile, write_all};
 use super::folder::{Folder, FolderError};
-
-/// Bytes per write. The kernel copies them in one go, and on a machine whose cores are all busy the reactor that wants this
-/// core waits so long: a megabyte took 3.5 ms, where pages had to be found for it first.
-const PIECE: usize = 64 << 10;
+use super::pieces::Pieces;
 
 /// The file name of a filter's image as of a sequence.
 pub fn image_name(id: u64, sequence: u64) -> String {
@@ -29,11 +25,7 @@ pub struct ImageFile {
     name: String,
     temporary: PathBuf,
     /// `None` once it is finished.
-    file: Option<Box<dyn DiskFile>>,
-    buffer: Vec<u8>,
-    offset: u64,
-    /// The furthest place that was written to.
-    end: u64,
+    written: Option<Pieces>,
 }
 
 impl ImageFile {
@@ -41,100 +33,66 @@ impl ImageFile {
     pub fn create(folder: &Arc<Folder>, id: u64, sequence: u64) -> io::Result<ImageFile> {
         let name = image_name(id, sequence);
         let temporary = folder.temporary(&name);
-        let file = Some(folder.disk().create(&temporary)?);
-        Ok(ImageFile {
-            folder: folder.clone(),
-            name,
-            temporary,
-            file,
-            buffer: Vec::with_capacity(PIECE),
-            offset: 0,
-            end: 0,
-        })
+        let written = Some(Pieces::new(folder.disk().create_large(&temporary)?));
+        Ok(ImageFile { folder: folder.clone(), name, temporary, written })
     }
 
     /// How long it is so far.
     pub fn bytes(&self) -> u64 {
-        self.end.max(self.offset + self.buffer.len() as u64)
+        self.written.as_ref().map_or(0, Pieces::bytes)
     }
 
-    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Some(file) = &self.file else { return Err(io::Error::other("the image is finished")) };
-        write_all(&**file, bytes, self.offset)?;
-        self.offset += bytes.len() as u64;
-        self.end = self.end.max(self.offset);
-        Ok(())
-    }
-
-    fn empty_buffer(&mut self) -> io::Result<()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        self.put(&buffer)?;
-        buffer.clear();
-        self.buffer = buffer;
-        Ok(())
+    fn written(&mut self) -> io::Result<&mut Pieces> {
+        self.written.as_mut().ok_or_else(|| io::Error::other("the image is finished"))
     }
 
     /// Syncs it and gives it its name, which is returned. The name is durable after [`Folder::sync`] (or after the manifest is
     /// written, which syncs the folder).
     pub fn finish(mut self) -> io::Result<String> {
-        self.empty_buffer()?;
-        if let Some(file) = &self.file {
+        let Some(written) = self.written.take() else { return Err(io::Error::other("the image is finished")) };
+        let done = written.finish().and_then(|file| {
             file.sync_data()?;
+            self.folder.disk().rename(&self.temporary, &self.folder.at(&self.name))
+        });
+        match done {
+            Ok(()) => Ok(self.name.clone()),
+            Err(error) => {
+                self.remove();
+                Err(error)
+            }
         }
-        self.folder.disk().rename(&self.temporary, &self.folder.at(&self.name))?;
-        self.file = None;
-        Ok(self.name.clone())
+    }
+
+    fn remove(&self) {
+        // If this fails, the next start removes it.
+        let _ = self.folder.disk().remove(&self.temporary);
     }
 }
 
 impl Write for ImageFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.write_all(bytes)?;
-        Ok(bytes.len())
+        self.written()?.write(bytes)
     }
 
-    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        if !self.buffer.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.buffer.len()));
-            self.buffer.extend_from_slice(now);
-            bytes = later;
-            if self.buffer.len() < PIECE {
-                return Ok(());
-            }
-            self.empty_buffer()?;
-        }
-        while bytes.len() >= PIECE {
-            let (now, later) = bytes.split_at(PIECE);
-            self.put(now)?;
-            bytes = later;
-        }
-        self.buffer.extend_from_slice(bytes);
-        Ok(())
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.written()?.write_all(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.empty_buffer()
+        self.written()?.flush()
     }
 }
 
-/// Back to an earlier place: the sums of a file stand before what they check and are known after it.
 impl Seek for ImageFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.empty_buffer()?;
-        self.offset = match to {
-            SeekFrom::Start(offset) => offset,
-            SeekFrom::Current(0) => self.offset,
-            _ => return Err(io::Error::new(io::ErrorKind::Unsupported, "an image is sought from its start")),
-        };
-        Ok(self.offset)
+        self.written()?.seek(to)
     }
 }
 
 impl Drop for ImageFile {
     fn drop(&mut self) {
-        if self.file.take().is_some() {
-            // If this fails, the next start removes it.
-            let _ = self.folder.disk().remove(&self.temporary);
+        if self.written.take().is_some() {
+            self.remove();
         }
     }
 }

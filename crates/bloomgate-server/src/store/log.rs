@@ -20,6 +20,7 @@ use tokio::sync::watch;
 mod ahead;
 pub(crate) mod error;
 pub(crate) mod frame;
+mod queue;
 pub(crate) mod read;
 mod scribe;
 pub(crate) mod segment;
@@ -28,8 +29,9 @@ mod writer;
 
 use error::LogError;
 use frame::{Header, MAX_PAYLOAD};
+use queue::{Chunk, Queue};
 use scribe::Scribe;
-use segment::{FileHeader, Place, new_salt};
+use segment::Place;
 use writer::Writer;
 
 /// When a write counts as safe.
@@ -200,49 +202,8 @@ pub(crate) struct Segment {
     pub bytes: u64,
 }
 
-/// Frames that go to one file.
-pub(crate) struct Chunk {
-    /// They begin this file.
-    starts: Option<FileHeader>,
-    frames: Vec<u8>,
-    last: u64,
-}
-
-/// What waits to be written.
-pub(crate) struct Queue {
-    pending: Vec<Chunk>,
-    /// A buffer that was written, to be filled again.
-    spare: Vec<u8>,
-    next: u64,
-    /// Where the header checksums of the current segment start; `None`: the next batch begins a segment.
-    salted: Option<u32>,
-    /// What the segment before holds past the next batch is void.
-    cut: bool,
-    /// Bytes that went to the current segment, and its first sequence.
-    fill: u64,
-    first: u64,
-    closing: bool,
-}
-
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Queue {
-    fn begin_segment(&mut self) -> u32 {
-        let header = FileHeader { salt: new_salt(), first: self.next, cut: std::mem::take(&mut self.cut) };
-        let salted = frame::salted(&header.salt);
-        self.salted = Some(salted);
-        self.fill = 0;
-        self.first = self.next;
-        let frames = std::mem::take(&mut self.spare);
-        self.pending.push(Chunk { last: self.next - 1, starts: Some(header), frames });
-        salted
-    }
-
-    fn has_new_segment(&self) -> bool {
-        self.pending.iter().any(|chunk| chunk.starts.is_some())
-    }
 }
 
 /// Where a log that was read ends, and what is there.
@@ -315,6 +276,30 @@ impl Log {
     ///
     /// An error means that the batch is not in the log and must not be applied.
     pub fn append(&self, payload: &[u8]) -> Result<u64, LogError> {
+        self.put(payload, true)
+    }
+
+    /// [`append`](Self::append) for a batch whose changes are made already, after [`check_room`](Self::check_room): a disk
+    /// that has failed since does not keep it out, nor do others who took the room. It reaches the disk when that works
+    /// again; until then its gate says that it failed.
+    ///
+    /// An error means that the log is closed.
+    pub fn append_applied(&self, payload: &[u8]) -> Result<u64, LogError> {
+        self.put(payload, false)
+    }
+
+    /// Refuses what [`append`](Self::append) would refuse now: a batch of so many bytes.
+    pub fn check_room(&self, payload: usize) -> Result<(), LogError> {
+        if payload > MAX_PAYLOAD {
+            return Err(LogError::TooLarge { bytes: payload });
+        }
+        if !self.is_writable() {
+            return Err(self.failure());
+        }
+        self.shared.check_held(frame::frame_bytes(payload) as u64)
+    }
+
+    fn put(&self, payload: &[u8], may_refuse: bool) -> Result<u64, LogError> {
         if payload.len() > MAX_PAYLOAD {
             return Err(LogError::TooLarge { bytes: payload.len() });
         }
@@ -323,14 +308,13 @@ impl Log {
         let shared = &*self.shared;
         let mut queue = lock(&shared.queue);
         // Under the queue's lock: who turns the log read-only takes it too, so no batch slips in behind its back.
-        if shared.state.load(SeqCst) != WRITABLE || queue.closing {
+        let state = shared.state.load(SeqCst);
+        if queue.closing || state == CLOSED || (may_refuse && state != WRITABLE) {
             drop(queue);
             return Err(self.failure());
         }
-        // One batch always fits, so that a limit below the size of a batch cannot stop the log for good.
-        let held = shared.held.load(SeqCst);
-        if held > 0 && held + bytes > shared.options.max_pending_bytes {
-            return Err(LogError::Congested { waiting: held, limit: shared.options.max_pending_bytes });
+        if may_refuse {
+            shared.check_held(bytes)?;
         }
         let salted = match queue.salted {
             Some(salted) if queue.fill < shared.options.segment_bytes => salted,
@@ -531,7 +515,20 @@ impl Log {
     }
 
     /// Writes and syncs everything, and ends the log's thread. An error means that some batches could not be made safe.
+    ///
+    /// The next segment is begun, with nothing in it: the last one with batches must then be whole at the next start, and
+    /// one that lost its end meanwhile is not taken for a torn write.
     pub fn close(&self) -> Result<(), LogError> {
+        let mut queue = lock(&self.shared.queue);
+        if !queue.closing && queue.salted.is_some() && queue.first < queue.next && self.is_writable() {
+            queue.begin_segment();
+        }
+        drop(queue);
+        self.end()
+    }
+
+    /// The same without another segment.
+    fn end(&self) -> Result<(), LogError> {
         let threads = std::mem::take(&mut *lock(&self.threads));
         lock(&self.shared.queue).closing = true;
         self.shared.wake.notify_all();
@@ -551,8 +548,8 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        // Whoever wants to know calls `close` first.
-        let _ = self.close();
+        // Whoever wants to know calls `close` first. This may be an end in disorder, after which a last write may be torn.
+        let _ = self.end();
     }
 }
 
@@ -560,6 +557,13 @@ impl Shared {
     /// Milliseconds since the log was opened.
     fn now(&self) -> u64 {
         self.born.elapsed().as_millis() as u64
+    }
+
+    /// Refuses a frame of so many bytes when too much waits for the disk.
+    fn check_held(&self, bytes: u64) -> Result<(), LogError> {
+        let (waiting, limit) = (self.held.load(SeqCst), self.options.max_pending_bytes);
+        // One batch always fits, so that a limit below the size of a batch cannot stop the log for good.
+        if waiting > 0 && waiting + bytes > limit { Err(LogError::Congested { waiting, limit }) } else { Ok(()) }
     }
 
     /// Everything was durable less than half a second ago.

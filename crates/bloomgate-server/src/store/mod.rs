@@ -8,7 +8,9 @@ mod folder;
 mod image;
 mod log;
 mod manifest;
+mod pieces;
 mod recover;
+mod spool;
 
 pub use disk::faulty::{FaultyDisk, Kind, Trouble};
 pub use disk::memory::MemoryDisk;
@@ -22,5 +24,6 @@ pub use log::frame::{MAX_PAYLOAD, UnknownFsync};
 pub use log::{Fsync, Gate, Log, LogOptions, LogState, LogStatistics};
 pub use manifest::{Manifest, ManifestError, read_manifest, write_manifest};
 pub use recover::{OpenError, Recovery, open_log};
+pub use spool::{Spool, Spooled};
 #[cfg(test)]
 mod tests;

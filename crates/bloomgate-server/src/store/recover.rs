@@ -4,6 +4,7 @@
 //! - Anything else in the last segment: a torn write if no header behind it says that it was durable; it is left out and
 //!   counted, and the next segment says so ("cut"). Otherwise it is damage: the log is not opened.
 //! - A segment that is followed by another must hold every batch up to that one's first.
+//! - The log must reach as far as the snapshot says that it was durable: a shorter one would give sequences out again.
 
 use std::fmt;
 use std::sync::Arc;
@@ -59,11 +60,13 @@ impl<E: fmt::Display> fmt::Display for OpenError<E> {
 impl<E: fmt::Debug + fmt::Display> std::error::Error for OpenError<E> {}
 
 /// Opens the log of a folder, hands every batch after sequence `after` to `replay` in order, and makes it ready to go on.
+/// It was durable up to `through` once, so one that ends before is damaged, whatever its end looks like.
 ///
 /// Everything that was replayed is durable when this returns.
 pub fn open_log<E>(
     folder: &Arc<Folder>,
     after: u64,
+    through: u64,
     options: LogOptions,
     mut replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
 ) -> Result<(Log, Recovery), OpenError<E>> {
@@ -81,7 +84,7 @@ pub fn open_log<E>(
         if let Some(first) = firsts.first() {
             Err(missing(after + 1, format!("the log begins with sequence {first}")))?;
         }
-        if after > 0 {
+        if after.max(through) > 0 {
             Err(missing(after + 1, "there is no log file (the one being written is never removed)".into()))?;
         }
         return Ok((Log::start(place, options, found)?, recovery));
@@ -152,6 +155,13 @@ pub fn open_log<E>(
             None => reader.sync()?,
         }
         found.last = found.last.max(sequence - 1);
+        if next.is_none() && sequence - 1 < through {
+            let what = format!(
+                "the log ends after sequence {}, but it was durable up to {through} when the last snapshot was made",
+                sequence - 1
+            );
+            Err(LogError::corrupt(&path, end, what))?;
+        }
         found.segments.push(Segment { first, bytes: end.min(reader.length()) });
     }
     folder.disk().sync_dir(folder.path()).map_err(|e| LogError::io("sync the data folder", folder.path(), e))?;

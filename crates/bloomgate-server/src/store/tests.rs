@@ -28,7 +28,7 @@ pub(crate) fn open(
     options: LogOptions,
 ) -> Result<(Log, Recovery, Batches), LogError> {
     let mut batches = Vec::new();
-    let opened = open_log(folder, after, options, |sequence, payload| {
+    let opened = open_log(folder, after, 0, options, |sequence, payload| {
         batches.push((sequence, payload.to_vec()));
         Ok::<(), std::convert::Infallible>(())
     });

@@ -1,5 +1,6 @@
 //! What survives: filters, names and counts through restarts, with and without snapshots, and what does not pass.
 
+mod failing;
 mod house;
 mod races;
 mod small;
@@ -239,6 +240,10 @@ fn filters_with_a_flipped_bit_answer_an_error_and_are_counted_until_they_are_del
     assert!(answer.starts_with(&format!("-ERR filter '{name}' is unavailable")) && answer.ends_with(why), "{answer}");
     assert_eq!(talk.say(&format!("EXISTS {name}")), ":1");
     assert!(talk.say(&format!("BF.MADD {name} a b")).starts_with("-ERR"));
+    // Under the name that it has, also when that is another by now.
+    assert_eq!(talk.say(&format!("RENAME {name} moved")), "+OK");
+    assert!(talk.say("BF.EXISTS moved x").starts_with("-ERR filter 'moved' is unavailable: "));
+    assert_eq!(talk.say(&format!("RENAME moved {name}")), "+OK");
     let counted = |talk: &mut Talk| {
         let info = talk.say("INFO bloomgate");
         info.split_once("unavailable_filters:").unwrap().1.split_whitespace().next().unwrap().to_owned()
@@ -247,6 +252,8 @@ fn filters_with_a_flipped_bit_answer_an_error_and_are_counted_until_they_are_del
     assert_eq!(talk.say(&format!("DEL {name}")), ":1");
     assert_eq!(talk.say("RENAME big-22 other"), "+OK");
     assert_eq!(counted(&mut talk), "11");
+    assert_eq!(talk.say("FLUSHALL"), "+OK");
+    assert_eq!(counted(&mut talk), "0");
 }
 
 #[test]
@@ -293,6 +300,57 @@ fn a_copy_keeps_the_count_of_removed_keys_through_a_restart() {
         drop(talk);
         house.end();
     }
+}
+
+#[test]
+fn a_request_that_was_answered_is_known_by_its_items_through_restarts() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    talk.say("BG.CREATE carts KIND counting CAPACITY 1000 RATE 0.001");
+    talk.say("BG.ADD carts a b c");
+    assert_eq!(talk.say("BG.REMOVE carts REQUEST r ITEMS a x"), "*2 :1 :0");
+    drop(talk);
+    house.end();
+    for _ in 0..3 {
+        // From the log first, then from a snapshot, and with the filter that a fold has put in its place.
+        let house = House::open(folder.path());
+        let mut talk = house.talk(0);
+        assert_eq!(talk.say("BG.REMOVE carts REQUEST r ITEMS a x"), "*2 :1 :0");
+        let refused = talk.say("BG.REMOVE carts REQUEST r ITEMS b c");
+        assert!(refused.starts_with("-ERR request 'r' was answered before for other items"), "{refused}");
+        assert_eq!(talk.say("BG.EXISTS carts a b c"), "*3 :0 :1 :1");
+        assert_eq!(talk.say("SAVE"), "+OK");
+        assert_eq!(talk.say("BG.CREATE others LIKE carts"), "+OK");
+        assert_eq!(talk.say("BG.MERGE carts others"), "+OK");
+        talk.say("DEL others");
+        drop(talk);
+        house.end();
+    }
+}
+
+#[test]
+fn the_count_of_removed_keys_that_a_compaction_ended_stays_ended_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    // One is packed with nobody writing, the other, of more than 1 MiB, while others write; nothing is freed in either.
+    talk.say("CF.RESERVE small 1000");
+    talk.say("CF.RESERVE large 2000000");
+    for name in ["small", "large"] {
+        assert_eq!(
+            (talk.say(&format!("CF.ADD {name} a")), talk.say(&format!("CF.DEL {name} a"))),
+            (":1".into(), ":1".into())
+        );
+        assert!(talk.say(&format!("CF.DEBUG {name}")).contains("deletes:1 "));
+        assert_eq!(talk.say(&format!("CF.COMPACT {name}")), "+OK");
+    }
+    let debug = |talk: &mut Talk| ["small", "large"].map(|name| talk.say(&format!("CF.DEBUG {name}")));
+    let before = debug(&mut talk);
+    assert!(before.iter().all(|told| told.contains("deletes:0 ")), "{before:?}");
+    drop(talk);
+    house.end();
+    assert_eq!(debug(&mut House::open(folder.path()).talk(0)), before);
 }
 
 #[test]

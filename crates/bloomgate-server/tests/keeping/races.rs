@@ -1,8 +1,14 @@
 //! Writers against each other and against those who change names: nothing that was acknowledged is lost.
 
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use crate::house::House;
+
+/// Nobody waits longer: a server that stands still fails the test.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The reply to an add of a key that is there already waits for the write that brought it, and so does a lookup that
 /// finds it: both may come from another client whose write is not durable yet.
@@ -117,4 +123,121 @@ fn two_who_add_and_delete_in_one_cuckoo_filter_count_right_through_a_restart() {
     check(&house);
     house.end();
     check(&House::open(folder.path()));
+}
+
+#[test]
+fn two_who_fill_a_filter_that_does_not_grow_put_in_what_it_was_made_for_and_no_more() {
+    const CAPACITY: usize = 12_000;
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    for round in 0..6 {
+        house.talk(0).say(&format!("BF.RESERVE full-{round} 0.0001 {CAPACITY} NONSCALING"));
+        let begin = Barrier::new(2);
+        let taken: usize = std::thread::scope(|scope| {
+            let writers = [0, 1].map(|thread| {
+                let (mut talk, begin) = (house.talk(thread), &begin);
+                scope.spawn(move || {
+                    let batches: Vec<String> = (0..4)
+                        .map(|batch| (0..4_000).map(|item| format!(" {thread}-{batch}-{item}")).collect())
+                        .collect();
+                    begin.wait();
+                    let add = |batch: &String| talk.say(&format!("BF.MADD full-{round}{batch}"));
+                    batches.iter().map(add).map(|reply| reply.matches(":1").count()).sum::<usize>()
+                })
+            });
+            writers.into_iter().map(|writer| writer.join().unwrap()).sum()
+        });
+        // 32,000 items were offered, so it is full; what looked known was not taken.
+        assert_eq!(taken, CAPACITY, "round {round}");
+        assert_eq!(house.talk(0).say(&format!("BF.CARD full-{round}")), format!(":{CAPACITY}"));
+    }
+}
+
+/// Somebody copies a filter whose order matters, which holds its writer off for as long as the filter is large.
+#[test]
+fn a_snapshot_and_a_transaction_wait_for_a_copy_and_hold_up_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    talk.say("CF.ADD copied x");
+    talk.say("BF.ADD other x");
+    let entry = house.engine.find(b"copied").unwrap();
+    std::thread::scope(|scope| {
+        let copying = entry.write();
+        let (tell, told) = channel();
+        let done = tell.clone();
+        let snapshot = scope.spawn(|| house.keeping.snapshot());
+        let mut second = house.talk(1);
+        let transaction = scope.spawn(move || {
+            for line in ["MULTI", "CF.ADD copied y", "BF.ADD other y"] {
+                second.say(line);
+            }
+            second.say("EXEC")
+        });
+        let mut third = house.talk(2);
+        scope.spawn(move || {
+            // Long enough for both to come to where they wait.
+            for number in 0..40 {
+                assert_eq!(third.say(&format!("BF.ADD many-{number} x")), ":1");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done.send(()).unwrap();
+        });
+        let others = told.recv_timeout(PATIENCE);
+        assert!(!snapshot.is_finished() && !transaction.is_finished(), "both wait for the copy");
+        drop(copying);
+        assert!(others.is_ok(), "everybody stood still for a copy");
+        snapshot.join().unwrap().unwrap();
+        assert_eq!(transaction.join().unwrap(), "*2 :1 :1");
+    });
+    drop((talk, entry));
+    house.end();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!((talk.say("CF.EXISTS copied y"), talk.say("BF.EXISTS other y")), (":1".into(), ":1".into()));
+}
+
+#[test]
+fn what_is_added_while_filters_are_merged_is_kept_and_a_large_one_that_is_never_at_rest_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    // The first is made with nobody writing in the end, the second is too large for that.
+    for (name, capacity) in [("small", 20_000), ("large", 2_000_000)] {
+        let mut talk = house.talk(0);
+        for one in [name, "source"] {
+            let made = talk.say(&format!("BG.CREATE {one} KIND blocked CAPACITY {capacity} RATE 0.01"));
+            assert_eq!(made, "+OK");
+        }
+        talk.say("BG.ADD source from-source");
+        let over = AtomicBool::new(false);
+        let (added, replies) = std::thread::scope(|scope| {
+            let mut writer = house.talk(1);
+            let over = &over;
+            let adding = scope.spawn(move || {
+                let mut added = 0;
+                while !over.load(Ordering::Relaxed) {
+                    assert!(!writer.say(&format!("BG.ADD {name} item-{added}")).contains('-'));
+                    added += 1;
+                }
+                added
+            });
+            let replies: Vec<String> = (0..5).map(|_| talk.say(&format!("BG.MERGE {name} source"))).collect();
+            over.store(true, Ordering::Relaxed);
+            (adding.join().unwrap(), replies)
+        });
+        match name {
+            "small" => assert!(replies.iter().all(|reply| reply == "+OK"), "{replies:?}"),
+            _ => {
+                let refused =
+                    |reply: &String| reply.contains("written to each of 4 times") && reply.contains("less busy");
+                assert!(replies.iter().any(refused), "{replies:?}");
+                assert!(replies.iter().all(|reply| reply == "+OK" || refused(reply)), "{replies:?}");
+                assert_eq!(talk.say(&format!("BG.MERGE {name} source")), "+OK", "at rest");
+            }
+        }
+        assert_eq!(talk.say(&format!("BG.EXISTS {name} from-source")), "*1 :1");
+        let lost = (0..added).filter(|item| talk.say(&format!("BG.EXISTS {name} item-{item}")) == "*1 :0").count();
+        assert_eq!(lost, 0, "of {added} items");
+        talk.say("DEL source");
+    }
 }

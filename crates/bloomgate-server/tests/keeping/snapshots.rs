@@ -55,6 +55,83 @@ fn filters_that_change_places_during_a_snapshot_have_the_right_names_after_it() 
 }
 
 #[test]
+fn a_log_that_lost_what_a_snapshot_waited_for_is_refused_until_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    const FILTERS: usize = 12;
+    for name in 0..FILTERS {
+        assert_eq!(talk.say(&format!("BF.RESERVE f{name} 0.01 100000")), "+OK");
+    }
+    // Adds go on between the images, which have a file each: so those end later than what is read of the log begins.
+    let mut number = 0;
+    amid_snapshots(&house, 3, || {
+        assert!(!talk.say(&format!("BF.ADD f{} item-{number}", number % FILTERS)).starts_with('-'));
+        number += 1;
+    });
+    drop(talk);
+    house.end();
+    let log = files(folder.path(), "log-").pop().unwrap();
+    let whole = std::fs::read(&log).unwrap();
+    // All that the log has since the snapshot began: one that went on from here would give the sequences of the images out
+    // again, and the start after that would leave out the adds that got them.
+    std::fs::write(&log, &whole[..64]).unwrap();
+    let refused = House::try_open(folder.path()).err();
+    assert!(
+        refused.as_ref().is_some_and(|why| why.contains("is damaged at byte 64") && why.contains("was durable up to")),
+        "{refused:?}"
+    );
+    std::fs::write(&log, &whole).unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    for item in 0..number {
+        assert_eq!(talk.say(&format!("BF.EXISTS f{} item-{item}", item % FILTERS)), ":1");
+    }
+}
+
+#[test]
+fn what_was_written_after_the_last_snapshot_may_be_torn_and_what_comes_then_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    assert_eq!(talk.say("BF.ADD seen before"), ":1");
+    house.keeping.snapshot().unwrap();
+    assert_eq!(talk.say("BF.ADD seen torn"), ":1");
+    drop(talk);
+    house.end();
+    let log = files(folder.path(), "log-").pop().unwrap();
+    let whole = std::fs::read(&log).unwrap();
+    std::fs::write(&log, &whole[..64]).unwrap();
+    let house = House::open(folder.path());
+    assert_eq!(house.talk(0).say("BF.ADD seen after"), ":1");
+    house.end();
+    let house = House::open(folder.path());
+    assert_eq!(house.talk(0).say("BF.MEXISTS seen before after"), "*2 :1 :1");
+}
+
+#[test]
+fn a_log_that_was_closed_may_not_lose_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    assert_eq!(house.talk(0).say("BF.ADD seen x"), ":1");
+    house.engine.journal.log().unwrap().close().unwrap();
+    house.end();
+    let logs = files(folder.path(), "log-");
+    let whole = std::fs::read(&logs[0]).unwrap();
+    std::fs::write(&logs[0], &whole[..64]).unwrap();
+    assert!(House::try_open(folder.path()).is_err_and(|why| why.contains("is damaged at byte 64")));
+    std::fs::write(&logs[0], &whole).unwrap();
+    // Begun and ended again with nothing written: as many files as before.
+    for _ in 0..3 {
+        let house = House::open(folder.path());
+        assert_eq!(house.talk(0).say("BF.EXISTS seen x"), ":1");
+        house.engine.journal.log().unwrap().close().unwrap();
+        house.end();
+        assert_eq!(files(folder.path(), "log-"), logs);
+    }
+}
+
+#[test]
 fn the_file_of_a_filter_that_is_being_installed_survives_the_end_of_a_snapshot() {
     let folder = tempfile::tempdir().unwrap();
     let house = House::open(folder.path());

@@ -209,6 +209,11 @@ impl Disk for FaultyDisk {
         self.inner.sync_dir(path)
     }
 
+    fn free(&self, path: &Path) -> io::Result<u64> {
+        self.plan.look()?;
+        self.inner.free(path)
+    }
+
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Result<Box<dyn Send + Sync>, String>> {
         self.plan.look()?;
         self.inner.lock(path, owner)

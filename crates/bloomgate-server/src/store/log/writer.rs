@@ -338,16 +338,20 @@ impl Shared {
         if !writer.failed {
             return;
         }
-        for chunk in std::mem::take(&mut lock(&self.queue).pending) {
+        let mut queue = lock(&self.queue);
+        let last = queue.next - 1;
+        for chunk in queue.pending.drain(..) {
             writer.unsaved.extend_from_slice(&chunk.frames);
         }
-        match self.start_over(&mut writer) {
+        drop(queue);
+        match self.start_over(&mut writer, last) {
             Ok(()) => {}
             Err(error) => self.fail(&mut writer, &error),
         }
     }
 
-    fn start_over(&self, writer: &mut Writer) -> Result<(), LogError> {
+    /// Goes on in a new segment that begins with what is not saved, up to this sequence.
+    fn start_over(&self, writer: &mut Writer, last: u64) -> Result<(), LogError> {
         let started = self.now();
         let mut base = self.synced.load(SeqCst);
         if self.options.fsync == Fsync::Never {
@@ -365,11 +369,10 @@ impl Shared {
             return Err(error);
         }
         let mut queue = lock(&self.queue);
-        let last = queue.next - 1;
         queue.salted = Some(salted);
         queue.first = header.first;
         queue.cut = false;
-        queue.fill = frames.len() as u64;
+        queue.fill = frames.len() as u64 + queue.bring_over(salted, last);
         writer.failed = false;
         self.held.fetch_sub(frames.len() as u64, SeqCst);
         self.written.store(last, SeqCst);

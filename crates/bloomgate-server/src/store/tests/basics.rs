@@ -184,6 +184,31 @@ fn manifests_and_images_come_back_and_damage_shows() {
 }
 
 #[test]
+fn a_file_without_a_name_is_read_and_leaves_nothing() {
+    use std::io::{Seek, SeekFrom};
+    let place = tempfile::tempdir().expect("a place");
+    let folder = folder(place.path());
+    let mut spool = Spool::create(&folder, 1_000_000).expect("room");
+    assert_eq!(folder.names().expect("a list"), ["lock"]);
+    spool.write_all(&[0; 8]).expect("a place for what comes last");
+    for number in 0..100_000u64 {
+        spool.write_all(&number.to_le_bytes()).expect("a piece");
+    }
+    spool.seek(SeekFrom::Start(0)).expect("back");
+    spool.write_all(b"the head").expect("a piece");
+    let file = spool.finish().expect("finished");
+    assert_eq!(file.length(), 800_008);
+    assert_eq!(file.read(0, 8).expect("bytes"), b"the head");
+    assert_eq!(file.read(8 * 70_001, 8).expect("bytes"), 70_000u64.to_le_bytes());
+    assert_eq!(file.read(800_000, 100).expect("bytes").len(), 8);
+    assert_eq!(file.read(800_008, 100).expect("bytes").len(), 0);
+    assert_eq!(folder.names().expect("a list"), ["lock"]);
+    // More than the disk has, with what the log needs.
+    let full = Spool::create(&folder, u64::MAX / 2).expect_err("no room");
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+}
+
+#[test]
 fn a_snapshot_can_ask_for_a_sync_under_every_policy() {
     for fsync in [Fsync::Always, Fsync::EverySecond, Fsync::Never] {
         let disk = MemoryDisk::default();

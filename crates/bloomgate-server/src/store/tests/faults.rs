@@ -177,6 +177,49 @@ fn a_full_disk_refuses_writes_and_takes_them_again_when_there_is_room() {
 }
 
 #[test]
+fn what_is_applied_is_taken_though_the_disk_failed_and_while_it_recovers() {
+    for fsync in [Fsync::Always, Fsync::EverySecond, Fsync::Never] {
+        let memory = MemoryDisk::default();
+        let disk = FaultyDisk::new(memory.clone());
+        let (log, ..) = open(&on(disk.clone()), 0, eager(fsync)).expect("a new log");
+        log.append(&payload(1)).expect("a batch");
+        log.flush();
+        assert_eq!(wait(&log, 1), Gate::Open);
+        disk.plan(Trouble { from: 1, steps: u64::MAX, errno: ENOSPC, torn: true, steps_of: Kind::Change });
+        assert_eq!(log.append(&payload(2)).expect("a batch"), 2);
+        log.flush();
+        while log.is_writable() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(log.check_room(8).is_err() && log.append(b"refused").is_err());
+        // More than a segment holds.
+        for i in 3..=20 {
+            assert_eq!(log.append_applied(&payload(i)).expect("it is done"), i);
+        }
+        assert_eq!(log.gate(20), Gate::Failed);
+        // The first file after the failure is being made when the next ones come.
+        disk.hold_syncs(true);
+        disk.heal();
+        while disk.syncing() == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for i in 21..=40 {
+            assert_eq!(log.append_applied(&payload(i)).expect("it is done"), i);
+        }
+        disk.hold_syncs(false);
+        let sequence = insist(&log, &payload(41), &mut 0);
+        log.flush();
+        assert_eq!((sequence, wait(&log, sequence)), (41, Gate::Open));
+        log.sync_through(sequence).expect("a good disk");
+        let (_log, _, found) = open(&on(memory.power_cut(|_| false)), 0, eager(fsync)).expect("unaided");
+        assert_eq!(found, (1..=41).map(|i| (i, payload(i))).collect::<Vec<_>>(), "{fsync}");
+        log.close().expect("a clean end");
+        assert_eq!(log.statistics().pending_bytes, 0, "{fsync}");
+        assert!(log.append_applied(b"late").is_err());
+    }
+}
+
+#[test]
 fn short_writes_are_completed() {
     let disk = FaultyDisk::new(MemoryDisk::default());
     disk.short_writes(7);

@@ -1,0 +1,208 @@
+//! Disks that fail, or fall behind, while something is being changed: what was refused has changed nothing, and what was
+//! changed is in the log, whoever is told what.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bloomgate::foreign::Guava;
+use bloomgate::{AnyFilter, Kind, Secret};
+use bloomgate_server::engine::adding::{Added, Copies};
+use bloomgate_server::engine::clock::Clock;
+use bloomgate_server::engine::contracts::{Contracts, DEFAULT};
+use bloomgate_server::engine::entry::Maker;
+use bloomgate_server::engine::journal::Journal;
+use bloomgate_server::engine::recipe::Recipe;
+use bloomgate_server::engine::{Core, Defaults, Engine, Limits};
+use bloomgate_server::keeping::loading::load;
+use bloomgate_server::session::desk::Desk;
+use bloomgate_server::store::{FaultyDisk, Folder, Fsync, Gate, Kind as Steps, LogOptions, MemoryDisk, Trouble};
+
+use super::talk::Talk;
+
+const EIO: i32 = 5;
+
+/// A server on a disk that fails when it is told to.
+struct House {
+    engine: Arc<Engine>,
+    desk: Arc<Desk>,
+    disk: FaultyDisk,
+    memory: MemoryDisk,
+}
+
+impl Drop for House {
+    fn drop(&mut self) {
+        // A log that is closed waits for its last sync.
+        self.disk.hold_syncs(false);
+    }
+}
+
+fn options(fsync: Fsync) -> LogOptions {
+    LogOptions { fsync, room_bytes: 0, retry_every: Duration::from_millis(1), ..LogOptions::default() }
+}
+
+impl House {
+    fn open(memory: MemoryDisk, options: LogOptions) -> Self {
+        let disk = FaultyDisk::new(memory.clone());
+        let folder = Arc::new(Folder::open("/data", Arc::new(disk.clone())).unwrap());
+        let contracts = Contracts::new(Secret::from_hex(&"5a".repeat(32)).ok());
+        let limits = Limits { max_memory: 1 << 30, max_filter_memory: 1 << 30, max_filters: 100 };
+        let engine = Engine::new(Journal::to_come(), contracts, Clock::start(), limits, Defaults::default(), 2);
+        let loaded = load(&folder, &engine.contracts, options, 1).unwrap();
+        engine.contracts.begin(DEFAULT, 1, engine.clock.now_ms());
+        engine.journal.open(loaded.log);
+        engine.restore(loaded.entries, loaded.next_id, |name, why| panic!("{}: {why}", name.escape_ascii()));
+        engine.end_loading();
+        let desk = Desk::new(2, None, "run".to_owned(), Vec::new());
+        Self { engine: Arc::new(engine), desk: Arc::new(desk), disk, memory }
+    }
+
+    /// What a power cut leaves of it now, started again.
+    fn after_power_cut(&self, fsync: Fsync) -> Self {
+        Self::open(self.memory.power_cut(|_| false), options(fsync))
+    }
+
+    fn talk(&self) -> Talk {
+        Talk::new(&self.engine, &self.desk, 0)
+    }
+
+    fn until(&self, what: &str, is: impl Fn() -> bool) {
+        for _ in 0..20_000 {
+            if is() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        panic!("never: {what}");
+    }
+
+    /// Waits until everything written so far is durable.
+    fn sync(&self) {
+        self.engine.journal.sync_through(self.engine.journal.appended()).unwrap();
+        let log = self.engine.journal.log().unwrap();
+        self.until("nothing waits", || log.statistics().pending_bytes == 0);
+    }
+}
+
+#[test]
+fn a_transaction_is_in_the_log_though_the_disk_failed_before_its_end() {
+    let house = House::open(MemoryDisk::default(), options(Fsync::Always));
+    let mut talk = house.talk();
+    for line in ["BF.ADD gone x", "BF.ADD moved x", "BF.ADD filled x"] {
+        assert_eq!(talk.say(line), ":1");
+    }
+    house.sync();
+    // A sync is under way; it will fail, and everything after it.
+    house.disk.hold_syncs(true);
+    assert_eq!(talk.say("BF.ADD filled y"), ":1");
+    house.until("a sync", || house.disk.syncing() == 1);
+    house.disk.plan(Trouble { from: 1, steps: u64::MAX, errno: EIO, torn: true, steps_of: Steps::Change });
+    // As EXEC does it: the log takes writes when its commands run, and not any more when they are put down.
+    let engine = &house.engine;
+    let mut core = Core::new(engine.clone(), 0);
+    let mut permit = engine.transaction();
+    let mut added = Vec::new();
+    let find = |name: &[u8]| engine.find(name).unwrap();
+    core.scratch.add(&mut permit, &find(b"filled"), &[b"z"], Copies::One, &mut added).unwrap();
+    assert_eq!(added, [Added::New]);
+    let recipe = Recipe::new(Kind::Scalable, 100, 0.01, engine.contracts.keyed(DEFAULT));
+    let made = permit.create(engine.prepare(b"made", recipe, Maker::Bf { expansion: 2 }).unwrap()).unwrap();
+    core.scratch.add(&mut permit, &made, &[b"a"], Copies::One, &mut added).unwrap();
+    permit.delete(&find(b"gone")).unwrap();
+    permit.rename(&find(b"moved"), b"renamed").unwrap();
+    house.disk.hold_syncs(false);
+    let log = engine.journal.log().unwrap();
+    house.until("read-only", || !log.is_writable());
+    let sequence = permit.commit().expect("what is done is put down");
+    assert_eq!(engine.journal.gate(sequence), Gate::Failed, "and nobody is told that it is safe");
+    // The disk works again: what was done is durable, and so is what the client is told when it tries once more.
+    house.disk.heal();
+    house.until("recovered", || engine.journal.gate(sequence) == Gate::Open);
+    let again = ["BF.ADD filled z", "BF.ADD made a", "BF.ADD made b", "BF.ADD gone y", "BF.ADD moved y"];
+    assert_eq!(again.map(|line| talk.say(line)), [":0", ":0", ":1", ":1", ":1"]);
+    house.sync();
+    let house = house.after_power_cut(Fsync::Always);
+    let mut talk = house.talk();
+    let asked = ["filled y", "filled z", "made a", "made b", "gone y", "moved y", "renamed x"];
+    assert_eq!(asked.map(|words| talk.say(&format!("BF.EXISTS {words}"))), [":1"; 7]);
+    let asked = ["gone x", "moved x"];
+    assert_eq!(asked.map(|words| talk.say(&format!("BF.EXISTS {words}"))), [":0"; 2]);
+}
+
+#[test]
+fn what_a_disk_that_falls_behind_refuses_has_changed_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let guava: AnyFilter = Guava::builder().items(1_000).rate(0.001).build().unwrap().into();
+    std::fs::write(folder.path().join("guava.bloom"), guava.to_bytes().unwrap()).unwrap();
+    // One batch at a time may wait for the disk.
+    let limited = LogOptions { max_pending_bytes: 1, ..options(Fsync::EverySecond) };
+    let mut house = House::open(MemoryDisk::default(), limited);
+    Arc::get_mut(&mut house.desk).unwrap().told.import_dir = Some(folder.path().to_path_buf());
+    let mut talk = house.talk();
+    let begin = [
+        "BG.BUILD guava FROM guava.bloom",
+        "BF.RESERVE plain 0.001 100",
+        "CF.RESERVE cuckoo 100",
+        "CF.ADD cuckoo x",
+        "BG.CREATE counting KIND counting CAPACITY 100 RATE 0.001",
+        "BG.ADD counting x",
+        "BG.CREATE window KIND rotating CAPACITY 100 RATE 0.001 WINDOW 3600",
+        "BG.ADD window x",
+    ];
+    for line in begin {
+        let reply = talk.say(line);
+        assert!(!reply.starts_with('-'), "{line}: {reply}");
+        house.sync();
+        // The first reading of a window's clock is a record of its own.
+        house.engine.tick(1).unwrap();
+        house.sync();
+    }
+    house.disk.hold_syncs(true);
+    assert_eq!(talk.say("BF.ADD plain first"), ":1");
+    let busy = |reply: String| assert!(reply.contains("MISCONF the disk does not keep up"), "{reply}");
+    let digests =
+        |talk: &mut Talk| ["guava", "plain", "cuckoo", "counting"].map(|name| talk.say(&format!("BG.DIGEST {name}")));
+    let before = digests(&mut talk);
+    let changes = [
+        "BG.ADD guava y",
+        "BF.ADD plain y",
+        "CF.ADD cuckoo y",
+        "CF.DEL cuckoo x",
+        "BG.ADD counting y",
+        "BG.REMOVE counting REQUEST r ITEMS x",
+        "BG.ADD window y",
+    ];
+    changes.iter().for_each(|line| busy(talk.say(line)));
+    talk.say("MULTI");
+    changes.iter().for_each(|line| assert_eq!(talk.say(line), "+QUEUED"));
+    let told = talk.say("EXEC");
+    assert_eq!(told.matches("MISCONF the disk does not keep up").count(), changes.len(), "{told}");
+    assert_eq!(digests(&mut talk), before);
+    house.disk.hold_syncs(false);
+    for line in changes {
+        house.sync();
+        assert!(talk.say(line).ends_with(":1"), "{line}: nothing was done before");
+    }
+    let after = digests(&mut talk);
+    house.sync();
+    assert_eq!(digests(&mut house.after_power_cut(Fsync::EverySecond).talk()), after);
+}
+
+#[test]
+fn what_a_transaction_did_before_a_fault_ended_it_is_in_the_log() {
+    let house = House::open(MemoryDisk::default(), options(Fsync::Always));
+    assert_eq!(house.talk().say("BF.ADD filled x"), ":1");
+    let engine = &house.engine;
+    let fault = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let mut core = Core::new(engine.clone(), 0);
+        let mut permit = engine.transaction();
+        let mut added = Vec::new();
+        let entry = engine.find(b"filled").unwrap();
+        core.scratch.add(&mut permit, &entry, &[b"y"], Copies::One, &mut added).unwrap();
+        panic!("a fault that this test makes");
+    }));
+    assert!(fault.is_err());
+    // Whoever adds it again is told that it is there: so it must be.
+    assert_eq!(house.talk().say("BF.ADD filled y"), ":0");
+    house.sync();
+    assert_eq!(house.after_power_cut(Fsync::Always).talk().say("BF.EXISTS filled y"), ":1");
+}
