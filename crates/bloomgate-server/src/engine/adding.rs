@@ -14,8 +14,9 @@ use super::audit::Counts;
 use super::entry::{Body, Entry, Writer};
 use super::namespaces::Owed;
 use super::recipe::refused;
-use super::record::{put_add, put_remove};
+use super::record::{add_bytes, put_add, put_remove, remove_bytes};
 use super::repeated::Repeated;
+use super::retries::Answered;
 use super::room::{Room, grow_up, make_room};
 use super::small::Small;
 use super::windows::tell_time;
@@ -42,10 +43,13 @@ pub enum Added {
 /// How copies are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Copies {
-    /// A set: what is there stays as it is.
+    /// A set: what seems to be there stays as it is (CF.ADDNX). Where items are removed, one that only looked like another
+    /// goes with it.
     One,
-    /// Each add is one more (CF.ADD).
+    /// Each add is one more, and new (CF.ADD).
     Many,
+    /// Each add is one more, and new if it did not seem to be there (BG.ADD).
+    Each,
 }
 
 /// Why an operation was not done.
@@ -97,7 +101,7 @@ pub fn look(entry: &Entry, items: &[&[u8]], answers: &mut Vec<bool>) -> Result<(
         Body::Small(small) => small.contains_batch(items, answers),
         Body::Shared(filter) => filter.contains_batch(items, answers),
         Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).contains_batch(items, answers),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+        Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
     };
     asked.map_err(|error| refused(&error))?;
     point();
@@ -143,7 +147,7 @@ impl Scratch {
         items: &[&[u8]],
         answers: &mut Vec<bool>,
     ) -> Result<(), NotDone> {
-        self.pay_for(engine, entry, items.len())?;
+        self.pay_for(engine, entry, items)?;
         let positives = ask(engine, entry, items, answers)?;
         let counts = Counts { lookups: items.len() as u64, positives, ..Counts::default() };
         entry.count(counts);
@@ -159,7 +163,7 @@ impl Scratch {
         items: &[&[u8]],
         counts: &mut Vec<u64>,
     ) -> Result<(), NotDone> {
-        self.pay_for(engine, entry, items.len())?;
+        self.pay_for(engine, entry, items)?;
         Ok(copies_of(entry, items, counts)?)
     }
 
@@ -173,7 +177,7 @@ impl Scratch {
                 let filter = filter.read().unwrap_or_else(PoisonError::into_inner);
                 filter.contract().digest_batch(items, &mut self.digests)
             }
-            Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+            Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
         };
         hashed.map_err(|error| refused(&error))
     }
@@ -187,7 +191,7 @@ impl Scratch {
         copies: Copies,
         added: &mut Vec<Added>,
     ) -> Result<u64, NotDone> {
-        self.pay_for(permit.engine(), entry, items.len())?;
+        self.pay_for(permit.engine(), entry, items)?;
         let done = self.add_uncounted(permit, entry, items, copies, added);
         if matches!(done, Err(NotDone::Busy)) {
             self.come_again(entry.space());
@@ -330,12 +334,19 @@ impl Scratch {
         let mut sequence = permit.engine().journal.appended();
         while done < self.unknown.len() {
             let wanted = self.unknown.len() - done;
-            let grows = filter.when_full() == bloomgate::WhenFull::Grow;
-            let most = if grows { wanted.min(PIECE) } else { wanted };
+            let has_end = filter.when_full() != WhenFull::GoOn;
+            let most = if has_end { wanted.min(PIECE) } else { wanted };
             // Near the end of a stage one at a time: two that both saw the last free place would open a stage together
-            // that nobody was charged for, and with an expansion of 32,768 that is gigabytes.
-            let near = grows && filter.remaining() < most as u64 + margin && !broken(Fault::GrowthUnlocked);
-            let _one_at_a_time = near.then(|| entry.growth().lock().unwrap_or_else(PoisonError::into_inner));
+            // that nobody was charged for, and with an expansion of 32,768 that is gigabytes; and a filter that does not
+            // grow would take more than it was made for. Far from it each thread has one piece under way at most, which the
+            // margin has room for; whoever is near waits for those that were begun before, for they are not counted yet.
+            let is_near = || filter.remaining() < most as u64 + margin && !broken(Fault::GrowthUnlocked);
+            let afar = has_end.then(|| entry.keep_afar()).filter(|_| !is_near());
+            let _one_at_a_time = (has_end && afar.is_none() && !broken(Fault::GrowthUnlocked)).then(|| {
+                let lock = entry.growth().lock().unwrap_or_else(PoisonError::into_inner);
+                entry.await_afar();
+                lock
+            });
             let (allowed, beyond) = match make_room(permit.engine(), entry, filter, most) {
                 Room::Enough => (most, None),
                 Room::First(some) => (some, None),
@@ -411,7 +422,9 @@ impl Scratch {
         }
     }
 
-    /// Kinds whose order matters: change, then log what was changed, before anybody else changes it.
+    /// Kinds whose order matters: change, then log what was changed, before anybody else changes it. The log is asked first
+    /// and cannot refuse after that: not every kind can take an item out again, and one that is in it and in no record would
+    /// be acknowledged when it comes again, and lost.
     fn add_ordered(
         &mut self,
         permit: &mut Permit<'_>,
@@ -420,33 +433,38 @@ impl Scratch {
         copies: Copies,
         added: &mut [Added],
     ) -> Result<u64, Refusal> {
-        permit.engine().journal.check_writable()?;
+        permit.check_log(add_bytes(self.digests.len()))?;
         let _until_recorded = entry.before_its_record(held);
         self.unknown.clear();
+        let mut refused = None;
         for (&digest, added) in self.digests.iter().zip(added.iter_mut()) {
-            *added = insert_one(permit.engine(), entry, digest, copies)?;
-            if *added == Added::New || (*added == Added::Known && notes_repeats(entry)) {
+            match insert_one(permit.engine(), entry, digest, copies) {
+                Ok(outcome) => *added = outcome,
+                Err(refusal) => {
+                    refused = Some(refusal);
+                    break;
+                }
+            }
+            if *added == Added::New || (*added == Added::Known && notes_repeats(entry, copies)) {
                 self.unknown.push(digest);
             }
             point();
         }
-        if self.unknown.is_empty() {
-            return Ok(permit.engine().journal.appended());
+        let mut sequence = permit.engine().journal.appended();
+        if !self.unknown.is_empty() {
+            self.record.clear();
+            put_add(&mut self.record, entry.id, &self.unknown);
+            sequence = self.log_done(permit)?;
+            entry.touch(sequence);
         }
-        self.record.clear();
-        put_add(&mut self.record, entry.id, &self.unknown);
-        match permit.log(&self.record) {
-            Ok(sequence) => {
-                entry.touch(sequence);
-                Ok(sequence)
-            }
-            Err(refusal) => {
-                // The disk failed between the look and the record. What can be taken back is; what cannot only adds.
-                for &digest in self.unknown.iter().rev() {
-                    let _ = remove_one(entry, digest);
-                }
-                Err(refusal)
-            }
+        refused.map_or(Ok(sequence), Err)
+    }
+
+    /// Puts the record of what was just changed into the log.
+    fn log_done(&self, permit: &mut Permit<'_>) -> Result<u64, Refusal> {
+        match broken(Fault::LateRefusals) {
+            true => permit.log(&self.record),
+            false => permit.log_applied(&self.record),
         }
     }
 
@@ -462,7 +480,7 @@ impl Scratch {
     ) -> Result<u64, NotDone> {
         removed.clear();
         // What is not there, or was answered before, takes as long to find out.
-        self.pay_for(permit.engine(), entry, items.len())?;
+        self.pay_for(permit.engine(), entry, items)?;
         self.hash(entry, items)?;
         let writer = if permit.is_alone() { Some(entry.write()) } else { entry.try_write() };
         let Some(mut writer) = writer else {
@@ -470,64 +488,77 @@ impl Scratch {
             return Err(NotDone::Busy);
         };
         if let Some(answered) = Some(request).filter(|id| !id.is_empty()).and_then(|id| writer.retries.answered(id)) {
-            *removed = answered;
-            if removed.len() != items.len() {
-                let got = items.len();
+            if !answered.is_for(&self.digests) {
+                let (before, now) = (answered.answers.len(), items.len());
+                let others =
+                    if before == now { "other items".to_owned() } else { format!("{before} items, not {now}") };
                 return Err(Refusal::new(format!(
-                    "ERR request '{}' was answered before for {} items, not {got}: give each request an id of its own",
+                    "ERR request '{}' was answered before for {others}: give each request an id of its own",
                     request.escape_ascii(),
-                    removed.len(),
                 ))
                 .into());
             }
+            *removed = answered.answers;
             return Ok(permit.engine().journal.appended());
         }
-        permit.engine().journal.check_writable()?;
+        // First: an item that goes and comes back would be a wrong "no" to whoever asks meanwhile.
+        permit.check_log(remove_bytes(request, self.digests.len()))?;
         self.unknown.clear();
+        let mut refused = None;
         for &digest in &self.digests {
-            let was_there = remove_one(entry, digest)?;
-            removed.push(was_there);
-            if was_there {
+            match remove_one(entry, digest) {
+                Ok(was_there) => removed.push(was_there),
+                Err(refusal) => {
+                    refused = Some(refusal);
+                    break;
+                }
+            }
+            if removed.last() == Some(&true) {
                 self.unknown.push(digest);
             }
             point();
         }
+        // What is not answered may be asked for again.
+        let request = if refused.is_some() { &[] } else { request };
         if self.unknown.is_empty() && request.is_empty() {
-            return Ok(permit.engine().journal.appended());
+            return refused.map_or_else(|| Ok(permit.engine().journal.appended()), |refusal| Err(refusal.into()));
         }
         self.record.clear();
-        put_remove(&mut self.record, entry.id, request, removed, &self.unknown);
-        let sequence = match permit.log(&self.record) {
-            Ok(sequence) => sequence,
-            Err(refusal) => {
-                for &digest in &self.unknown {
-                    let _ = insert_one(permit.engine(), entry, digest, Copies::Many);
-                }
-                return Err(refusal.into());
-            }
+        let answers = std::mem::take(removed);
+        let answered = match request.is_empty() {
+            true => Answered::plain(answers),
+            false => Answered::of(answers, &self.digests),
         };
+        put_remove(&mut self.record, entry.id, request, &answered, &self.unknown);
+        let sequence = self.log_done(permit)?;
         entry.touch(sequence);
         if !request.is_empty() {
             let was = entry.overhead();
-            entry.keep_answer(&mut writer, request, removed);
+            entry.keep_answer(&mut writer, request, &answered);
             permit.engine().recharge(entry, was);
         }
+        *removed = answered.answers;
         let count = self.unknown.len() as u64;
         entry.add_deleted(count);
         let counts = Counts { removed: count, ..Counts::default() };
         entry.count(counts);
         self.note(permit.engine(), entry, counts);
-        Ok(sequence)
+        refused.map_or(Ok(sequence), |refusal| Err(refusal.into()))
     }
 }
 
-/// Whether a repeat changes the filter: counters count it, a window moves it to now, decaying cells freshen it.
-fn notes_repeats(entry: &Entry) -> bool {
-    matches!(entry.kind(), Kind::Counting | Kind::Quotient | Kind::Rotating | Kind::Stable)
+/// Whether a repeat changes the filter: counters count it, a window moves it to now, decaying cells freshen it, a cuckoo
+/// filter has one copy more.
+fn notes_repeats(entry: &Entry, copies: Copies) -> bool {
+    match entry.kind() {
+        Kind::Counting | Kind::Quotient | Kind::Rotating | Kind::Stable => true,
+        _ => entry.family() == super::entry::Family::Cuckoo && copies == Copies::Each,
+    }
 }
 
 /// One insert into an ordered kind, by its one writer.
 pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies: Copies) -> Result<Added, Refusal> {
+    let mut seemed_there = false;
     if matches!(entry.family(), super::entry::Family::Cuckoo) {
         let counted = entry.with(|filter| (filter.count_of(digest).unwrap_or(0), filter.max_copies()));
         let (held, most) = counted.unwrap_or((0, None));
@@ -538,6 +569,7 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
         if most.is_some_and(|most| held >= most) {
             return Ok(Added::TooManyCopies);
         }
+        seemed_there = held > 0;
     }
     let outcome = match entry.body() {
         // Only what is ordered comes here, and small filters are not.
@@ -579,9 +611,10 @@ pub(super) fn insert_one(engine: &Engine, entry: &Entry, digest: Digest, copies:
                 Err(error) => Err(error),
             }
         }
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+        Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
     };
     match outcome.map_err(|error| refused(&error))? {
+        Insertion::New if copies == Copies::Each && seemed_there => Ok(Added::Known),
         Insertion::New => Ok(Added::New),
         // A cuckoo filter was asked before: what it calls known is one more copy of the same fingerprint.
         Insertion::Known if copies == Copies::Many => Ok(Added::New),
@@ -626,7 +659,7 @@ pub(super) fn remove_one(entry: &Entry, digest: Digest) -> Result<bool, Refusal>
         Body::Small(small) => small.copy().and_then(|mut filter| filter.remove_digest(digest)),
         Body::Shared(filter) => filter.remove_digest(digest),
         Body::Guarded(filter) => filter.write().unwrap_or_else(PoisonError::into_inner).remove_digest(digest),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+        Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
     };
     removed.map_err(|error| refused(&error))
 }

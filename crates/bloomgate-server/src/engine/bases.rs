@@ -28,6 +28,8 @@ struct Base {
     name: Box<[u8]>,
     space: u16,
     address: Address,
+    /// The filter's version, if it did not change while the file was made.
+    version: Option<u64>,
     file: Arc<[u8]>,
     charge: Beside,
     at_ms: u64,
@@ -44,7 +46,13 @@ impl Bases {
     }
 
     /// Keeps a file of a filter; older ones of its namespace go where there are too many, or no memory for both.
-    pub fn keep(&self, engine: &Engine, (id, name): (u64, &[u8]), address: Address, file: Arc<[u8]>) {
+    pub fn keep(
+        &self,
+        engine: &Engine,
+        (id, name): (u64, &[u8]),
+        (address, version): (Address, Option<u64>),
+        file: Arc<[u8]>,
+    ) {
         self.forget_old(engine);
         let (space, bytes) = (engine.namespaces.of(name), file.len() as u64);
         self.with(|all| {
@@ -66,7 +74,7 @@ impl Bases {
                 }
             };
             let at_ms = engine.clock.now_ms();
-            all.push_back(Base { id, name: name.into(), space, address, file, charge, at_ms });
+            all.push_back(Base { id, name: name.into(), space, address, version, file, charge, at_ms });
         });
     }
 
@@ -75,6 +83,13 @@ impl Bases {
     pub fn find(&self, address: Address, may_see: impl Fn(&[u8]) -> bool) -> Option<Arc<[u8]>> {
         let wanted = |base: &&Base| base.address == address && may_see(&base.name);
         self.with(|all| all.iter().find(wanted).map(|base| base.file.clone()))
+    }
+
+    /// A file of a filter as of a version.
+    #[must_use]
+    pub fn of_version(&self, id: u64, version: u64) -> Option<Arc<[u8]>> {
+        let wanted = |base: &&Base| base.id == id && base.version == Some(version);
+        self.with(|all| all.iter().rev().find(wanted).map(|base| base.file.clone()))
     }
 
     /// Lets go of the oldest one, of a namespace or of all; whether there was one.
@@ -133,7 +148,7 @@ mod tests {
 
     fn keep(engine: &Engine, id: u64, name: &[u8], number: u8) {
         let (address, bytes) = file(number);
-        engine.bases.keep(engine, (id, name), address, bytes);
+        engine.bases.keep(engine, (id, name), (address, None), bytes);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The memory that filters may take, charged before it is allocated.
 
+use bloomgate_command::Refusal;
+
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A limit for all filters together and one for each.
@@ -59,10 +61,42 @@ impl Refused {
         Self { wanted, allowed, limit, fits: None }
     }
 
+    /// The limit that there is no room under.
+    #[must_use]
+    pub fn limit(&self) -> &Limit {
+        &self.limit
+    }
+
     /// The bytes that are left.
     #[must_use]
     pub fn allowed(&self) -> u64 {
         self.allowed
+    }
+
+    /// Why a filter does not grow, after what became of the item: in the words of a reply.
+    #[must_use]
+    pub fn of_growth(&self) -> String {
+        let Self { wanted, allowed, limit, fits } = self;
+        let instead = match fits {
+            Some(Fits::Capacity(items)) => format!("a new filter for {items} items would fit: add to that"),
+            Some(Fits::Bytes(bytes)) => format!("a new filter of {bytes} bytes would fit: add to that"),
+            Some(Fits::Nothing) | None => "no new filter would fit: delete some".to_owned(),
+        };
+        let raise = match limit {
+            Limit::Namespace(name) => format!("raise it (BG.NAMESPACE SET {name} MAXMEMORY bytes)"),
+            _ => "raise it".to_owned(),
+        };
+        format!("to grow it needs {wanted} bytes and {allowed} are left under {limit}; {instead}, or {raise}")
+    }
+
+    /// The same of a copy of a filter, which a dump or an address is made of.
+    #[must_use]
+    pub fn for_a_copy(&self) -> Refusal {
+        let Self { wanted, allowed, limit, .. } = self;
+        Refusal::err(format_args!(
+            "not enough memory for a copy of the filter: it needs {wanted} bytes while it is read and {allowed} are left under \
+             {limit}; delete other filters, or raise it"
+        ))
     }
 
     /// With what there would be room for.

@@ -15,7 +15,7 @@ use super::audit::{Audit, Counts, Tally};
 use super::facts::Facts;
 use super::making::Making;
 use super::recipe::{Recipe, refused};
-use super::retries::Retries;
+use super::retries::{Answered, Retries};
 use super::small::Small;
 use super::structure::is_shareable;
 use super::watch::findings::Verdict;
@@ -76,9 +76,20 @@ pub enum Body<'a> {
     Unavailable {
         /// The reason, as an error reply.
         why: &'a str,
+        /// What it lacks.
+        lacks: Lacks,
         /// The image as it lies in the folder, kept for whoever repairs it.
         kind: Kind,
     },
+}
+
+/// What a filter that cannot answer lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacks {
+    /// The secret that its keys are hashed under.
+    Secret,
+    /// Something else: bits that are damaged, or a log that does not fit them.
+    Other,
 }
 
 /// What an entry is made of.
@@ -91,6 +102,8 @@ pub enum Bits {
     Unavailable {
         /// The reason, as an error reply.
         why: String,
+        /// What it lacks.
+        lacks: Lacks,
         /// The kind.
         kind: Kind,
     },
@@ -102,7 +115,7 @@ pub enum Bits {
 enum Whole {
     Shared(AnyFilter<Shared>),
     Guarded(RwLock<AnyFilter>),
-    Unavailable { why: String, kind: Kind },
+    Unavailable { why: String, lacks: Lacks, kind: Kind },
 }
 
 impl Whole {
@@ -113,7 +126,7 @@ impl Whole {
                 filter.into_shared().map(Self::Shared).map_err(|error| refused(&error))
             }
             Bits::Filter(filter) => Ok(Self::Guarded(RwLock::new(filter))),
-            Bits::Unavailable { why, kind } => Ok(Self::Unavailable { why, kind }),
+            Bits::Unavailable { why, lacks, kind } => Ok(Self::Unavailable { why, lacks, kind }),
         }
     }
 }
@@ -196,6 +209,8 @@ struct Rare {
     charged: AtomicU64,
     /// Held over growth, so that the budget is charged once for a stage.
     growth: Mutex<()>,
+    /// Pieces that are being added without that lock, because the end of the stage was far when they were begun.
+    afar: AtomicUsize,
     /// How many stages it had when the next was last planned ahead; 0 for never.
     planned: AtomicUsize,
     /// How many stages it had when that was done, or given up.
@@ -226,6 +241,15 @@ impl Deref for Entry {
     #[inline(always)]
     fn deref(&self) -> &Head {
         &self.0
+    }
+}
+
+/// See [`Entry::keep_afar`].
+pub(super) struct Afar<'e>(&'e AtomicUsize);
+
+impl Drop for Afar<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -281,9 +305,16 @@ impl Entry {
         Parcel::new(head, words, name).map(Self).map_err(|error| refused(&error))
     }
 
-    /// The same filter, which cannot answer any more: why, as an error reply.
+    /// What is said to whoever asks one that cannot answer, under the name that it has now.
+    #[cold]
+    #[must_use]
+    pub fn no_answer(&self, why: &str) -> Refusal {
+        Refusal::err(format_args!("filter '{}' is unavailable: {why}", self.name().escape_ascii()))
+    }
+
+    /// The same filter, which cannot answer any more, and why.
     pub fn made_unavailable(&self, why: String) -> Result<Self, Refusal> {
-        let bits = Bits::Unavailable { why, kind: self.kind() };
+        let bits = Bits::Unavailable { why, lacks: Lacks::Other, kind: self.kind() };
         let making = Making { recipe: self.recipe().clone(), maker: self.maker(), sprout: None };
         let entry = Self::new(self.id, &self.name(), Arc::new(making), self.created_ms, bits)?;
         entry.expire_at(self.expires_ms());
@@ -296,7 +327,16 @@ impl Entry {
     /// Whether it can answer.
     #[must_use]
     pub fn is_available(&self) -> bool {
-        !matches!(self.body(), Body::Unavailable { .. })
+        self.lacks().is_none()
+    }
+
+    /// What it lacks to answer; nothing if it can.
+    #[must_use]
+    pub fn lacks(&self) -> Option<Lacks> {
+        match self.body() {
+            Body::Unavailable { lacks, .. } => Some(lacks),
+            _ => None,
+        }
     }
 
     fn rare(&self) -> &Rare {
@@ -314,10 +354,13 @@ impl Entry {
         match (self.whole(), &self.making.sprout) {
             (Some(Whole::Shared(filter)), _) => Body::Shared(filter),
             (Some(Whole::Guarded(filter)), _) => Body::Guarded(filter),
-            (Some(Whole::Unavailable { why, kind }), _) => Body::Unavailable { why, kind: *kind },
+            (Some(Whole::Unavailable { why, lacks, kind }), _) => Body::Unavailable { why, lacks: *lacks, kind: *kind },
             (None, Some(sprout)) => Body::Small(Small { sprout, words: self.0.words(), len: &self.len }),
             // Nothing is made so.
-            (None, None) => Body::Unavailable { why: "ERR the filter has no bits", kind: self.recipe().kind },
+            (None, None) => {
+                let why = "the filter has no bits";
+                Body::Unavailable { why, lacks: Lacks::Other, kind: self.recipe().kind }
+            }
         }
     }
 
@@ -370,6 +413,20 @@ impl Entry {
     #[must_use]
     pub fn growth(&self) -> &Mutex<()> {
         &self.rare().growth
+    }
+
+    /// Held while a piece is added without the lock over growth.
+    pub(super) fn keep_afar(&self) -> Afar<'_> {
+        let count = &self.rare().afar;
+        count.fetch_add(1, Ordering::SeqCst);
+        Afar(count)
+    }
+
+    /// Waits until no piece is being added without the lock over growth: whoever holds that may count on what remains then.
+    pub(super) fn await_afar(&self) {
+        while self.rare().afar.load(Ordering::SeqCst) > 0 {
+            crate::sync::give_way();
+        }
     }
 
     /// How many stages it had when the next was last planned ahead, and when that was done or given up.
@@ -661,7 +718,7 @@ impl Entry {
             Body::Small(small) => small.copy().map_err(|error| refused(&error)),
             Body::Shared(filter) => filter.copy().map_err(|error| refused(&error)),
             Body::Guarded(filter) => Ok(filter.read().unwrap_or_else(PoisonError::into_inner).clone()),
-            Body::Unavailable { why, .. } => Err(Refusal::new(why.to_owned())),
+            Body::Unavailable { why, .. } => Err(self.no_answer(why)),
         }
     }
 
@@ -675,14 +732,27 @@ impl Entry {
         self.rare.get().map(|rare| rare.writer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The same, if nobody else is it now.
+    pub fn try_write_if_any(&self) -> Option<Option<MutexGuard<'_, Writer>>> {
+        match self.rare.get().map(|rare| rare.writer.try_lock()) {
+            Some(Err(TryLockError::WouldBlock)) => None,
+            Some(Err(TryLockError::Poisoned(poisoned))) => Some(Some(poisoned.into_inner())),
+            Some(Ok(writer)) => Some(Some(writer)),
+            None => Some(None),
+        }
+    }
+
     /// Keeps the answer to a removal with a request id.
-    pub fn keep_answer(&self, writer: &mut Writer, request: &[u8], answers: &[bool]) {
-        writer.retries.keep(request, answers);
+    pub fn keep_answer(&self, writer: &mut Writer, request: &[u8], answered: &Answered) {
+        writer.retries.keep(request, answered);
         self.rare().answers.store(writer.retries.bytes(), Ordering::Relaxed);
     }
 
     /// It has these answers.
     pub fn keep_answers(&self, retries: Retries) {
+        if retries.is_empty() && self.rare.get().is_none() {
+            return;
+        }
         let mut writer = self.write();
         self.rare().answers.store(retries.bytes(), Ordering::Relaxed);
         writer.retries = retries;

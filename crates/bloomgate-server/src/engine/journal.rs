@@ -28,6 +28,33 @@ pub struct Nowhere {
     /// In models: how far somebody has waited for it to be durable.
     #[cfg(bloomgate_shuttle)]
     synced: std::sync::atomic::AtomicU64,
+    /// In models: whether it refuses, as a disk that failed does.
+    #[cfg(bloomgate_shuttle)]
+    refuses: std::sync::atomic::AtomicBool,
+}
+
+impl Nowhere {
+    fn take(&self, records: &[u8]) -> u64 {
+        let sequence = self.last.fetch_add(1, Ordering::AcqRel) + 1;
+        #[cfg(bloomgate_shuttle)]
+        self.batches().push((sequence, records.to_vec()));
+        #[cfg(not(bloomgate_shuttle))]
+        let _ = records;
+        sequence
+    }
+
+    #[cfg(not(bloomgate_shuttle))]
+    fn check(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    #[cfg(bloomgate_shuttle)]
+    fn check(&self) -> Result<(), Refusal> {
+        crate::sync::point();
+        let refuses = self.refuses.load(Ordering::SeqCst);
+        crate::sync::point();
+        if refuses { Err(Refusal::err("the log refuses")) } else { Ok(()) }
+    }
 }
 
 impl Journal {
@@ -57,12 +84,30 @@ impl Journal {
                 let log = log.get().ok_or(Refusal::LOADING)?;
                 log.append(records).map_err(|error| Refusal::new(error.to_string()))
             }
-            Self::Nowhere(nowhere) => {
-                let sequence = nowhere.last.fetch_add(1, Ordering::AcqRel) + 1;
-                #[cfg(bloomgate_shuttle)]
-                nowhere.batches().push((sequence, records.to_vec()));
-                Ok(sequence)
+            Self::Nowhere(nowhere) => nowhere.check().map(|()| nowhere.take(records)),
+        }
+    }
+
+    /// Puts down what was done already, after [`check_room`](Self::check_room): the disk may have failed since, and the
+    /// records go to it when it works again. Only a closed log refuses.
+    pub fn append_applied(&self, records: &[u8]) -> Result<u64, Refusal> {
+        match self {
+            Self::Log(log) => {
+                let log = log.get().ok_or(Refusal::LOADING)?;
+                log.append_applied(records).map_err(|error| Refusal::new(error.to_string()))
             }
+            Self::Nowhere(nowhere) => Ok(nowhere.take(records)),
+        }
+    }
+
+    /// Refuses what the log would refuse now: records of so many bytes.
+    pub fn check_room(&self, bytes: usize) -> Result<(), Refusal> {
+        match self {
+            Self::Log(log) => {
+                let log = log.get().ok_or(Refusal::LOADING)?;
+                log.check_room(bytes).map_err(|error| Refusal::new(error.to_string()))
+            }
+            Self::Nowhere(nowhere) => nowhere.check(),
         }
     }
 
@@ -101,18 +146,6 @@ impl Journal {
     pub fn flush(&self) {
         if let Some(log) = self.log() {
             log.flush();
-        }
-    }
-
-    /// Refuses when the disk does.
-    pub fn check_writable(&self) -> Result<(), Refusal> {
-        match self {
-            Self::Log(log) => match log.get() {
-                Some(log) if log.is_writable() => Ok(()),
-                Some(log) => Err(Refusal::new(log.failure().to_string())),
-                None => Err(Refusal::LOADING),
-            },
-            Self::Nowhere(_) => Ok(()),
         }
     }
 
@@ -175,6 +208,13 @@ impl Journal {
     pub fn synced(&self) -> u64 {
         let Self::Nowhere(nowhere) = self else { return 0 };
         nowhere.synced.load(Ordering::SeqCst)
+    }
+
+    /// From now on it refuses, as a disk that failed does, or takes again.
+    pub fn refuse(&self, refuses: bool) {
+        if let Self::Nowhere(nowhere) = self {
+            nowhere.refuses.store(refuses, Ordering::SeqCst);
+        }
     }
 
     /// What was to be written down: each batch with its sequence, in their order.

@@ -44,7 +44,7 @@ use bloomgate_command::Refusal;
 
 use crate::store::MAX_PAYLOAD;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Fault, Mutex, MutexGuard, broken};
 use bases::Bases;
 use budget::Budget;
 use chores::Chores;
@@ -177,13 +177,30 @@ impl<'a> Permit<'a> {
     pub fn log(&mut self, records: &[u8]) -> Result<u64, Refusal> {
         match &mut self.batch {
             None => self.engine.journal.append(records),
+            Some(_) => {
+                self.check_log(records.len())?;
+                self.log_applied(records)
+            }
+        }
+    }
+
+    /// Refuses unless the log takes records of so many bytes now: for what is changed before it is put down.
+    pub fn check_log(&self, bytes: usize) -> Result<(), Refusal> {
+        let before = self.batch.as_ref().map_or(0, Vec::len);
+        if before > 0 && before + bytes > MAX_PAYLOAD {
+            return Err(Refusal::err(format_args!(
+                "the transaction would write more than {MAX_PAYLOAD} bytes to the log at once: split it"
+            )));
+        }
+        self.engine.journal.check_room(before + bytes)
+    }
+
+    /// Puts records of what is done already into the log, after [`check_log`](Self::check_log); their sequence. Nothing but
+    /// the server's end keeps them out: what is changed and not in the log would be acknowledged one day and lost.
+    pub fn log_applied(&mut self, records: &[u8]) -> Result<u64, Refusal> {
+        match &mut self.batch {
+            None => self.engine.journal.append_applied(records),
             Some(batch) => {
-                self.engine.journal.check_writable()?;
-                if batch.len() + records.len() > MAX_PAYLOAD {
-                    return Err(Refusal::err(format_args!(
-                        "the transaction would write more than {MAX_PAYLOAD} bytes to the log at once: split it"
-                    )));
-                }
                 batch.extend_from_slice(records);
                 // Alone, so nobody else takes the next sequence.
                 Ok(self.engine.journal.appended() + 1)
@@ -191,11 +208,22 @@ impl<'a> Permit<'a> {
         }
     }
 
-    /// Ends a transaction: its records go to the log as one.
+    /// Ends a transaction: its records go to the log as one. The disk may have failed since they were taken; what they
+    /// tell is done.
     pub fn commit(mut self) -> Result<u64, Refusal> {
         match self.batch.take() {
-            Some(batch) if !batch.is_empty() => self.engine.journal.append(&batch),
+            Some(batch) if !batch.is_empty() && broken(Fault::LateRefusals) => self.engine.journal.append(&batch),
+            Some(batch) if !batch.is_empty() => self.engine.journal.append_applied(&batch),
             _ => Ok(self.engine.journal.appended()),
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        // A command of a transaction panicked: what those before it did is done, and who asks for it is answered from it.
+        if let Some(batch) = self.batch.take().filter(|batch| !batch.is_empty() && std::thread::panicking()) {
+            let _ = self.engine.journal.append_applied(&batch);
         }
     }
 }
@@ -297,7 +325,7 @@ impl Engine {
 /// The refusal of a filter that exists and cannot answer.
 pub fn check_available(entry: &Entry) -> Result<(), Refusal> {
     match entry.body() {
-        Body::Unavailable { why, .. } => Err(Refusal::new(why.to_owned())),
+        Body::Unavailable { why, .. } => Err(entry.no_answer(why)),
         _ => Ok(()),
     }
 }

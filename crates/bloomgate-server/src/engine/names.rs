@@ -16,7 +16,7 @@ use std::sync::PoisonError;
 use bloomgate::Kind;
 use hashbrown::HashTable;
 
-use super::entry::Entry;
+use super::entry::{Entry, Lacks};
 use super::ids::Ids;
 use super::shadows::is_reserved;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -46,6 +46,8 @@ pub struct Names {
     kinds: [AtomicUsize; KINDS],
     /// How many cannot answer.
     unavailable: AtomicUsize,
+    /// How many of those lack their secret.
+    without_secret: AtomicUsize,
     /// Moves whenever a name stops meaning the filter that it meant.
     generation: AtomicU64,
 }
@@ -65,6 +67,7 @@ impl Default for Names {
             shadows: AtomicUsize::new(0),
             kinds: std::array::from_fn(|_| AtomicUsize::new(0)),
             unavailable: AtomicUsize::new(0),
+            without_secret: AtomicUsize::new(0),
             generation: AtomicU64::new(0),
         }
     }
@@ -159,8 +162,9 @@ impl Names {
 
     /// A filter gets a name.
     fn appears(&self, entry: &Entry, name: &[u8]) {
-        if !entry.is_available() {
+        if let Some(lacks) = entry.lacks() {
             self.unavailable.fetch_add(1, Ordering::Relaxed);
+            self.without_secret.fetch_add(usize::from(lacks == Lacks::Secret), Ordering::Relaxed);
         }
         match is_reserved(name) {
             true => self.shadows.fetch_add(1, Ordering::Relaxed),
@@ -170,8 +174,9 @@ impl Names {
 
     /// A filter loses a name.
     fn disappears(&self, entry: &Entry, name: &[u8]) {
-        if !entry.is_available() {
+        if let Some(lacks) = entry.lacks() {
             self.unavailable.fetch_sub(1, Ordering::Relaxed);
+            self.without_secret.fetch_sub(usize::from(lacks == Lacks::Secret), Ordering::Relaxed);
         }
         match is_reserved(name) {
             true => self.shadows.fetch_sub(1, Ordering::Relaxed),
@@ -191,6 +196,12 @@ impl Names {
     #[must_use]
     pub fn unavailable(&self) -> usize {
         self.unavailable.load(Ordering::Relaxed)
+    }
+
+    /// How many of those lack their secret.
+    #[must_use]
+    pub fn without_secret(&self) -> usize {
+        self.without_secret.load(Ordering::Relaxed)
     }
 
     /// How many there are, without shadows.
@@ -335,6 +346,8 @@ impl Names {
         self.windows.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.ending.write().unwrap_or_else(PoisonError::into_inner).clear();
         self.shadows.store(0, Ordering::Relaxed);
+        self.unavailable.store(0, Ordering::Relaxed);
+        self.without_secret.store(0, Ordering::Relaxed);
         self.kinds.iter().for_each(|count| count.store(0, Ordering::Relaxed));
         self.count.store(0, Ordering::Relaxed);
         self.moved_on();

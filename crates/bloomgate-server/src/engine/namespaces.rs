@@ -14,13 +14,13 @@ mod charging;
 mod paying;
 
 pub use charging::{Beside, Claim, Moving};
-pub use paying::{LONGEST_WAIT, Owed};
+pub use paying::{LONGEST_WAIT, Owed, cost_of};
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
-use super::audit::{Audit, Counts};
+use super::audit::{Audit, Counters, Counts};
 use super::budget::{Limit, Refused};
 use super::shadows::RESERVED;
 use super::{Engine, Permit};
@@ -36,6 +36,8 @@ pub struct Namespace {
     /// Without shadows.
     filters: AtomicU64,
     counts: Audit,
+    /// Commands that were run on its names.
+    commands: Counters<1>,
     waits: AtomicU64,
     waited_micros: AtomicU64,
     /// Until when its items are paid for, in nanoseconds: each moves it on by its share of a second.
@@ -47,6 +49,7 @@ pub struct Namespace {
 #[allow(missing_docs)] // Those of Namespace.
 pub struct Told {
     pub name: String,
+    pub number: u16,
     pub prefix: String,
     pub max_memory: u64,
     pub used: u64,
@@ -54,6 +57,7 @@ pub struct Told {
     pub filters: u64,
     pub items_per_second: u64,
     pub counts: Counts,
+    pub commands: u64,
     pub waits: u64,
     pub waited_micros: u64,
 }
@@ -235,6 +239,7 @@ impl Namespaces {
         let place = self.at(number)?;
         Some(Told {
             name: name.to_owned(),
+            number,
             prefix: String::from_utf8_lossy(prefix).into_owned(),
             max_memory: read(&place.max_memory),
             used: read(&place.used),
@@ -242,6 +247,7 @@ impl Namespaces {
             filters: read(&place.filters),
             items_per_second: read(&place.items_per_second),
             counts: place.counts.counts(),
+            commands: place.commands.sums()[0],
             waits: read(&place.waits),
             waited_micros: read(&place.waited_micros),
         })
@@ -263,12 +269,32 @@ impl Namespaces {
         first.filter_map(|(name, (number, prefix))| self.told(name, *number, prefix)).collect()
     }
 
+    /// Calls with what there is to tell about each but the first so many.
+    pub fn tell_others(&self, first: usize, tell: impl FnMut(Told)) {
+        let registry = self.registry();
+        let others = registry.names.iter().skip(first);
+        others.filter_map(|(name, (number, prefix))| self.told(name, *number, prefix)).for_each(tell);
+    }
+
+    /// So many commands were run on names of a namespace.
+    #[inline]
+    pub fn count_commands(&self, space: u16, commands: u64) {
+        if let Some(place) = self.at(space) {
+            place.commands.add([commands]);
+        }
+    }
+
     fn refusal(&self, space: u16, wanted: u64, allowed: u64) -> Refused {
-        let names = self.registry();
-        let name = names.names.iter().find(|(_, (number, _))| *number == space).map(|(name, _)| name.clone());
         if let Some(place) = self.at(space) {
             place.counts.add(Counts { refused: 1, ..Counts::default() });
         }
+        self.uncounted_refusal(space, wanted, allowed)
+    }
+
+    /// The same for what is counted elsewhere.
+    fn uncounted_refusal(&self, space: u16, wanted: u64, allowed: u64) -> Refused {
+        let names = self.registry();
+        let name = names.names.iter().find(|(_, (number, _))| *number == space).map(|(name, _)| name.clone());
         Refused::new(wanted, allowed, Limit::Namespace(name.unwrap_or_default()))
     }
 }
@@ -301,6 +327,7 @@ impl Namespace {
     /// The number goes to another one.
     fn reset(&self) {
         self.counts.reset();
+        self.commands.reset();
         for counter in [&self.waits, &self.waited_micros, &self.paid_until_ns] {
             counter.store(0, Ordering::Relaxed);
         }

@@ -5,7 +5,7 @@
 //!   1 create   id u64, created ms u64, maker, name, recipe, id of the secret u64 (0: none)
 //!   2 install  id u64, created ms u64, expires ms u64, maker, name, recipe, image (bytes) or file (its name)
 //!   3 add      id u64, count u32, digests (16 bytes each: lo, hi)
-//!   4 remove   id u64, request id (empty: none), answers, count u32, digests: those that were removed
+//!   4 remove   id u64, request id (empty: none), answers ([`Answered`]), count u32, digests: those that were removed
 //!   5 delete   id u64
 //!   6 rename   id u64, name: whoever had that name is deleted
 //!   8 expire   id u64, ms u64 (0: never)
@@ -24,6 +24,7 @@ use bloomgate::{Contract, Digest};
 use super::entry::{Entry, Maker};
 use super::fields::{Fields, Malformed, Put};
 use super::recipe::Recipe;
+use super::retries::Answered;
 
 /// Where the bits of an installed filter are.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,6 +130,18 @@ pub fn put_add(out: &mut Vec<u8>, id: u64, digests: &[Digest]) {
     put_digests(out, digests);
 }
 
+/// Bytes of the record of an add of so many.
+#[must_use]
+pub fn add_bytes(digests: usize) -> usize {
+    13 + 16 * digests
+}
+
+/// Bytes at most of the record of a removal of so many.
+#[must_use]
+pub fn remove_bytes(request: &[u8], items: usize) -> usize {
+    30 + request.len() + 17 * items
+}
+
 /// Appends the creation of a filter, without making a [`Record`] first: there may be a million in a row.
 pub fn put_create(out: &mut Vec<u8>, entry: &Entry) {
     let secret = entry.with_contract(secret_of).unwrap_or(0);
@@ -142,12 +155,11 @@ pub fn put_create(out: &mut Vec<u8>, entry: &Entry) {
 }
 
 /// Appends a removal, with those that were removed.
-pub fn put_remove(out: &mut Vec<u8>, id: u64, request: &[u8], answers: &[bool], removed: &[Digest]) {
+pub fn put_remove(out: &mut Vec<u8>, id: u64, request: &[u8], answered: &Answered, removed: &[Digest]) {
     out.put_u8(4);
     out.put_u64(id);
     out.put_bytes(request);
-    out.put_u32(answers.len() as u32);
-    out.extend(answers.iter().map(|&answer| u8::from(answer)));
+    answered.put(out);
     put_digests(out, removed);
 }
 

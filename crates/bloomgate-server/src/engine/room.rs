@@ -1,9 +1,11 @@
 //! Room for more keys: growth is charged to the budget before it happens, stage by stage.
 
+use std::sync::PoisonError;
+
 use bloomgate::{AnyFilter, Shared};
 
 use super::Engine;
-use super::entry::Entry;
+use super::entry::{Body, Entry};
 use super::small::Small;
 
 /// What a filter has room for.
@@ -75,4 +77,31 @@ pub(super) fn charge_stage(engine: &Engine, entry: &Entry, filter: &AnyFilter<Sh
         entry.set_charged(after);
     }
     true
+}
+
+impl Engine {
+    /// Why a filter that an item was refused by does not grow, with what it needs, what is left and what would fit; nothing if
+    /// there is memory again. For refusals alone: it takes as long as a thousand items.
+    #[must_use]
+    pub fn why_not_grown(&self, entry: &Entry) -> Option<String> {
+        let contract = entry.contract()?;
+        let after = |bytes: u64, next: u64| bytes.saturating_add(next).saturating_sub(entry.charged());
+        let more = match entry.body() {
+            Body::Small(_) => entry.cost_of_growing_up(),
+            Body::Shared(AnyFilter::Scalable(chain)) => after(chain.size_in_bytes(), chain.next_stage_bytes().ok()?),
+            Body::Shared(AnyFilter::GrowingCuckoo(chain)) => {
+                after(chain.size_in_bytes(), chain.next_stage_bytes().ok()?)
+            }
+            Body::Guarded(filter) => {
+                // Of RedisBloom's: by any item, nearly always one that is not there.
+                let digest = contract.digest(&b"?"[..]).ok()?;
+                filter.read().unwrap_or_else(PoisonError::into_inner).growth_for(digest)
+            }
+            _ => return None,
+        };
+        let refused = self.refusal_to_grow(entry, more)?;
+        let left = self.room_for_another(entry.space()).saturating_sub(Entry::cost_of_whole(&entry.name()));
+        let any = super::recipe::Recipe { capacity: 1 << 30, ..entry.recipe().clone() };
+        Some(refused.with(any.within(&contract, left)).of_growth())
+    }
 }

@@ -1,14 +1,16 @@
 //! Changes of what there is: filters come, go, get other names and change places. All with nobody else writing.
 
+use std::sync::Arc;
+
 use bloomgate::bloom::Sprout;
 use bloomgate::{AnyFilter, Kind};
 use bloomgate_command::Refusal;
 
+use super::budget::Refused;
 use super::entry::{Bits, Body, Entry, Maker};
 use super::namespaces::Claim;
 use super::recipe::Recipe;
 use super::record::{Image, Record, put_create, put_remove};
-use super::retries::Retries;
 use super::shadows::{check_name, check_settled, is_reserved, shadow_name};
 use super::{Engine, Permit};
 use crate::sync::atomic::Ordering;
@@ -35,6 +37,50 @@ pub fn is_shareable(kind: Kind) -> bool {
 pub struct Prepared {
     entry: Entry,
     claim: Claim,
+}
+
+/// Memory for a filter that is on its way: charged before it is allocated, in the namespace of its name and in the budget, and
+/// given back unless it becomes the filter's.
+#[derive(Debug)]
+pub struct Reserved {
+    engine: Arc<Engine>,
+    claim: Option<Claim>,
+}
+
+impl Reserved {
+    /// Takes memory for a filter of this name with so many bytes of bits.
+    pub fn take(engine: &Arc<Engine>, name: &[u8], bits: u64) -> Result<Self, Refused> {
+        let claim = engine.claim(name, bits.saturating_add(Entry::cost_of_whole(name)))?;
+        Ok(Self { engine: engine.clone(), claim: Some(claim) })
+    }
+
+    /// [`Engine::adopt_as`] of a filter that this was taken for.
+    pub fn adopt(
+        mut self,
+        id: u64,
+        name: &[u8],
+        recipe: Recipe,
+        maker: Maker,
+        filter: AnyFilter,
+    ) -> Result<Prepared, Refusal> {
+        let engine = self.engine.clone();
+        let needed = filter.size_in_bytes().saturating_add(Entry::cost_of_whole(name));
+        match self.claim.take_if(|claim| claim.bytes() >= needed) {
+            Some(claim) => engine.adopt_claimed(claim, id, name, recipe, maker, filter),
+            None => {
+                drop(self);
+                engine.adopt_as(id, name, recipe, maker, filter)
+            }
+        }
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(claim) = self.claim.take() {
+            self.engine.give_up(claim);
+        }
+    }
 }
 
 /// The names with which a filter can be called.
@@ -108,12 +154,24 @@ impl Engine {
         maker: Maker,
         filter: AnyFilter,
     ) -> Result<Prepared, Refusal> {
-        check_name(name)?;
-        let making = self.contracts.making(recipe, maker)?;
         // For the most that it may be; put right when it is known whether it is a small one.
         let most = filter.size_in_bytes().saturating_add(Entry::cost_of_whole(name));
-        let mut claim = self.claim(name, most).map_err(|refused| Refusal::new(refused.to_string()))?;
-        match Entry::new(id, name, making, self.clock.now_ms(), Bits::Filter(filter)) {
+        let claim = self.claim(name, most).map_err(|refused| Refusal::new(refused.to_string()))?;
+        self.adopt_claimed(claim, id, name, recipe, maker, filter)
+    }
+
+    fn adopt_claimed(
+        &self,
+        mut claim: Claim,
+        id: u64,
+        name: &[u8],
+        recipe: Recipe,
+        maker: Maker,
+        filter: AnyFilter,
+    ) -> Result<Prepared, Refusal> {
+        let made = check_name(name).and_then(|()| self.contracts.making(recipe, maker));
+        let made = made.and_then(|making| Entry::new(id, name, making, self.clock.now_ms(), Bits::Filter(filter)));
+        match made {
             Ok(entry) => {
                 self.lessen(&mut claim, entry.memory());
                 Ok(Prepared { entry, claim })
@@ -133,7 +191,7 @@ impl Engine {
             entry.settle_charge();
             self.charge_restored(&entry);
             if let Body::Unavailable { why, .. } = entry.body() {
-                unavailable(&entry.name(), why);
+                unavailable(&entry.name(), entry.no_answer(why).as_str());
             }
             self.names.insert(entry);
         }
@@ -224,7 +282,8 @@ impl Permit<'_> {
         Ok(entry)
     }
 
-    /// Puts a filled filter under its name; its image is in the record, or in a file that is complete.
+    /// Puts a filled filter under its name, with the count of removals and the answered requests that it was given; its image
+    /// is in the record, or in a file that is complete.
     pub fn install(&mut self, prepared: Prepared, image: Image<'_>, existing: Existing) -> Result<Entry, Refusal> {
         let entry = prepared.entry.clone();
         let name = entry.name();
@@ -252,6 +311,10 @@ impl Permit<'_> {
         if count > 0 {
             Record::Removed { id, count }.put(&mut record);
         }
+        // With it, not after it: a filter without the requests that it has answered would remove twice.
+        for (request, answered) in entry.retries().iter() {
+            put_remove(&mut record, id, request, &answered, &[]);
+        }
         let sequence = match self.log(&record) {
             Ok(sequence) => sequence,
             Err(refusal) => {
@@ -265,23 +328,6 @@ impl Permit<'_> {
         }
         self.engine().settle(&entry, prepared.claim);
         Ok(entry)
-    }
-
-    /// Gives a filter that takes another's place the requests which that one has answered.
-    pub fn keep_retries(&mut self, entry: &Entry, retries: Retries) -> Result<(), Refusal> {
-        let mut record = Vec::new();
-        for (request, answers) in retries.iter() {
-            put_remove(&mut record, entry.id, request, &answers, &[]);
-        }
-        if record.is_empty() {
-            return Ok(());
-        }
-        let sequence = self.log(&record)?;
-        let was = entry.overhead();
-        entry.keep_answers(retries);
-        self.engine().recharge(entry, was);
-        entry.touch(sequence);
-        Ok(())
     }
 
     /// Takes a filter away, and its shadow with it.

@@ -36,6 +36,28 @@ fn a_dump_is_a_file_that_opens_and_deltas_lead_on_from_it() {
 }
 
 #[test]
+fn a_delta_starts_from_a_version_that_was_given_out() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BG.CREATE f KIND blocked CAPACITY 2000");
+    client.items("BG.ADD f", 0..500);
+    let version = client.ask("BG.INFO f version").int();
+    client.refuses(&format!("BG.DELTA f {version}"), "take a whole one with BG.DUMP first");
+    let file = client.ask("BG.DUMP f").array()[1].bytes().to_vec();
+    client.items("BG.ADD f", 500..600);
+    let delta = client.ask(&format!("BG.DELTA f {version}"));
+    let have = Delta::from_bytes(delta.bytes()).unwrap().apply(&file).unwrap();
+    assert_eq!(Address::of(&have).to_string(), client.ask("BG.DIGEST f").text());
+    // What the delta leads to is a base too; what nobody was given is none, nor is another filter's.
+    let version = client.ask("BG.INFO f version").int();
+    assert!(!client.ask(&format!("BG.DELTA f {version}")).bytes().is_empty());
+    client.refuses(&format!("BG.DELTA f {}", version + 1), "is not kept here");
+    client.ok("BG.CREATE g KIND blocked CAPACITY 2000");
+    client.refuses(&format!("BG.DELTA g {version}"), "is not kept here");
+    client.refuses("BG.DELTA f 1x", "address");
+}
+
+#[test]
 fn bases_are_kept_for_an_hour_and_paid_for() {
     let server = Server::new();
     let mut client = server.client(0);
@@ -56,6 +78,7 @@ fn bases_are_kept_for_an_hour_and_paid_for() {
     client.refuses("BG.DIGEST nobody", "ERR not found");
     client.ok("BG.CREATE large KIND blocked BYTES 17000000");
     client.refuses("BG.DUMP large", "BF.SCANDUMP");
+    client.refuses("BG.DUMP large", "over HTTP files and deltas have any size");
     assert_eq!(client.ask("BG.DIGEST large").text().len(), 64);
 }
 

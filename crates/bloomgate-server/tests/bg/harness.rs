@@ -9,11 +9,11 @@ use bloomgate_server::engine::clock::Clock;
 use bloomgate_server::engine::contracts::Contracts;
 use bloomgate_server::engine::journal::Journal;
 use bloomgate_server::engine::{Core, Defaults, Engine, Limits};
-use bloomgate_server::keeping::opening::open;
+use bloomgate_server::keeping::opening::Opening;
 use bloomgate_server::keeping::{Keeping, SharedKeeping};
 use bloomgate_server::session::desk::Desk;
 use bloomgate_server::session::{Next, Session, run_job};
-use bloomgate_server::store::Fsync;
+use bloomgate_server::store::{Fsync, RealDisk};
 
 /// When the tests take place, in milliseconds since 1970.
 pub const NOW_MS: u64 = 1_700_000_000_000;
@@ -137,6 +137,11 @@ impl Server {
 
     /// A server on a real folder, and the snapshots of it.
     pub fn kept(folder: &Path) -> (Self, Arc<Keeping>) {
+        Self::kept_by(folder, Clock::start())
+    }
+
+    /// The same by a clock of its own.
+    pub fn kept_by(folder: &Path, clock: Clock) -> (Self, Arc<Keeping>) {
         let settings =
             Settings { data: Some(folder.to_path_buf()), fsync: Fsync::Never, threads: 2, ..Settings::default() };
         // The same secret in every run: estimates depend on where the bits fall.
@@ -145,7 +150,10 @@ impl Server {
         if !key.exists() {
             Secret::from_hex(&"5a".repeat(32)).unwrap().write_file(&key).unwrap();
         }
-        let opened = open(&settings, 4).unwrap();
+        let mut opening = Opening::begin(&settings, Arc::new(RealDisk), 4).unwrap();
+        Arc::get_mut(&mut opening.engine).unwrap().clock = clock;
+        let opened = opening.load().unwrap();
+        opened.engine.end_loading();
         assert!(opened.found.unavailable == 0, "{:?}", opened.found);
         let keeping = opened.keeping.unwrap();
         let desk = Desk::new(4, None, "run".into(), Vec::new());

@@ -61,6 +61,76 @@ fn a_feed_that_is_not_whole_does_not_pass() {
     }
 }
 
+/// By the shadow's count alone ten thousand of a million could be missing at 1 %: its own false positives might be as many.
+#[test]
+fn a_feed_that_lacks_fewer_items_than_the_rate_takes_for_known_does_not_pass() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    for (rate, items) in [("0.01", 20_000), ("0.001", 20_000), ("0.1", 3_000)] {
+        client.ok(&format!("BG.CREATE f KIND blocked CAPACITY {} RATE {rate}", items + items / 5));
+        client.items("BG.ADD f", 0..items);
+        assert_eq!(client.found("f", 0..items), items);
+        let counted = client.ask("BG.INFO f items").int() as u64;
+        client.ok("BG.REKEY f START");
+        // Of those that the filter counted one is missing.
+        client.items("BG.FEED f", 0..counted - 1);
+        let status = client.ask("BG.REKEY f STATUS");
+        assert_eq!(status.field("fed").int() as u64, counted - 1);
+        if rate == "0.01" {
+            assert_eq!(status.field("missing_at_least").int(), 0, "the shadow's count alone would let it pass");
+        }
+        client.refuses("BG.REKEY f FINISH", "would be lost");
+        client.items("BG.FEED f", counted - 1..items);
+        client.ok("BG.REKEY f FINISH");
+        assert_eq!(client.found("f", 0..items), items);
+        client.ask("DEL f");
+    }
+}
+
+/// By its count it takes no more, and under another secret others of its items are taken for known.
+#[test]
+fn a_filter_that_is_full_has_room_for_all_its_items_under_the_next_secret() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    for kind in ["blocked", "classic", "partitioned"] {
+        client.ok(&format!("BG.CREATE f KIND {kind} CAPACITY 3000 RATE 0.1"));
+        let replies = client.items("BG.ADD f", 0..4_000);
+        let taken: Vec<u64> = (0..4_000)
+            .zip(replies.array())
+            .filter(|(_, reply)| matches!(reply, Value::Int(_)))
+            .map(|(item, _)| item)
+            .collect();
+        assert!((2_900..4_000).contains(&taken.len()), "{kind}: {}", taken.len());
+        for _ in 0..3 {
+            client.ok("BG.REKEY f START");
+            assert!(client.items("BG.FEED f", taken.iter().copied()).int() > 2_000, "{kind}");
+            client.ok("BG.REKEY f FINISH");
+            let found: i64 = client.items("BG.EXISTS f", taken.iter().copied()).ints().iter().sum();
+            assert_eq!(found as usize, taken.len(), "{kind}");
+        }
+        assert!(client.ask("BG.INFO f capacity").int() < 3_600, "{kind}: it does not grow with each secret");
+        client.ask("DEL f");
+    }
+}
+
+#[test]
+fn force_finishes_whatever_was_fed_and_goes_with_finish_alone() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    client.ok("BG.CREATE f KIND scalable CAPACITY 1000");
+    client.items("BG.ADD f", 0..1_000);
+    client.refuses("BG.REKEY f FINISH FORCE", "is not being rekeyed");
+    client.refuses("BG.REKEY f START FORCE", "FORCE goes with FINISH alone");
+    client.refuses("BG.REKEY f FINISH NOW", "must be one of FORCE");
+    client.ok("BG.REKEY f START");
+    // The source has forgotten the rest, and so may the filter.
+    client.items("BG.FEED f", 0..500);
+    client.refuses("BG.REKEY f FINISH", "FINISH FORCE if they may be lost");
+    client.ok("BG.REKEY f FINISH FORCE");
+    assert_eq!(client.found("f", 0..500), 500);
+    assert!(client.found("f", 500..1_000) < 40);
+}
+
 /// Whoever may add and not delete feeds other items until both filters count alike: 10,000 at a rate of 10 % are enough.
 #[test]
 fn items_that_the_filter_does_not_have_do_not_stand_for_its_own() {
@@ -95,6 +165,10 @@ fn what_cannot_be_rekeyed_says_what_to_do() {
     client.ok("BG.CREATE c KIND counting CAPACITY 100");
     client.ok("BG.CREATE x KIND blocked CAPACITY 100 HASH xxh3");
     client.refuses("BG.REKEY c START", "BG.SWAP them");
+    client.ask("CF.ADD cuckoo a");
+    client.refuses("BG.REKEY cuckoo START", "is not rekeyed in place");
+    client.ok("BG.CREATE q KIND quotient CAPACITY 100");
+    client.refuses("BG.REKEY q START", "a quotient filter is not rekeyed in place");
     client.refuses("BG.REKEY x START", "has no secret to change");
     client.refuses("BG.REKEY nobody START", "ERR not found");
     client.refuses("BG.REKEY nobody FINISH", "ERR not found");

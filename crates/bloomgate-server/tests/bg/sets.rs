@@ -5,6 +5,32 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::harness::{Server, Value};
 
 #[test]
+fn a_filter_that_takes_anothers_place_has_its_answered_requests_from_the_first_record_on() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    for name in ["a", "b"] {
+        client.ok(&format!("BG.CREATE {name} KIND counting CAPACITY 1000 CONTRACT one"));
+        client.items(&format!("BG.ADD {name}"), 0..10);
+    }
+    client.ok("CF.RESERVE c 100 EXPANSION 2");
+    client.items("BG.ADD c", 0..500);
+    client.items("BG.REMOVE a REQUEST r ITEMS", 0..2);
+    client.items("BG.REMOVE c REQUEST r ITEMS", 0..400);
+    for command in ["BG.MERGE a b", "CF.COMPACT c"] {
+        let before = server.engine.journal.appended();
+        client.ok(command);
+        assert_eq!(server.engine.journal.appended(), before + 1, "{command}: one record, so nothing comes between");
+    }
+    let counts = client.items("BG.COUNT a", 0..10).ints();
+    assert_eq!(client.items("BG.REMOVE a REQUEST r ITEMS", 0..2).ints(), [1; 2]);
+    assert_eq!(client.items("BG.COUNT a", 0..10).ints(), counts);
+    assert_eq!(client.items("BG.REMOVE c REQUEST r ITEMS", 0..400).ints(), [1; 400]);
+    assert_eq!(client.found("c", 400..500), 100);
+    let used: u64 = ["a", "b", "c"].iter().map(|name| server.engine.find(name.as_bytes()).unwrap().memory()).sum();
+    assert_eq!(server.engine.budget.used(), used);
+}
+
+#[test]
 fn merging_keeps_all_items_and_counts_copies() {
     let server = Server::new();
     let mut client = server.client(0);
@@ -48,7 +74,7 @@ fn what_does_not_agree_is_refused_and_nothing_changes() {
     client.refuses("BG.INTERSECT x a b", "ERR");
     client.refuses("BG.INTERSECT x a nobody", "there is no filter 'nobody'");
     client.refuses("BG.INTERSECT x s t", "blocked, classic and partitioned");
-    client.refuses("BG.FOLD s 2", "cannot be folded");
+    client.refuses("BG.FOLD s 2", "a scalable filter cannot be folded: classic, blocked and partitioned ones can");
     client.refuses("BG.FOLD nobody 2", "ERR not found");
     client.ok("BG.CREATE odd KIND blocked CAPACITY 1000");
     let lines = client.ask("BG.INFO odd bytes").int() / 64;

@@ -64,12 +64,18 @@ fn the_measured_rate_is_the_real_one_and_probes_are_no_lookups() {
 
 /// Keys chosen at home against RedisBloom's public hash: of 24 candidates the one that sets the most new bits.
 fn chosen(bits: u64, hashes: u64, count: usize) -> Vec<Vec<u8>> {
+    chosen_after(bits, hashes, count, &[])
+}
+
+/// The same for a filter that has these.
+fn chosen_after(bits: u64, hashes: u64, count: usize, had: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (hash, mut random) = (Contract::murmur64a_pair(), Random::from_seed(9));
     let mut copy = vec![false; bits as usize];
     let places = |key: &[u8]| {
         let Digest { lo, hi } = hash.digest(key).unwrap();
         (0..hashes).map(move |i| (lo.wrapping_add(hi.wrapping_mul(i)) % bits) as usize)
     };
+    had.iter().flat_map(|key| places(key)).for_each(|at| copy[at] = true);
     let mut chosen = Vec::new();
     for _ in 0..count {
         let keys: Vec<Vec<u8>> = (0..24).map(|_| format!("{:016x}", random.next()).into_bytes()).collect();
@@ -111,6 +117,58 @@ fn a_poisoned_import_is_told_and_the_same_keys_do_nothing_to_ours() {
     // What was told about a filter goes with it.
     client.ask("DEL theirs");
     assert_eq!(client.ask("BG.STATS").field("poisoned").int(), 0);
+}
+
+/// Loaded with a count that is more than its keys, as merged or edited elsewhere: what is added to it later is far from
+/// making up for that, and hides in it.
+#[test]
+fn late_pollution_of_a_filter_that_counts_too_many_is_told() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    let keys = |from: u32, to: u32| -> Vec<Vec<u8>> { (from..to).map(|key| format!("k{key}").into_bytes()).collect() };
+    let theirs = |count: u32| {
+        let mut filter = RedisBloom::builder().items(20_000).rate(0.01).nonscaling().build().unwrap();
+        keys(0, count).iter().for_each(|key| _ = filter.insert(&key[..]).unwrap());
+        filter
+    };
+    // The header tells of 16,000 keys, the bits are those of 12,000.
+    let (told, held) = (theirs(16_000), theirs(12_000));
+    let link = held.shape().links()[0];
+    let header = told.to_chunks().unwrap().into_iter().take(1);
+    for (iterator, data) in header.chain(held.to_chunks().unwrap().into_iter().skip(1)) {
+        let loaded = client.words(&[b"BF.LOADCHUNK", b"theirs", iterator.to_string().as_bytes(), &data]);
+        assert_eq!(loaded, Value::Simple("OK".into()));
+    }
+    client.ok("BF.RESERVE ours 0.01 20000 NONSCALING");
+    keys(0, 16_000).iter().for_each(|key| _ = client.words(&[b"BF.ADD", b"ours", key]));
+    let stats = |client: &mut Client, name: &str| client.ask(&format!("BG.STATS {name}"));
+    let begun = stats(&mut client, "theirs");
+    assert!(begun.field("fill_score").double() < -50.0 && begun.field("recent_score") == &Value::Nil, "{begun:?}");
+    assert_eq!(begun.field("verdict").text(), "ok");
+    stats(&mut client, "ours");
+    // Honest keys look honest, whatever the count is.
+    let honest = keys(20_000, 21_500);
+    let mut polluting =
+        chosen_after(link.bits(), link.hashes().into(), 1_500, &[keys(0, 12_000), honest.clone()].concat());
+    for (added, bad) in [(honest, false), (std::mem::take(&mut polluting), true)] {
+        for name in ["theirs", "ours"] {
+            for key in &added {
+                let reply = client.words(&[b"BF.ADD", name.as_bytes(), key]);
+                assert!(matches!(reply, Value::Int(_)), "{reply:?}");
+            }
+            let found = stats(&mut client, name);
+            let (items, score) = (found.field("recent_items").int(), found.field("recent_score").double());
+            assert!((1_450..=1_500).contains(&items), "{found:?}");
+            if bad && name == "theirs" {
+                assert!(found.field("fill_score").double() < -5.0, "all bits together hide it: {found:?}");
+                assert!(score > 20.0 && found.field("score").double() == score, "{found:?}");
+                assert_eq!(found.field("verdict").text(), "suspicious", "{found:?}");
+            } else {
+                assert!(score < 5.0, "{name}: {found:?}");
+                assert_eq!(found.field("verdict").text(), "ok", "{name}: {found:?}");
+            }
+        }
+    }
 }
 
 #[test]

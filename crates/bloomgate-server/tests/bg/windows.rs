@@ -1,6 +1,8 @@
 //! Windows: items stay for the window and go after it, by the time that passes while the server runs.
 
-use super::harness::Server;
+use bloomgate_server::engine::clock::Clock;
+
+use super::harness::{NOW_MS, Server};
 
 #[test]
 fn items_stay_for_the_window_and_go_after_it() {
@@ -68,6 +70,49 @@ fn a_clock_that_jumps_between_two_runs_ends_no_window_early() {
         server.engine.turn_windows(1).unwrap();
     }
     assert!(client.found("w", 0..100) < 10);
+}
+
+#[test]
+fn a_clock_that_jumps_between_two_runs_on_a_folder_ends_no_window_early() {
+    const YEAR_MS: i64 = 365 * 86_400_000;
+    for (jump_ms, snapshot) in [(YEAR_MS, false), (YEAR_MS, true), (-YEAR_MS, false), (-YEAR_MS, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (server, keeping) = Server::kept_by(folder.path(), Clock::fixed(NOW_MS));
+        let mut client = server.client(0);
+        client.ok("BG.CREATE w KIND rotating CAPACITY 4000 WINDOW 60 GENERATIONS 6");
+        let run = |server: &Server, from_ms: u64, seconds: std::ops::Range<u64>| {
+            for second in seconds {
+                server.engine.clock.set(from_ms + second * 1_000);
+                server.engine.turn_windows(1).unwrap();
+            }
+        };
+        run(&server, NOW_MS, 0..1);
+        client.items("BG.ADD w", 0..100);
+        run(&server, NOW_MS, 1..26);
+        client.items("BG.ADD w", 100..200);
+        if snapshot {
+            keeping.snapshot().unwrap();
+        }
+        server.engine.journal.flush();
+        drop((client, keeping));
+        drop(server);
+        // Somebody has set the clock meanwhile.
+        let now_ms = NOW_MS.saturating_add_signed(jump_ms);
+        let (server, _keeping) = Server::kept_by(folder.path(), Clock::fixed(now_ms));
+        let mut client = server.client(0);
+        let mut at = |second: u64| {
+            run(&server, now_ms, second..second + 1);
+            (client.found("w", 0..100), client.found("w", 100..200))
+        };
+        for second in 0..90 {
+            let (first, second_hundred) = at(second);
+            // 25 seconds of the first hundred's minute had passed.
+            assert!(first == 100 || second > 34, "{first} after {second} s, jump {jump_ms}, snapshot {snapshot}");
+            assert!(second_hundred == 100 || second > 59, "{second_hundred} after {second} s, {jump_ms}, {snapshot}");
+            assert!(first < 10 || second <= 60, "{first} after {second} s, jump {jump_ms}, snapshot {snapshot}");
+        }
+        assert!(at(90).1 < 10, "jump {jump_ms}, snapshot {snapshot}");
+    }
 }
 
 #[test]

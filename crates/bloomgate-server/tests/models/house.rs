@@ -60,7 +60,7 @@ impl House {
         engine.watch = Watch::new(WatchSettings { feedback_entries: 64, ..WatchSettings::default() });
         let engine = Arc::new(engine);
         let folder = Arc::new(Folder::open("/data", Arc::new(MemoryDisk::default())).unwrap());
-        let keeping = Arc::new(Keeping::new(engine.clone(), folder.clone(), Images::default(), 0));
+        let keeping = Arc::new(Keeping::new(engine.clone(), folder.clone(), Images::default(), 0, 64 << 20));
         let mut desk = Desk::new(GATES, None, "run".to_owned(), Vec::new());
         desk.slow_micros = u64::MAX.into();
         let house = Self { engine, desk: Arc::new(desk), keeping, folder };

@@ -9,9 +9,11 @@
 
 mod adding;
 mod explore;
+mod failing;
 mod feedback;
 mod house;
 mod naming;
 mod snapshots;
 #[path = "../shared/talk.rs"]
 mod talk;
+mod watching;

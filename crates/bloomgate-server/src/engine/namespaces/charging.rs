@@ -20,6 +20,13 @@ pub struct Claim {
     bytes: u64,
 }
 
+impl Claim {
+    /// How much it is.
+    pub(in crate::engine) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
 /// Memory beside the filters: bytes of a load that are no filter yet, or a file that was given out.
 #[derive(Debug)]
 #[must_use]
@@ -88,7 +95,7 @@ impl Engine {
     }
 
     /// Charges memory beside the filters under a name: so much of it to its namespace, and all of it to the budget.
-    pub(in crate::engine) fn claim_beside(&self, name: &[u8], of_space: u64, all: u64) -> Result<Beside, Refused> {
+    pub(crate) fn claim_beside(&self, name: &[u8], of_space: u64, all: u64) -> Result<Beside, Refused> {
         let claim = self.claim_in_space(name, of_space, false)?;
         if let Err(refused) = self.budget.charge_beside(all) {
             self.give_back_claim(&claim, of_space);
@@ -98,7 +105,7 @@ impl Engine {
     }
 
     /// It is needed no more.
-    pub(in crate::engine) fn give_up_beside(&self, beside: Beside) {
+    pub(crate) fn give_up_beside(&self, beside: Beside) {
         self.budget.release(self.leave_to_budget(beside));
     }
 
@@ -219,6 +226,31 @@ impl Engine {
             place.give_back(bytes);
         }
         charged
+    }
+
+    /// Which limit a filter cannot grow under by so many bytes; nothing if it could now.
+    pub(in crate::engine) fn refusal_to_grow(&self, entry: &Entry, bytes: u64) -> Option<Refused> {
+        if let Some(place) = self.namespaces.at(entry.space()) {
+            match place.take(bytes, 0) {
+                Ok(()) => place.give_back(bytes),
+                Err(left) => return Some(self.namespaces.uncounted_refusal(entry.space(), bytes, left)),
+            }
+        }
+        let charged = self.budget.charge(entry.charged(), bytes);
+        if charged.is_ok() {
+            self.budget.release(bytes);
+        }
+        charged.err()
+    }
+
+    /// Bytes that a new filter of this namespace could have.
+    pub(in crate::engine) fn room_for_another(&self, space: u16) -> u64 {
+        let free = self.budget.most().saturating_sub(self.budget.used()).min(self.budget.most_each());
+        let of_space = self.namespaces.at(space).and_then(|place| match read(&place.max_memory) {
+            0 => None,
+            most => Some(most.saturating_sub(read(&place.used))),
+        });
+        of_space.map_or(free, |left| left.min(free))
     }
 
     /// It did not grow by so much.

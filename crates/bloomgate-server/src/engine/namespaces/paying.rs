@@ -32,6 +32,15 @@ const LONGEST_COMMAND_NS: u64 = 30_000_000_000;
 /// One that waits so long beside others is.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
+/// So many bytes of an item cost as much as an item.
+const ITEM_BYTES: usize = 256;
+
+/// What items cost: 1 each, and 1 for each 256 bytes of it, which take as long to hash as an item to look up.
+#[must_use]
+pub fn cost_of(items: &[&[u8]]) -> u64 {
+    items.iter().map(|item| 1 + (item.len() / ITEM_BYTES) as u64).sum()
+}
+
 /// How long so many items last at a rate.
 fn lasting(items: u64, rate: u64) -> u64 {
     u64::try_from(u128::from(items) * 1_000_000_000 / u128::from(rate.max(1))).unwrap_or(u64::MAX)
@@ -112,12 +121,12 @@ impl Namespaces {
         let most = rate.saturating_mul(LONGEST_COMMAND_NS / 1_000_000_000).max(LEAST_BURST);
         if items > most {
             return Refusal::err(format_args!(
-                "the command has {items} items, and the namespace '{name}' may have {rate} a second: send at most {most} at \
+                "the command costs {items} items (1 each, 1 more for each {ITEM_BYTES} bytes), and the namespace '{name}' may have {rate} a second: send at most {most} at \
                  once, or raise it (BG.NAMESPACE SET {name} ITEMSPERSECOND n)"
             ));
         }
         Refusal::err(format_args!(
-            "the namespace '{name}' may have {rate} items a second, and the {items} of this command were not there in {} \
+            "the namespace '{name}' may have {rate} items a second, and the {items} that this command costs were not there in {} \
              seconds: try again later, send fewer, or raise it (BG.NAMESPACE SET {name} ITEMSPERSECOND n)",
             PATIENCE_NS / 1_000_000_000
         ))
@@ -127,27 +136,30 @@ impl Namespaces {
 impl Scratch {
     /// Pays for items of a filter before they are asked for or changed: busy while they are to wait.
     #[inline]
-    pub fn pay_for(&mut self, engine: &Engine, entry: &Entry, items: usize) -> Result<(), NotDone> {
+    pub fn pay_for(&mut self, engine: &Engine, entry: &Entry, items: &[&[u8]]) -> Result<(), NotDone> {
         match entry.space() {
             0 => Ok(()),
-            space => self.pay(engine, space, items as u64),
+            space => self.pay(engine, space, || cost_of(items)),
         }
     }
 
     /// The same for items under a name that is not there, which are lookups.
     #[inline]
-    pub fn pay_absent(&mut self, engine: &Engine, name: &[u8], items: usize) -> Result<(), NotDone> {
+    pub fn pay_absent(&mut self, engine: &Engine, name: &[u8], items: &[&[u8]]) -> Result<(), NotDone> {
         let space = engine.namespaces.of(name);
         let Some(place) = engine.namespaces.at(space) else { return Ok(()) };
-        self.pay(engine, space, items as u64)?;
-        place.counts.add(Counts { lookups: items as u64, ..Counts::default() });
+        self.pay(engine, space, || cost_of(items))?;
+        place.counts.add(Counts { lookups: items.len() as u64, ..Counts::default() });
         Ok(())
     }
 
-    /// The same for items of what runs later and cannot wait then: they are kept as paid for.
-    pub fn pay_ahead(&mut self, engine: &Engine, space: u16, items: u64) -> Result<(), NotDone> {
-        self.pay(engine, space, items)?;
-        self.come_again(space);
+    /// The same for a command by itself, and for items of what runs later and cannot wait then: those are kept as paid for.
+    pub fn pay_ahead(&mut self, engine: &Engine, space: u16, command: u64, items: u64) -> Result<(), NotDone> {
+        self.pay(engine, space, || command + items)?;
+        if items > 0 && self.paid.0 == space {
+            self.paid.1 = items;
+            self.come_again(space);
+        }
         Ok(())
     }
 
@@ -168,11 +180,16 @@ impl Scratch {
         Owed { space, ahead, ..Owed::default() }
     }
 
-    fn pay(&mut self, engine: &Engine, space: u16, items: u64) -> Result<(), NotDone> {
+    fn pay(&mut self, engine: &Engine, space: u16, cost: impl FnOnce() -> u64) -> Result<(), NotDone> {
         self.paid = (0, 0);
         let Some(place) = engine.namespaces.at(space) else { return Ok(()) };
         let rate = read(&place.items_per_second);
-        if rate == 0 || items == 0 {
+        if rate == 0 {
+            return Ok(());
+        }
+        // Only where it counts: nobody else's items are gone through for it.
+        let items = cost();
+        if items == 0 {
             return Ok(());
         }
         let before = if self.owed.space == space { self.owed.ahead.min(items) } else { 0 };

@@ -41,6 +41,8 @@ const MOST_FILTERS: usize = 65_536;
 pub struct Reported {
     /// Mixed into the digests, so that tags of one filter are none of another, nor of this one before it was forgotten.
     mask: u128,
+    /// The namespace of the filter.
+    space: u16,
     /// When the first report came, in milliseconds since 1970.
     pub since_ms: u64,
     /// Lookups and positives that were counted then.
@@ -193,6 +195,17 @@ impl Feedback {
         let engine = permit.engine();
         self.table(engine)?;
         let mut filters = self.filters.write().unwrap_or_else(PoisonError::into_inner);
+        // One namespace may have a quarter of them; counted only where that could be too many.
+        let space = entry.space();
+        let too_many_of_one = space != 0
+            && filters.len() >= MOST_FILTERS / 4
+            && filters.values().filter(|reported| reported.space == space).count() >= MOST_FILTERS / 4;
+        if too_many_of_one {
+            return Err(Refusal::err(format_args!(
+                "{} filters of this namespace have feedback, the most that one may: rename or rebuild one that needs it no more",
+                MOST_FILTERS / 4
+            )));
+        }
         if filters.len() >= MOST_FILTERS {
             return Err(Refusal::err(format_args!(
                 "{MOST_FILTERS} filters have feedback, the most that may: rename or rebuild one that needs it no more"
@@ -202,6 +215,7 @@ impl Feedback {
         let counts = entry.counts();
         let reported = Arc::new(Reported {
             mask: word() << 64 | word(),
+            space,
             since_ms: engine.clock.now_ms(),
             before: (counts.lookups, counts.positives),
             reports: Counter::new(0),
@@ -234,7 +248,7 @@ impl Feedback {
                 &reported.too_early
             } else {
                 point();
-                match tags.put(digest.to_u128() ^ reported.mask, until_s, now_ms, self.settle_ms) {
+                match tags.put(digest.to_u128() ^ reported.mask, entry.space(), until_s, now_ms, self.settle_ms) {
                     (Put::AddedLately, _) => &reported.lately_added,
                     (Put::Known, _) => {
                         hidden += 1;

@@ -9,10 +9,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use bloomgate::AnyFilter;
-use bloomgate::any::{LineSample, Look};
+use bloomgate::any::{LineSample, Look, Since};
 use bloomgate::bits::Store;
 use bloomgate::math::estimate::{Z, rate_interval};
+use bloomgate::{AnyFilter, Kind};
 
 use super::rounds::{ENOUGH, Probed};
 use crate::engine::Engine;
@@ -31,6 +31,9 @@ pub const SUSPICIOUS: f64 = 5.0;
 pub const POISONED: f64 = 8.0;
 /// A rate that is so many times the promised one.
 const TWICE: f64 = 2.0;
+/// After this share of a filter's keys, and as many at least, the bits are held against a new beginning: an attack late in a
+/// filter's life counts as what it is among the keys of its time, not among all there ever were.
+const WINDOW: (u64, u64) = (16, 512);
 
 /// What follows from what was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,6 +71,8 @@ pub struct Finding {
     pub probed_ms: u64,
     /// How its bits look; nothing for kinds that have no such bits.
     pub look: Option<Look>,
+    /// How those look that were set lately.
+    window: Option<Window>,
     /// The rate that was promised.
     pub promised: f64,
     /// When somebody asked about it last; 0 for never.
@@ -77,6 +82,36 @@ pub struct Finding {
     began: (u64, usize),
     /// The last change that the probes have seen.
     touched: u64,
+}
+
+/// The bits that were set lately.
+#[derive(Debug, Clone, PartialEq)]
+struct Window {
+    /// The bits when it began.
+    base: LineSample,
+    /// Those since then.
+    since: Option<Since>,
+    /// Those of the window before.
+    last: Option<Since>,
+}
+
+impl Window {
+    /// What follows a window, with the bits of now and the keys of the filter.
+    fn next(before: Option<&Self>, lines: LineSample, keys: u64) -> Self {
+        let Some(before) = before else { return Self { base: lines, since: None, last: None } };
+        let since = lines.since(&before.base);
+        match since {
+            Some(since) if since.keys >= (keys / WINDOW.0).max(WINDOW.1) => {
+                Self { base: lines, since: None, last: Some(since) }
+            }
+            _ => Self { since, ..before.clone() },
+        }
+    }
+
+    /// The worse of this one and the one before.
+    fn worst(&self) -> Option<Since> {
+        self.since.into_iter().chain(self.last).max_by(|one, other| one.score.total_cmp(&other.score))
+    }
 }
 
 impl Finding {
@@ -98,10 +133,18 @@ impl Finding {
         self.measured().filter(|_| self.promised > 0.0).map(|measured| measured / self.promised)
     }
 
-    /// How far the bits are from those of random keys, in standard deviations.
+    /// How far the bits are from those of random keys, in standard deviations: all of them, or those set lately.
     #[must_use]
     pub fn score(&self) -> Option<f64> {
-        self.look.as_ref().and_then(Look::score)
+        let all = self.look.as_ref().and_then(Look::score);
+        let lately = self.lately().map(|lately| lately.score);
+        all.into_iter().chain(lately).reduce(f64::max)
+    }
+
+    /// How the bits look that were set lately: in this window or the one before, whichever is worse.
+    #[must_use]
+    pub fn lately(&self) -> Option<Since> {
+        self.window.as_ref().and_then(Window::worst)
     }
 
     /// What follows.
@@ -155,10 +198,24 @@ pub struct Findings {
 }
 
 /// The numbers of a filter that its probes belong to.
-fn state<S: Store>(filter: &AnyFilter<S>, lines: Option<&LineSample>) -> (u64, f64, u64, Option<Look>) {
+fn state<S: Store>(filter: &AnyFilter<S>, lines: Option<&LineSample>) -> State {
     let look = lines.and_then(|lines| filter.look(lines));
-    (filter.len(), filter.promised_rate(), filter.size_in_bytes(), look)
+    // Where keys are removed, bits of others may have come for them.
+    let lines = lines.filter(|_| look.is_some() && filter.kind() != Kind::Counting).map(|lines| filter.settle(lines));
+    State { len: filter.len(), promised: filter.promised_rate(), bytes: filter.size_in_bytes(), look, lines }
 }
+
+/// The numbers of a filter, and how its bits look.
+struct State {
+    len: u64,
+    promised: f64,
+    bytes: u64,
+    look: Option<Look>,
+    lines: Option<LineSample>,
+}
+
+/// Those of a filter that cannot answer.
+const UNKNOWN: State = State { len: 0, promised: 1.0, bytes: 0, look: None, lines: None };
 
 impl Findings {
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -182,12 +239,12 @@ impl Findings {
         lines: Option<&LineSample>,
         asked: bool,
     ) -> Finding {
-        let (len, promised, bytes, look) = match entry.body() {
+        let State { len, promised, bytes, look, lines } = match entry.body() {
             // A few hundred bytes.
-            Body::Small(_) => entry.copy().map_or((0, 1.0, 0, None), |filter| state(&filter, lines)),
+            Body::Small(_) => entry.copy().map_or(UNKNOWN, |filter| state(&filter, lines)),
             Body::Shared(filter) => state(filter, lines),
             Body::Guarded(filter) => state(&*filter.read().unwrap_or_else(PoisonError::into_inner), lines),
-            Body::Unavailable { .. } => (0, 1.0, 0, None),
+            Body::Unavailable { .. } => UNKNOWN,
         };
         let stages = entry.with(|filter| filter.stages()).unwrap_or(0);
         let now_ms = engine.clock.now_ms();
@@ -198,6 +255,7 @@ impl Findings {
             probed,
             probed_ms: now_ms,
             look,
+            window: None,
             promised,
             asked_ms: if asked { now_ms } else { 0 },
             bytes,
@@ -205,7 +263,9 @@ impl Findings {
             touched,
         };
         let mut table = self.table();
-        if let Some(before) = table.found.get(&entry.id) {
+        let before = table.found.get(&entry.id);
+        finding.window = lines.map(|lines| Window::next(before.and_then(|before| before.window.as_ref()), lines, len));
+        if let Some(before) = before {
             finding.asked_ms = finding.asked_ms.max(before.asked_ms);
             // One key in 64 more or fewer is a tenth of the rate at seven hashes: that is another filter.
             let (keys, had) = before.began;
@@ -333,6 +393,7 @@ mod tests {
             probed: Probed { probes: 10_000, hits },
             probed_ms: 1,
             look,
+            window: None,
             promised: 0.01,
             asked_ms: 0,
             bytes,

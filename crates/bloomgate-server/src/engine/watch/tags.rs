@@ -1,8 +1,9 @@
 //! Reported items by their whole digests: a table of a fixed size, in stripes that have a lock each.
 //!
 //! A tag is a digest of 128 bits mixed with a random number of its filter, so two items have one tag exactly if the filter
-//! itself could never tell them apart. A bucket has eight places; when all are taken the one that would end first goes,
-//! which costs a client one false positive more.
+//! itself could never tell them apart. A bucket has eight places; when all are taken one goes, which costs a client one
+//! false positive more: of the namespace that has most of the eight the one that would end first. So a namespace that reports
+//! without end pushes out its own.
 //!
 //! **Beside the tags of a stripe are the items that were added lately**, in two small filters that take turns. Whoever
 //! finds an item absent in a database and reports it here may be overtaken by somebody who adds it; after the add the
@@ -46,6 +47,8 @@ struct Stripe {
     tags: Box<[u128]>,
     /// In seconds since 1970; 0 for a place that is free.
     until: Box<[u32]>,
+    /// The namespaces that they are of.
+    owners: Box<[u16]>,
     /// The younger one first.
     lately: [Blocked; 2],
     /// When the younger one was begun, in milliseconds.
@@ -65,7 +68,8 @@ fn places(entries: u64) -> usize {
 impl Tags {
     /// Memory that a table for so many entries takes.
     pub(super) fn bytes(entries: u64) -> Result<u64, Refusal> {
-        let stripe = places(entries) * (size_of::<u128>() + size_of::<u32>()) + size_of::<Mutex<Stripe>>();
+        let stripe =
+            places(entries) * (size_of::<u128>() + size_of::<u32>() + size_of::<u16>()) + size_of::<Mutex<Stripe>>();
         Ok(STRIPES as u64 * (stripe as u64 + 2 * lately(entries)?.size_in_bytes()))
     }
 
@@ -77,6 +81,7 @@ impl Tags {
             Mutex::new(Stripe {
                 tags: vec![0; places].into(),
                 until: vec![0; places].into(),
+                owners: vec![0; places].into(),
                 lately: [empty.clone(), empty.clone()],
                 turned_ms: now_ms,
             })
@@ -113,8 +118,8 @@ impl Tags {
         }
     }
 
-    /// An item is reported absent; what became of that, and whether a place that was free is taken now.
-    pub(super) fn put(&self, tag: u128, until_s: u32, now_ms: u64, settle_ms: u64) -> (Put, bool) {
+    /// An item is reported absent by a namespace; what became of that, and whether a place that was free is taken now.
+    pub(super) fn put(&self, tag: u128, owner: u16, until_s: u32, now_ms: u64, settle_ms: u64) -> (Put, bool) {
         let mut stripe = self.stripe(tag);
         stripe.turn(now_ms, settle_ms);
         let digest = Digest::from_u128(tag);
@@ -127,10 +132,10 @@ impl Tags {
             stripe.until[at] = until_s;
             return (Put::Known, false);
         }
-        // A free place, or the one that ends first.
-        let Some(at) = stripe.bucket(tag).min_by_key(|&at| stripe.until[at]) else { return (Put::AddedLately, false) };
+        let Some(at) = stripe.place_for(tag, owner, now_s) else { return (Put::AddedLately, false) };
         let free = stripe.until[at] == 0;
         stripe.tags[at] = tag;
+        stripe.owners[at] = owner;
         stripe.until[at] = until_s;
         (Put::New, free)
     }
@@ -142,6 +147,17 @@ impl Stripe {
         let buckets = self.tags.len() / WAYS;
         let bucket = ((u128::from(tag as u64) * buckets as u128) >> 64) as usize;
         bucket * WAYS..bucket * WAYS + WAYS
+    }
+
+    /// A free place, or one whose time is over; else one of whoever has most of them, of several rather the owner's own.
+    fn place_for(&self, tag: u128, owner: u16, now_s: u32) -> Option<usize> {
+        let first = |places: &mut dyn Iterator<Item = usize>| places.min_by_key(|&at| self.until[at]);
+        if let Some(free) = first(&mut self.bucket(tag).filter(|&at| self.until[at] <= now_s)) {
+            return Some(free);
+        }
+        let has = |one: u16| self.bucket(tag).filter(|&at| self.owners[at] == one).count();
+        let most = self.bucket(tag).map(|at| self.owners[at]).max_by_key(|&one| (has(one), one == owner))?;
+        first(&mut self.bucket(tag).filter(|&at| self.owners[at] == most))
     }
 
     /// Forgets adds that have settled: an item stays for one to two times as long as it takes.
@@ -177,13 +193,13 @@ mod tests {
         let tags = Tags::new(4_096, NOW_MS).unwrap();
         let all: Vec<u128> = (0..500).map(|_| tag(&mut random)).collect();
         for &tag in &all {
-            assert_eq!(tags.put(tag, NOW_S + 10, NOW_MS, 60_000), (Put::New, true));
-            assert_eq!(tags.put(tag, NOW_S + 10, NOW_MS, 60_000), (Put::Known, false));
+            assert_eq!(tags.put(tag, 1, NOW_S + 10, NOW_MS, 60_000), (Put::New, true));
+            assert_eq!(tags.put(tag, 1, NOW_S + 10, NOW_MS, 60_000), (Put::Known, false));
         }
         assert!(all.iter().all(|&tag| tags.has(tag, NOW_S + 9) && !tags.has(tag, NOW_S + 10)));
         assert!((0..10_000).all(|_| !tags.has(tag(&mut random), NOW_S)));
         assert!(all.iter().all(|&tag| tags.added(tag, NOW_MS, 60_000) && !tags.has(tag, NOW_S)));
-        assert!(all.iter().all(|&tag| tags.put(tag, NOW_S + 10, NOW_MS, 60_000).0 == Put::AddedLately));
+        assert!(all.iter().all(|&tag| tags.put(tag, 1, NOW_S + 10, NOW_MS, 60_000).0 == Put::AddedLately));
     }
 
     #[test]
@@ -192,7 +208,8 @@ mod tests {
         let tags = Tags::new(64, NOW_MS).unwrap();
         let all: Vec<u128> = (0..200).map(|_| tag(&mut random)).collect();
         all.iter().for_each(|&tag| assert!(!tags.added(tag, NOW_MS + 30_000, 60_000)));
-        let late = |tag: u128, after: u64| tags.put(tag, NOW_S + 9_999, NOW_MS + after, 60_000).0 == Put::AddedLately;
+        let late =
+            |tag: u128, after: u64| tags.put(tag, 1, NOW_S + 9_999, NOW_MS + after, 60_000).0 == Put::AddedLately;
         // Within the time always, whenever the two filters take turns; after twice that, never.
         assert!(all[..100].iter().all(|&tag| late(tag, 60_001) && late(tag, 89_999)));
         let still = all[100..].iter().filter(|&&tag| late(tag, 30_000 + 120_000)).count();
@@ -207,10 +224,37 @@ mod tests {
         let mut last = 0;
         for at in 0..10_000u32 {
             last = tag(&mut random);
-            taken += u64::from(tags.put(last, NOW_S + 100 + at, NOW_MS, 60_000).1);
+            taken += u64::from(tags.put(last, 1, NOW_S + 100 + at, NOW_MS, 60_000).1);
         }
         assert_eq!(taken, 64 * 8);
         assert!(tags.has(last, NOW_S));
         assert!(Tags::bytes(1 << 20).unwrap() < 40 << 20);
+    }
+
+    #[test]
+    fn one_namespace_does_not_push_out_the_reports_of_another() {
+        let mut random = Random::from_seed(4);
+        let tags = Tags::new(4_096, NOW_MS).unwrap();
+        let theirs: Vec<u128> = (0..400).map(|_| tag(&mut random)).collect();
+        theirs.iter().for_each(|&tag| _ = tags.put(tag, 2, NOW_S + 100, NOW_MS, 60_000));
+        // All of them would end later, and there are a hundred for each place.
+        for _ in 0..400_000 {
+            _ = tags.put(tag(&mut random), 1, NOW_S + 1_000, NOW_MS, 60_000);
+        }
+        let left = theirs.iter().filter(|&&tag| tags.has(tag, NOW_S)).count();
+        assert_eq!(left, 400, "a bucket has about one of theirs");
+        // Where theirs were everywhere, half of the places are the newcomer's.
+        let tags = Tags::new(4_096, NOW_MS).unwrap();
+        for owner in [2, 1] {
+            for _ in 0..400_000 {
+                _ = tags.put(tag(&mut random), owner, NOW_S + 1_000, NOW_MS, 60_000);
+            }
+        }
+        let owned: usize =
+            tags.stripes.iter().map(|one| one.lock().unwrap().owners.iter().filter(|&&of| of == 1).count()).sum();
+        assert_eq!(owned, 2_048);
+        // What is over goes first, whosever it is.
+        let (later, stripe) = (NOW_S + 2_000, tags.stripes[0].lock().unwrap());
+        assert!(stripe.place_for(0, 1, later).is_some_and(|at| stripe.until[at] <= later));
     }
 }
