@@ -84,7 +84,9 @@ impl Directory {
         }
         directory.protected = settings.protected_mode.into();
         // One that was named and is not there is a mistake, and a server without its users would be open.
-        if let Some(named) = settings.access.as_ref().filter(|path| !path.exists()) {
+        if let Some(named) = &settings.access
+            && !file::is_there(named)?
+        {
             return Err(format!(
                 "the access file {0} is not there: bring it back, or make an empty one (install -m 600 /dev/null {0})",
                 named.display()
@@ -102,7 +104,9 @@ impl Directory {
     fn begun(self) -> Result<Self, String> {
         let (book, sum) = self.read()?;
         let (path, expected) = (self.path.as_deref(), self.expected.as_deref());
-        if let (Some(path), Some(expected)) = (path, expected.filter(|path| path.exists() && !book.has_users())) {
+        if let (Some(path), Some(expected)) = (path, expected.filter(|_| !book.has_users()))
+            && file::is_there(expected)?
+        {
             let missing = if sum.is_some() { "has no users" } else { "is not there" };
             return Err(format!(
                 "the access file {} {missing}, and this server had users: without them it would be open to everybody. Bring \

@@ -93,9 +93,17 @@ fn sync_folder(path: &Path) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
+/// Whether there is a file; an error where the disk does not say: without its users a server would be open to everybody.
+pub fn is_there(path: &Path) -> Result<bool, String> {
+    path.try_exists().map_err(|error| format!("looking for {}: {error}", path.display()))
+}
+
 /// Notes beside the data that the access file has users, or that it has none.
 pub fn expect(note: Option<&Path>, has_users: bool) -> Result<(), String> {
-    let Some(note) = note.filter(|note| note.exists() != has_users) else { return Ok(()) };
+    let Some(note) = note else { return Ok(()) };
+    if is_there(note)? == has_users {
+        return Ok(());
+    }
     let noted = if has_users {
         let made = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(note);
         made.and_then(|mut file| {

@@ -1,28 +1,31 @@
 //! One client's socket: read what is there, answer it in one turn, write it once.
 //!
 //! Input is read into a buffer that all connections of a thread share; a connection keeps only the beginning of a
-//! request that is not whole, and the replies that its client does not take. An idle client costs a few kilobytes.
+//! request that is not whole, and the replies that its client does not take. An idle client costs a few kilobytes. What is
+//! more than that is counted ([`ledger`](crate::session::ledger)): once for a read, never for a command.
 //!
 //! Nobody has a thread for long: after 30 us a connection lets the others have theirs, in the middle of its pipeline if
 //! need be. Without that, a lookup beside four connections that add hundreds of items at a time waited milliseconds.
+//! A single command may take longer, up to 4,096 items or 256 KiB of them: about 0.2 ms. Beyond that it is a worker's.
 
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::io::ReadBuf;
-use tokio::time::{timeout, timeout_at};
+use tokio::sync::oneshot;
+use tokio::time::timeout_at;
 
 use super::reactor::Reactor;
 use super::stream::Stream;
-use crate::logging::{Level, Often};
+use crate::session::ledger::UNCOUNTED;
 use crate::session::{Dues, Next, Session, Turn};
 use crate::store::Gate;
 
-/// How long a connection may have the thread when others may want it. Giving it up costs 1 to 2 us.
+/// How long a connection may have the thread when others may want it. Giving it up costs 2 us.
 const SHARE: Duration = Duration::from_micros(30);
 /// Bytes per second below which a client is not slow but holding on.
 const SLOWEST: usize = 64 << 10;
@@ -32,6 +35,10 @@ const BUSY: Duration = Duration::from_micros(200);
 const CONGESTED: Duration = Duration::from_millis(2);
 /// Bytes that are sent at once: the kernel's copy of a megabyte takes half a millisecond.
 const PIECE: usize = 64 << 10;
+/// What is held is counted in steps of so many bytes.
+const STEP: usize = 16 << 10;
+/// How often it is looked whether one who waits for a worker has gone.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A client's connection.
 pub struct Connection {
@@ -43,6 +50,12 @@ pub struct Connection {
     answered: usize,
     /// When the request that is not whole was begun.
     begun: Option<Instant>,
+    /// What it holds as far as that is counted.
+    counted: usize,
+    /// Since when it makes the server keep a long transaction, or many names.
+    keeping: Option<Instant>,
+    /// Since when it is not logged in.
+    guest: Option<Instant>,
     /// Since when it has the thread.
     since: Instant,
     reactor: Rc<Reactor>,
@@ -51,7 +64,19 @@ pub struct Connection {
 impl Connection {
     /// A connection that begins.
     pub fn new(stream: Stream, session: Session, reactor: Rc<Reactor>) -> Self {
-        Self { stream, session, held: Vec::new(), answered: 0, begun: None, since: Instant::now(), reactor }
+        let since = Instant::now();
+        Self {
+            stream,
+            session,
+            held: Vec::new(),
+            answered: 0,
+            begun: None,
+            counted: 0,
+            keeping: None,
+            guest: None,
+            since,
+            reactor,
+        }
     }
 
     /// Serves the client until it or the server ends.
@@ -69,12 +94,21 @@ impl Connection {
             let read = tokio::select! {
                 biased;
                 read = self.read() => read?,
-                () = &mut ending => return Ok(()),
+                () = &mut ending => {
+                    if client.is_cut_off() {
+                        self.say_last(TOO_MUCH);
+                    }
+                    return Ok(());
+                }
             };
             if read == 0 {
                 return Ok(());
             }
             if !self.answer(read).await? || client.is_killed() {
+                return Ok(());
+            }
+            if !self.count(0) {
+                self.say_last(TOO_MUCH);
                 return Ok(());
             }
         }
@@ -83,7 +117,7 @@ impl Connection {
     /// Lets the others have the thread when this one had its share.
     async fn share(&mut self) {
         if self.since.elapsed() >= SHARE {
-            tokio::task::yield_now().await;
+            self.reactor.line.stand().await;
             self.since = Instant::now();
         }
     }
@@ -92,12 +126,16 @@ impl Connection {
     async fn read(&mut self) -> io::Result<usize> {
         let amid = !self.held.is_empty();
         let rules = &self.reactor.desk.rules;
-        let deadline = match self.begun {
-            Some(begun) => {
-                Some(begun + rules.request_deadline() + Duration::from_secs((self.held.len() / SLOWEST) as u64))
+        let deadline = match self.unfinished() {
+            Some((since, bytes)) => Some(since + rules.request_deadline() + at_slowest(bytes)),
+            None => {
+                // Whoever is let in without a login is somebody from the beginning.
+                self.guest = self.session.user().is_none().then(|| self.guest.unwrap_or(self.since));
+                let login = self.guest.map(|since| since + rules.request_deadline());
+                // By its share of the thread, which began a moment ago.
+                let idle = rules.idle_timeout().map(|idle| self.since + idle);
+                login.into_iter().chain(idle).min()
             }
-            // By its share of the thread, which began a moment ago.
-            None => rules.idle_timeout().map(|idle| self.since + idle),
         };
         let mut waited = false;
         let reading = poll_fn(|context| {
@@ -130,33 +168,69 @@ impl Connection {
         read
     }
 
+    /// What the client has begun and makes the server hold until it ends it: since when, and how many bytes have come.
+    fn unfinished(&self) -> Option<(Instant, usize)> {
+        match (self.begun, self.keeping) {
+            // A transaction is one request in many: its time does not begin again with each of them.
+            (_, Some(since)) => Some((since, self.session.kept() + self.held.len())),
+            (Some(since), None) => Some((since, self.held.len())),
+            (None, None) => None,
+        }
+    }
+
     /// The client did not ask in time.
     fn too_slow(&mut self) -> io::Error {
-        let (desk, rules) = (&self.reactor.desk, &self.reactor.desk.rules);
-        if self.begun.is_none() {
-            self.cut(&desk.cuts.idle, "nothing was asked for too long (idle-timeout)");
+        let reactor = self.reactor.clone();
+        let (cuts, limit) = (&reactor.desk.cuts, reactor.desk.rules.request_deadline().as_millis());
+        if self.keeping.is_some() {
+            self.cut(&cuts.slow, "a long transaction was not ended in time (request-deadline)");
+            let what = format!("after {limit} ms neither EXEC, DISCARD nor UNWATCH was said (request-deadline)");
+            self.say_last(&format!(
+                "-ERR a long transaction, or a watch of many names, is held for a while only: {what}\r\n"
+            ));
+        } else if self.begun.is_some() {
+            self.cut(&cuts.slow, "a request was not whole in time (request-deadline)");
+            let what = "-ERR Protocol error: the request was not whole after";
+            self.say_last(&format!("{what} {limit} ms (request-deadline)\r\n"));
+        } else if self.guest.is_some_and(|since| since.elapsed() >= reactor.desk.rules.request_deadline()) {
+            self.cut(&cuts.idle, "it did not log in in time (request-deadline)");
+            self.say_last(&format!("-NOAUTH Authentication required within {limit} ms (request-deadline)\r\n"));
         } else {
-            self.cut(&desk.cuts.slow, "a request was not whole in time (request-deadline)");
-            let limit = rules.request_deadline().as_millis();
-            let why = format!("-ERR Protocol error: the request was not whole after {limit} ms (request-deadline)\r\n");
-            // If it fits into the socket's buffer; one who sends that slowly is not waited for.
-            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-            let _ = self.stream.poll_write(&mut context, why.as_bytes());
+            self.cut(&cuts.idle, "nothing was asked for too long (idle-timeout)");
         }
         io::ErrorKind::TimedOut.into()
     }
 
+    /// Says why the connection ends, if it fits into the socket's buffer: nobody waits for one who is cut.
+    fn say_last(&mut self, why: &str) {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let _ = self.stream.poll_write(&mut context, why.as_bytes());
+    }
+
     /// Counts and tells that a limit ends this connection.
     fn cut(&self, counter: &AtomicU64, why: &str) {
-        counter.fetch_add(1, Ordering::Relaxed);
-        let client = self.session.client.address.map(|address| address.to_string()).unwrap_or_default();
-        self.reactor.desk.log.often(
-            Often::Cut,
-            Level::Info,
-            "client-cut",
-            format_args!("{client} was closed: {why}"),
-            &[("client", client.as_str().into()), ("why", why.into())],
-        );
+        self.reactor.desk.note_cut(&self.session.client, counter, why);
+    }
+
+    /// Counts what this client makes the server hold, with so many bytes beside its input and its transaction; false if it has to
+    /// go for that.
+    #[inline]
+    fn count(&mut self, beside: usize) -> bool {
+        let held = self.held.len() + self.session.found() + self.session.kept() + beside;
+        // Nearly always.
+        if held <= UNCOUNTED && self.counted == 0 { true } else { self.count_much(held) }
+    }
+
+    #[cold]
+    fn count_much(&mut self, held: usize) -> bool {
+        let keeps = self.session.kept() > UNCOUNTED;
+        self.keeping = self.keeping.filter(|_| keeps).or_else(|| keeps.then(Instant::now));
+        let held = if held > UNCOUNTED { held.next_multiple_of(STEP) } else { 0 };
+        if held == self.counted {
+            return true;
+        }
+        self.counted = held;
+        self.reactor.desk.hold(&self.session.client, held)
     }
 
     /// One turn on what is there; its replies come behind those in `out`.
@@ -182,11 +256,15 @@ impl Connection {
     fn settle(&mut self, consumed: usize) {
         if self.answered == self.held.len() {
             self.held.clear();
-            if self.held.capacity() > PIECE {
+            if self.held.capacity() > UNCOUNTED {
                 self.held = Vec::new();
             }
         } else {
             self.held.drain(..self.answered);
+            // A long request that is answered leaves no room behind for the beginning of the next.
+            if self.held.capacity() > UNCOUNTED && self.held.capacity() / 2 > self.held.len() {
+                self.held.shrink_to_fit();
+            }
         }
         self.answered = 0;
         if self.held.is_empty() {
@@ -248,8 +326,16 @@ impl Connection {
                     return Ok(false);
                 }
                 Next::Job(job) => {
+                    // The worker has a copy: it need not be there twice.
+                    if self.answered == self.held.len() {
+                        self.settle(consumed);
+                    }
+                    if !self.count(job.bytes()) {
+                        self.say_last(TOO_MUCH);
+                        return Ok(false);
+                    }
                     let Some(waiting) = self.reactor.workers.run(job) else { return Ok(false) };
-                    let Ok((out, dues)) = waiting.await else { return Ok(false) };
+                    let Some((out, dues)) = self.wait_for(waiting).await else { return Ok(false) };
                     self.since = Instant::now();
                     let replies = usize::from(!out.is_empty());
                     self.send(out, dues, replies).await?;
@@ -305,44 +391,102 @@ impl Connection {
         self.write(out).await
     }
 
+    /// What a worker makes of a job; nothing if it is not to be answered. One that nobody waits for any more is not begun.
+    async fn wait_for(&self, mut waiting: oneshot::Receiver<(Vec<u8>, Dues)>) -> Option<(Vec<u8>, Dues)> {
+        let client = &self.session.client;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut waiting => return done.ok(),
+                () = client.cutting.notified() => break,
+                () = tokio::time::sleep(LOOK) => {
+                    if at_once(self.stream.has_ended()).await == Some(true) {
+                        break;
+                    }
+                }
+            }
+        }
+        // One who says no more may still listen: what is begun is answered.
+        self.reactor.workers.forget(client);
+        waiting.await.ok()
+    }
+
     async fn write(&mut self, out: Vec<u8>) -> io::Result<Vec<u8>> {
         let mut sent = 0;
         while sent < out.len() {
             let piece = &out[sent..out.len().min(sent + PIECE)];
             let stream = &mut self.stream;
             // Nearly always everything goes at once, and no timer is needed.
-            let written = match at_once(poll_fn(|context| stream.poll_write(context, piece))).await {
-                Some(written) => written?,
-                None => {
-                    let limit = self.reactor.desk.rules.output_stall();
-                    let Ok(written) = timeout(limit, poll_fn(|context| stream.poll_write(context, piece))).await else {
-                        return Err(self.stalled());
-                    };
-                    self.since = Instant::now();
-                    written?
-                }
-            };
-            sent += written;
+            match at_once(poll_fn(|context| stream.poll_write(context, piece))).await {
+                Some(written) => sent += written?,
+                None => return self.write_slowly(out, sent).await,
+            }
             if sent < out.len() {
                 self.share().await;
             }
         }
-        while self.stream.holds_back() {
-            let (limit, stream) = (self.reactor.desk.rules.output_stall(), &mut self.stream);
-            let Ok(pushed) = timeout(limit, poll_fn(|context| stream.poll_push(context))).await else {
-                return Err(self.stalled());
-            };
-            pushed?;
-            self.since = Instant::now();
+        if self.stream.holds_back() {
+            return self.write_slowly(out, sent).await;
         }
         Ok(out)
     }
 
-    /// The client takes nothing of its replies.
+    /// Sends what the client does not take at once: it is counted as held for it, and held as long as it takes enough of it.
+    async fn write_slowly(&mut self, mut out: Vec<u8>, mut sent: usize) -> io::Result<Vec<u8>> {
+        // The buffer may be a large one of others.
+        if out.capacity() / 2 > out.len() {
+            out.shrink_to_fit();
+        }
+        if !self.count(out.capacity()) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        let client = self.session.client.clone();
+        let (begun, before) = (Instant::now(), sent);
+        while sent < out.len() || self.stream.holds_back() {
+            let stall = self.reactor.desk.rules.output_stall();
+            let deadline = (Instant::now() + stall).min(begun + stall + at_slowest(sent - before));
+            let (piece, stream) = (&out[sent..out.len().min(sent + PIECE)], &mut self.stream);
+            let mut waited = false;
+            let writing = poll_fn(|context| {
+                let written = match piece.is_empty() {
+                    true => stream.poll_push(context).map_ok(|()| 0),
+                    false => stream.poll_write(context, piece),
+                };
+                waited |= written.is_pending();
+                written
+            });
+            sent += tokio::select! {
+                biased;
+                written = timeout_at(deadline.into(), writing) => match written {
+                    Ok(written) => written?,
+                    Err(_) => return Err(self.stalled()),
+                },
+                () = client.cutting.notified() => return Err(io::ErrorKind::ConnectionAborted.into()),
+            };
+            match waited {
+                true => self.since = Instant::now(),
+                false => self.share().await,
+            }
+        }
+        // What gives room takes none from others.
+        self.count(0);
+        Ok(out)
+    }
+
+    /// The client takes nothing of its replies, or too little.
     fn stalled(&self) -> io::Error {
-        self.cut(&self.reactor.desk.cuts.stalled, "it took nothing of its replies for too long (output-stall)");
+        self.cut(&self.reactor.desk.cuts.stalled, "it took its replies too slowly (output-stall)");
         io::ErrorKind::TimedOut.into()
     }
+}
+
+/// What is said to one who holds too much.
+const TOO_MUCH: &str = "-ERR clients hold more memory than they may (client-memory), and this connection held most of it: send \
+                        less at once\r\n";
+
+/// How long so many bytes may take.
+fn at_slowest(bytes: usize) -> Duration {
+    Duration::from_secs((bytes / SLOWEST) as u64)
 }
 
 /// The value of a future that is ready at once.

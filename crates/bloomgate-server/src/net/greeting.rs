@@ -2,15 +2,15 @@
 //!
 //! A handshake takes up to a millisecond of arithmetic: on the thread that accepts it would hold up everybody who comes, on
 //! a reactor everybody who is there. So one thread does them all, behind the reactors in priority, and strangers get at most
-//! that thread. When too many are under way, the one that has been at it longest is given up: an honest client is done within
-//! milliseconds, one that holds on is always older.
+//! that thread. One address may have half of the places. When too many are under way, of the address that has most of them the one
+//! that has been at it longest is given up: an honest client is done within milliseconds, one that holds on is always older.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::io;
-use std::net::{SocketAddr, TcpStream as StdStream};
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr, TcpStream as StdStream};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use tokio::time::timeout;
 use super::identity::Identity;
 use super::stream::{Arrival, Sealed};
 use crate::logging::{Level, Often, now};
-use crate::session::desk::Desk;
+use crate::session::desk::{Desk, neighbourhood};
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,8 +35,65 @@ const LOOK: Duration = Duration::from_secs(2);
 /// The thread that does handshakes.
 #[derive(Debug)]
 pub struct Greeter {
-    door: mpsc::Sender<(StdStream, SocketAddr)>,
+    door: mpsc::Sender<(StdStream, SocketAddr, Place)>,
+    crowd: Arc<Crowd>,
     thread: JoinHandle<()>,
+}
+
+/// How many handshakes of each address wait or are under way. This machine's own are one without a limit.
+#[derive(Debug, Default)]
+struct Crowd(Mutex<HashMap<Option<IpAddr>, usize>>);
+
+impl Crowd {
+    fn counts(&self) -> MutexGuard<'_, HashMap<Option<IpAddr>, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for one more, if the address has not so many.
+    fn enter(self: &Arc<Self>, from: Option<IpAddr>, most: usize) -> Option<Place> {
+        let mut counts = self.counts();
+        let count = counts.entry(from).or_default();
+        if from.is_some() && *count >= most {
+            return None;
+        }
+        *count += 1;
+        Some(Place { crowd: self.clone(), from })
+    }
+}
+
+/// The place of a handshake; given back when dropped.
+#[derive(Debug)]
+struct Place {
+    crowd: Arc<Crowd>,
+    from: Option<IpAddr>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.crowd.counts();
+        if let Some(count) = counts.get_mut(&self.from) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.from);
+            }
+        }
+    }
+}
+
+/// Handshakes that are under way, the oldest first.
+#[derive(Debug, Default)]
+struct Underway(VecDeque<(Option<IpAddr>, AbortHandle)>);
+
+impl Underway {
+    /// Gives up the oldest of the address that has most; whether there was one.
+    fn give_up_one(&mut self) -> bool {
+        self.0.retain(|(_, handle)| !handle.is_finished());
+        let mut counts: HashMap<Option<IpAddr>, usize> = HashMap::new();
+        self.0.iter().for_each(|(from, _)| *counts.entry(*from).or_default() += 1);
+        let most = counts.values().copied().max();
+        let at = self.0.iter().position(|(from, _)| counts.get(from).copied() == most);
+        at.and_then(|at| self.0.remove(at)).inspect(|(_, handle)| handle.abort()).is_some()
+    }
 }
 
 /// Clients whose handshake is done.
@@ -53,12 +110,14 @@ impl Greeter {
             super::step_back(5);
             runtime.block_on(greet(identity, desk, most, arrivals, done));
         })?;
-        Ok((Self { door, thread }, greeted))
+        Ok((Self { door, crowd: Arc::default(), thread }, greeted))
     }
 
     /// Begins the handshake of a client; false when there is no room.
     pub fn take(&self, socket: StdStream, from: SocketAddr) -> bool {
-        self.door.try_send((socket, from)).is_ok()
+        let most = (self.door.max_capacity() / 2).max(1);
+        let place = self.crowd.enter(neighbourhood(Some(from)), most);
+        place.is_some_and(|place| self.door.try_send((socket, from, place)).is_ok())
     }
 
     /// Ends the thread; handshakes under way are given up.
@@ -72,33 +131,33 @@ async fn greet(
     identity: Arc<Identity>,
     desk: Arc<Desk>,
     most: usize,
-    mut arrivals: mpsc::Receiver<(StdStream, SocketAddr)>,
+    mut arrivals: mpsc::Receiver<(StdStream, SocketAddr, Place)>,
     done: mpsc::Sender<(Arrival, SocketAddr)>,
 ) {
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut underway = JoinSet::new();
-    let mut oldest: VecDeque<AbortHandle> = VecDeque::new();
+    let mut oldest = Underway::default();
     loop {
         tokio::select! {
             arrival = arrivals.recv() => {
-                let Some((socket, from)) = arrival else { return };
+                let Some((socket, from, place)) = arrival else { return };
                 while underway.try_join_next().is_some() {}
-                while oldest.front().is_some_and(AbortHandle::is_finished) {
-                    oldest.pop_front();
+                while oldest.0.front().is_some_and(|(_, handle)| handle.is_finished()) {
+                    oldest.0.pop_front();
                 }
-                if underway.len() >= most && let Some(longest) = oldest.pop_front() {
-                    longest.abort();
+                if underway.len() >= most && oldest.give_up_one() {
                     desk.cuts.handshakes.fetch_add(1, Ordering::Relaxed);
                 }
                 let (config, desk, done) = (identity.config(), desk.clone(), done.clone());
-                oldest.push_back(underway.spawn(async move {
+                oldest.0.push_back((place.from, underway.spawn(async move {
+                    let _place = place;
                     match handshake(socket, config).await {
                         // Nobody takes it any more when the server stops.
                         Ok(arrival) => _ = done.send((arrival, from)).await,
                         Err(why) => failed(&desk, from, &why),
                     }
-                }));
+                })));
             }
             Some(_) = underway.join_next(), if !underway.is_empty() => {}
             _ = look.tick() => {

@@ -76,6 +76,8 @@ pub struct Identity {
 #[derive(Debug)]
 struct Held {
     tls: Tls,
+    /// The same for HTTP.
+    http: Tls,
     stamps: Vec<Stamp>,
     /// Of the files that `tls` was made of.
     sums: Vec<Option<blake3::Hash>>,
@@ -102,17 +104,24 @@ impl Identity {
         // Before the files: what is changed while they are read is seen as a change.
         let (stamps, sums) = (files.stamps(), files.sums());
         let tls = files.read()?;
-        Ok(Self { files, held: Mutex::new(Held { tls, stamps, sums, told: None }) })
+        let http = tls.for_http();
+        Ok(Self { files, held: Mutex::new(Held { tls, http, stamps, sums, told: None }) })
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the next connection is begun with.
+    /// What the next connection of the Redis protocol is begun with.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         self.held().tls.config()
+    }
+
+    /// What the next connection of HTTP is begun with.
+    #[must_use]
+    pub fn http(&self) -> Tls {
+        self.held().http.clone()
     }
 
     /// The file of the certificate, for messages.
@@ -157,6 +166,7 @@ impl Identity {
         }
         let changed = self.files.all().zip(held.sums.iter().zip(&sums)).filter(|(_, (before, now))| before != now);
         let changed = changed.map(|(path, _)| path.display().to_string()).collect();
+        held.http = tls.for_http();
         (held.tls, held.sums, held.told) = (tls, sums, None);
         Ok(changed)
     }

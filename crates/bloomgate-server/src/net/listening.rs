@@ -5,6 +5,7 @@
 //! the addresses of the settings; without names the first is `resp` and the second `tls`.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 
 use listenfd::ListenFd;
 
@@ -20,9 +21,11 @@ pub struct Listening {
     /// For the plain protocol.
     pub resp: Option<TcpListener>,
     /// For the protocol over TLS.
-    pub tls: Option<(TcpListener, Identity)>,
-    /// For HTTP.
+    pub tls: Option<TcpListener>,
+    /// For HTTP, over TLS if the settings say so.
     pub http: Option<TcpListener>,
+    /// The certificate, if anything is served over TLS.
+    pub identity: Option<Arc<Identity>>,
     /// Why there is none for HTTP, where nobody asked for one by name and its place is taken.
     pub http_taken: Option<String>,
 }
@@ -44,6 +47,7 @@ impl Listening {
             None => settings.tls.map(|address| bind(address, "tls")).transpose()?,
         };
         if tls.is_none()
+            && !settings.http_tls
             && let Some(name) = [
                 ("tls-cert", &settings.tls_cert),
                 ("tls-key", &settings.tls_key),
@@ -52,7 +56,9 @@ impl Listening {
             .into_iter()
             .find_map(|(name, file)| file.as_ref().map(|_| name))
         {
-            return Err(format!("{name} is set and tls is not: set tls to the address for TLS, or leave out {name}"));
+            return Err(format!(
+                "{name} is set and tls is not: set tls to the address for TLS, or http-tls to yes, or leave out {name}"
+            ));
         }
         if resp.is_none() && tls.is_none() {
             return Err("there is nowhere to connect: set resp or tls to an address".to_owned());
@@ -64,23 +70,23 @@ impl Listening {
             (None, HttpAt::At(address)) => Some(bind(address, "http")?),
             (None, HttpAt::IfFree(address)) => bind(address, "http").map_err(|why| http_taken = Some(why)).ok(),
         };
+        if settings.http_tls && http.is_none() && http_taken.is_none() {
+            return Err("http-tls is yes and http is none: set http to an address, or leave out http-tls".to_owned());
+        }
         for listener in resp.iter().chain(&tls).chain(&http) {
             listener.set_nonblocking(true).map_err(|error| format!("a socket cannot be listened on: {error}"))?;
         }
-        let tls = match tls {
-            None => None,
-            Some(listener) => {
-                let files = settings.tls_files().map_err(|why| match tls_handed {
-                    true => format!(
-                        "the service manager hands over a socket for TLS (FileDescriptorName=tls), and {why}: set it, or disable \
-                         that socket (systemctl disable --now bloomgate-tls.socket)"
-                    ),
-                    false => format!("{why}: set both, or leave out tls"),
-                })?;
-                Some((listener, Identity::read(files)?))
-            }
-        };
-        Ok(Self { resp, tls, http, http_taken })
+        let files = (tls.is_some() || settings.http_tls).then(|| settings.tls_files()).transpose();
+        let files = files.map_err(|why| match tls_handed {
+            true => format!(
+                "the service manager hands over a socket for TLS (FileDescriptorName=tls), and {why}: set it, or disable \
+                 that socket (systemctl disable --now bloomgate-tls.socket)"
+            ),
+            false if tls.is_none() => format!("{why}: set both, or leave out http-tls"),
+            false => format!("{why}: set both, or leave out tls"),
+        })?;
+        let identity = files.map(Identity::read).transpose()?.map(Arc::new);
+        Ok(Self { resp, tls, http, identity, http_taken })
     }
 
     /// Where it listens.
@@ -89,7 +95,7 @@ impl Listening {
         let address = |listener: &TcpListener| listener.local_addr().ok();
         Addresses {
             resp: self.resp.as_ref().and_then(address),
-            tls: self.tls.as_ref().and_then(|(listener, _)| address(listener)),
+            tls: self.tls.as_ref().and_then(address),
             http: self.http.as_ref().and_then(address),
         }
     }

@@ -3,6 +3,7 @@
 pub mod connection;
 pub mod greeting;
 pub mod identity;
+pub mod line;
 pub mod listening;
 pub mod logins;
 pub mod reactor;

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::LocalSet;
 
 use super::connection::Connection;
+use super::line::Line;
 use super::stream::{Arrival, Stream};
 use super::worker::Workers;
 use crate::engine::journal::Journal;
@@ -38,6 +39,8 @@ pub struct Reactor {
     pub input: RefCell<Box<[u8]>>,
     /// What is about to be sent.
     pub output: RefCell<Vec<u8>>,
+    /// Connections that had their share of the thread and want more.
+    pub line: Line,
     /// Where long commands go.
     pub workers: Workers,
     /// Moves when the log does.
@@ -97,6 +100,7 @@ impl Reactors {
                     desk,
                     input: RefCell::new(vec![0; INPUT].into()),
                     output: RefCell::default(),
+                    line: Line::default(),
                     workers,
                     watch: RefCell::default(),
                     stop,
@@ -137,6 +141,8 @@ async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(Arriva
     let mut tick = tokio::time::interval(TICK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut connections = tokio::task::JoinSet::new();
+    let calling = reactor.clone();
+    let calling = tokio::task::spawn_local(async move { calling.line.call().await });
     loop {
         tokio::select! {
             arrival = arrivals.recv() => match arrival {
@@ -164,4 +170,5 @@ async fn run(reactor: Rc<Reactor>, mut arrivals: mpsc::UnboundedReceiver<(Arriva
         }
     }
     let _ = tokio::time::timeout(DRAIN, async { while connections.join_next().await.is_some() {} }).await;
+    calling.abort();
 }

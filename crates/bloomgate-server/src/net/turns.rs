@@ -40,6 +40,36 @@ impl<K: Ord + Clone, T> Turns<K, T> {
         one
     }
 
+    /// Of whom most wait.
+    pub fn longest(&self) -> Option<&K> {
+        self.waiting.iter().max_by_key(|(_, queue)| queue.len()).map(|(of, _)| of)
+    }
+
+    /// Gives up the last one of somebody.
+    pub fn pop_last(&mut self, of: &K) -> Option<T> {
+        let queue = self.waiting.get_mut(of)?;
+        let one = queue.pop_back();
+        if queue.is_empty() {
+            self.waiting.remove(of);
+        }
+        self.count -= usize::from(one.is_some());
+        one
+    }
+
+    /// Keeps those that are still wanted.
+    pub fn retain(&mut self, mut wanted: impl FnMut(&T) -> bool) {
+        for queue in self.waiting.values_mut() {
+            queue.retain(&mut wanted);
+        }
+        self.waiting.retain(|_, queue| !queue.is_empty());
+        self.count = self.waiting.values().map(VecDeque::len).sum();
+    }
+
+    /// Those of one that wait.
+    pub fn those_of(&self, of: &K) -> impl Iterator<Item = &T> {
+        self.waiting.get(of).into_iter().flatten()
+    }
+
     /// How many wait.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -78,5 +108,20 @@ mod tests {
         assert_eq!(turns.pop(|_| true), Some((7, 0)));
         assert_eq!(turns.pop(|_| true), Some((5, 2)));
         assert!(turns.pop(|_| true).is_none() && turns.is_empty() && turns.waiting.is_empty());
+    }
+
+    #[test]
+    fn some_are_given_up() {
+        let mut turns = Turns::default();
+        for (of, number) in [(5, 0), (5, 1), (7, 0), (5, 2), (1, 0)] {
+            turns.push(of, (of, number));
+        }
+        assert_eq!(turns.longest(), Some(&5));
+        assert_eq!((turns.pop_last(&5), turns.pop_last(&7), turns.pop_last(&7)), (Some((5, 2)), Some((7, 0)), None));
+        turns.retain(|one| *one != (5, 0));
+        assert_eq!((turns.len(), turns.of(&5), turns.of(&7)), (2, 1, 0));
+        assert_eq!(turns.those_of(&5).collect::<Vec<_>>(), [&(5, 1)]);
+        turns.retain(|_| false);
+        assert!(turns.is_empty() && turns.longest().is_none() && turns.waiting.is_empty());
     }
 }

@@ -1,9 +1,11 @@
 //! Workers: threads for commands that take long, so that no reactor stands still for one.
 //!
 //! Namespaces take turns, and each has one worker at most, so that the long commands of one tenant hold up no other. One
-//! worker is kept for those who run the server: admin commands of users that are bound to no namespace.
+//! worker is kept for those who run the server: admin commands of users that are bound to no namespace. What waits is bounded for
+//! each of them, and what nobody waits for any more is not begun.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,11 +15,23 @@ use tokio::sync::oneshot;
 use super::logins::Logins;
 use super::turns::Turns;
 use crate::engine::{Core, Engine};
-use crate::session::desk::{Desk, neighbourhood};
+use crate::logging::Level;
+use crate::session::desk::{Client, Desk, neighbourhood};
 use crate::session::{Dues, Job, login, run_job};
 
 /// What a worker is given: the job, and where its reply goes with what it depends on.
-type Order = (Job, oneshot::Sender<(Vec<u8>, Dues)>);
+#[derive(Debug)]
+struct Order {
+    job: Job,
+    /// Memory that the job takes while it waits.
+    bytes: usize,
+    reply: oneshot::Sender<(Vec<u8>, Dues)>,
+}
+
+/// Jobs that may wait, and bytes of their words: of a namespace, and of those who are bound to none. One that is larger waits
+/// alone.
+const MOST_OF_ONE: (usize, usize) = (1_024, 64 << 20);
+const MOST_OF_OTHERS: (usize, usize) = (4_096, 256 << 20);
 
 /// Where jobs are put.
 #[derive(Debug, Clone)]
@@ -45,6 +59,36 @@ struct Bench {
 }
 
 impl Bench {
+    /// Lets a job wait, or gives it back if too many do. Those that nobody waits for any more make room.
+    fn push(&mut self, order: Order) -> Option<Order> {
+        let (space, is_admin) = (namespace(&order.job), is_admin(&order.job));
+        let (most, most_bytes) = if space.is_some() { MOST_OF_ONE } else { MOST_OF_OTHERS };
+        let has_room = |bench: &Self| {
+            let bytes = |waiting: &mut dyn Iterator<Item = &Order>| waiting.map(|one| one.bytes).sum::<usize>();
+            let (count, held) = match is_admin {
+                true => (bench.admin.len(), bytes(&mut bench.admin.iter())),
+                false => (bench.orders.of(&space), bytes(&mut bench.orders.those_of(&space))),
+            };
+            count == 0 || (count < most && held + order.bytes <= most_bytes)
+        };
+        if !has_room(self) {
+            self.retain(|one| !one.reply.is_closed());
+            if !has_room(self) {
+                return Some(order);
+            }
+        }
+        match is_admin {
+            true => self.admin.push_back(order),
+            false => self.orders.push(space, order),
+        }
+        None
+    }
+
+    fn retain(&mut self, mut wanted: impl FnMut(&Order) -> bool) {
+        self.admin.retain(&mut wanted);
+        self.orders.retain(wanted);
+    }
+
     /// The next order for a worker.
     fn next(&mut self, is_kept: bool) -> Option<Order> {
         if is_kept {
@@ -64,7 +108,7 @@ fn namespace(job: &Job) -> Option<String> {
 
 /// Whether a job is an admin command of somebody who runs the server.
 fn is_admin(job: &Job) -> bool {
-    let spec = job.words.first().and_then(|name| find(name));
+    let spec = job.words.first().and_then(find);
     let spec = spec.map(|spec| job.words.get(1).and_then(|word| spec.subcommand(word)).unwrap_or(spec));
     namespace(job).is_none() && spec.is_some_and(|spec| spec.role() == Some(Role::Admin))
 }
@@ -108,25 +152,27 @@ impl Workers {
     #[must_use]
     pub fn run(&self, job: Job) -> Option<oneshot::Receiver<(Vec<u8>, Dues)>> {
         let (reply, waiting) = oneshot::channel();
+        let order = Order { bytes: job.bytes(), job, reply };
         let mut bench = self.0.bench();
         if bench.stopping {
             return None;
         }
-        if job.login.is_some() {
-            let from = neighbourhood(job.client.address);
-            if let Err((job, reply)) = bench.logins.push(from, (job, reply)) {
-                let refusal: &[u8] = if job.silent { b"" } else { TOO_MANY_LOGINS };
-                let _ = reply.send((refusal.to_vec(), Dues::default()));
-            }
-        } else {
-            match is_admin(&job) {
-                true => bench.admin.push_back((job, reply)),
-                false => bench.orders.push(namespace(&job), (job, reply)),
-            }
-        }
+        let (given_back, why) = match order.job.login {
+            Some(_) => (bench.logins.push(neighbourhood(order.job.client.address), order).err(), TOO_MANY_LOGINS),
+            None => (bench.push(order), TOO_MANY_JOBS),
+        };
         drop(bench);
+        if let Some(Order { job, reply, .. }) = given_back {
+            let refusal = if job.silent { b"" } else { why };
+            let _ = reply.send((refusal.to_vec(), Dues::default()));
+        }
         self.0.moved.notify_all();
         Some(waiting)
+    }
+
+    /// Drops what a client waits for, unless it is begun.
+    pub fn forget(&self, client: &Client) {
+        self.0.bench().retain(|order| order.job.client != *client);
     }
 
     /// Whether no job is being run.
@@ -142,8 +188,8 @@ impl Workers {
         let mut bench = self.0.bench();
         bench.stopping = true;
         bench.logins.clear();
-        let mut waiting: Vec<String> = bench.admin.drain(..).map(|(job, _)| described(&job)).collect();
-        waiting.extend(std::iter::from_fn(|| bench.orders.pop(|_| true)).map(|(job, _)| described(&job)));
+        let mut waiting: Vec<String> = bench.admin.drain(..).map(|order| described(&order.job)).collect();
+        waiting.extend(std::iter::from_fn(|| bench.orders.pop(|_| true)).map(|order| described(&order.job)));
         self.0.moved.notify_all();
         let busy = |bench: &mut Bench| bench.alive > 0;
         let (bench, _) = self.0.moved.wait_timeout_while(bench, limit, busy).unwrap_or_else(PoisonError::into_inner);
@@ -152,6 +198,27 @@ impl Workers {
 }
 
 const TOO_MANY_LOGINS: &[u8] = b"-ERR too many logins wait to be checked: try again in a moment\r\n";
+const TOO_MANY_JOBS: &[u8] = b"-ERR too many long commands wait to be run: try again in a moment\r\n";
+const FAILED: &[u8] = b"-ERR the server has a fault: the command was given up, perhaps half done. Its log has more\r\n";
+
+/// Does what a job asks for; nothing if that panicked. A thread that ended by it would be missing for good, and whoever
+/// waits for its jobs would wait for ever.
+fn attempt<T>(desk: &Desk, job: &Job, out: &mut Vec<u8>, work: impl FnOnce(&mut Vec<u8>) -> T) -> Option<T> {
+    // Its locks are let go, and whoever has its buffers makes them anew.
+    let done = catch_unwind(AssertUnwindSafe(|| work(out)));
+    if done.is_err() {
+        let command = described(job);
+        let message = format_args!(
+            "{command} was given up: a fault of the server (the lines before tell where). Please report it"
+        );
+        desk.log.say(Level::Error, "command-failed", message, &[("command", command.as_str().into())]);
+        out.clear();
+        if !job.silent {
+            out.extend_from_slice(FAILED);
+        }
+    }
+    done.ok()
+}
 
 /// Checks logins, one at a time: a thread of its own, so that they do not wait for long commands nor those for them.
 fn check_logins(engine: &Engine, desk: &Desk, shared: &Shared, thread: usize) {
@@ -161,7 +228,7 @@ fn check_logins(engine: &Engine, desk: &Desk, shared: &Shared, thread: usize) {
         if bench.stopping {
             return;
         }
-        let Some((job, reply)) = bench.logins.pop() else {
+        let Some(Order { job, reply, .. }) = bench.logins.pop() else {
             bench = shared.moved.wait(bench).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
@@ -169,7 +236,7 @@ fn check_logins(engine: &Engine, desk: &Desk, shared: &Shared, thread: usize) {
         // Who went away is not worth the time.
         if let (Some(login), false) = (&job.login, reply.is_closed()) {
             let mut out = Vec::new();
-            login::run(engine, desk, &job, login, thread, &mut out);
+            attempt(desk, &job, &mut out, |out| login::run(engine, desk, &job, login, thread, out));
             let _ = reply.send((out, Dues::default()));
         }
         bench = shared.bench();
@@ -193,14 +260,22 @@ fn work(mut core: Core, desk: &Desk, shared: &Shared, (number, is_kept): (usize,
         if bench.stopping {
             return;
         }
-        let Some((job, reply)) = bench.next(is_kept) else {
+        let Some(Order { job, reply, .. }) = bench.next(is_kept) else {
             bench = shared.moved.wait(bench).unwrap_or_else(PoisonError::into_inner);
             continue;
         };
+        // Who went away is not worth the time.
+        if reply.is_closed() {
+            continue;
+        }
         bench.running[number] = Some((described(&job), namespace(&job)));
         drop(bench);
         let mut out = Vec::new();
-        let dues = run_job(&mut core, desk, &job, &mut out);
+        let done = attempt(desk, &job, &mut out, |out| run_job(&mut core, desk, &job, out));
+        let dues = done.unwrap_or_else(|| {
+            core = Core::new(core.engine.clone(), core.thread);
+            Dues::default()
+        });
         core.engine.journal.flush();
         core.nearby.refresh(&core.engine.names);
         bench = shared.bench();

@@ -34,8 +34,8 @@ impl Limits {
     pub const GUEST: Self = Self { arguments: 10, bulk: 16 << 10, request: 16 << 10 };
 }
 
-/// Arguments whose places a connection has room for while it is idle.
-const RANGES_KEPT: usize = 4_096;
+/// Arguments whose places a connection has room for while it is idle: 16 KB.
+const RANGES_KEPT: usize = 1_024;
 /// A line without an end may be this long.
 const MAX_LINE: usize = 64 << 10;
 
@@ -123,6 +123,13 @@ impl Reader {
         self.missing > 0
     }
 
+    /// Memory for the places of arguments of a request that is not whole.
+    #[inline]
+    #[must_use]
+    pub fn found(&self) -> usize {
+        if self.is_amid() { self.ranges.len() * size_of::<Range<usize>>() } else { 0 }
+    }
+
     /// The buffer's first `count` bytes were taken away.
     pub fn forget(&mut self, count: usize) {
         // A million arguments take 16 MB: a connection that sent them once does not keep that.
@@ -156,7 +163,7 @@ impl Reader {
             match buffer.get(self.at) {
                 None => return Ok(None),
                 Some(b'*') => {}
-                Some(_) => return self.line(buffer),
+                Some(_) => return self.line(buffer, limits),
             }
             let Some((count, after)) = number(buffer, self.at + 1, || ProtocolError::Arguments)? else {
                 return Ok(None);
@@ -201,13 +208,17 @@ impl Reader {
 
     /// A request that is a line of words, as people type them.
     #[cold]
-    fn line(&mut self, buffer: &[u8]) -> Result<Option<Frame>, ProtocolError> {
+    fn line(&mut self, buffer: &[u8], limits: &Limits) -> Result<Option<Frame>, ProtocolError> {
         let rest = &buffer[self.at..];
-        let Some(length) = memchr(b'\n', &rest[..rest.len().min(MAX_LINE)]) else {
-            return if rest.len() >= MAX_LINE { Err(ProtocolError::InlineTooBig) } else { Ok(None) };
+        let most = MAX_LINE.min(limits.request);
+        let Some(length) = memchr(b'\n', &rest[..rest.len().min(most)]) else {
+            return if rest.len() >= most { Err(ProtocolError::InlineTooBig) } else { Ok(None) };
         };
         let words = inline::words(rest[..length].strip_suffix(b"\r").unwrap_or(&rest[..length]))?;
         self.at += length + 1;
+        if words.len() > limits.arguments {
+            return Err(ProtocolError::Arguments);
+        }
         if words
             .first()
             .is_some_and(|first| first.eq_ignore_ascii_case(b"POST") || first.eq_ignore_ascii_case(b"Host:"))
@@ -285,6 +296,18 @@ mod tests {
             }
         }
         Ok(requests)
+    }
+
+    #[test]
+    fn lines_have_the_limits_of_their_client_too() {
+        let said = |line: &[u8], limits: &Limits| Reader::default().next(line, limits).map(drop);
+        let (ten, eleven) = ("x ".repeat(10) + "\r\n", "x ".repeat(11) + "\r\n");
+        assert_eq!(said(ten.as_bytes(), &Limits::GUEST), Ok(()));
+        assert_eq!(said(eleven.as_bytes(), &Limits::GUEST), Err(ProtocolError::Arguments));
+        assert_eq!(said(eleven.as_bytes(), &Limits::OPEN), Ok(()));
+        let long = "x".repeat(20_000);
+        assert_eq!(said(long.as_bytes(), &Limits::GUEST), Err(ProtocolError::InlineTooBig));
+        assert_eq!(said(long.as_bytes(), &Limits::OPEN), Ok(()));
     }
 
     #[test]

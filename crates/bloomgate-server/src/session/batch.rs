@@ -9,6 +9,7 @@ use bloomgate_command::{MAX_ITEM, MAX_NAME, Protocol, Refusal, Role, find, numbe
 
 use super::Dues;
 use super::desk::Desk;
+use super::pieces::{MOST_BYTES, MOST_WORDS};
 use super::space::{Bound, Space};
 use crate::engine::adding::{Added, Copies, NotDone};
 use crate::engine::entry::Family;
@@ -17,6 +18,10 @@ use crate::engine::{Core, Engine};
 
 /// Items after which a batch is run: their digests and answers stay in the first-level cache.
 const LONG: usize = 512;
+
+/// Bytes of them after which it is run, about: items of a namespace are paid for by these too, and no batch is to cost more than
+/// may come at once.
+const LONG_BYTES: usize = 64 << 10;
 
 /// A command that goes into a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +35,9 @@ impl Hot {
     /// BF.ADD, BF.MADD, BF.EXISTS and BF.MEXISTS with arguments as they should be; all else goes through the table.
     #[inline]
     pub fn of(input: &[u8], ranges: &[Range<usize>]) -> Option<Self> {
-        if ranges.len() < 3 {
+        // Longer ones are a worker's.
+        if ranges.len() < 3 || ranges.len() > MOST_WORDS || ranges[ranges.len() - 1].end - ranges[0].start > MOST_BYTES
+        {
             return None;
         }
         let name = &input[ranges[0].clone()];
@@ -103,9 +110,13 @@ pub struct Batch<'a> {
     name: Vec<u8>,
     /// Why there can be no such name.
     wrong: Option<Refusal>,
+    /// The number of the namespace that its filter was in when it was last run.
+    number: u16,
     adds: bool,
     begin: usize,
     items: Vec<&'a [u8]>,
+    /// Bytes of them, about.
+    bytes: usize,
     /// For each command, how many items it has; with the highest bit when its reply is no array.
     replies: Vec<u32>,
     answers: Vec<bool>,
@@ -133,9 +144,11 @@ impl<'a> Batch<'a> {
             space,
             name,
             wrong,
+            number: 0,
             adds: false,
             begin: 0,
             items,
+            bytes: 0,
             replies,
             answers,
             added,
@@ -188,6 +201,7 @@ impl<'a> Batch<'a> {
     /// Lets go of everything; where its first command begins, to be found again from there.
     pub fn abandon(&mut self) -> usize {
         self.items.clear();
+        self.bytes = 0;
         self.replies.clear();
         self.begin
     }
@@ -196,13 +210,14 @@ impl<'a> Batch<'a> {
     #[inline]
     pub fn push(&mut self, hot: Hot, input: &'a [u8], items: &[Range<usize>]) {
         self.items.extend(items.iter().map(|range| &input[range.clone()]));
+        self.bytes += items.last().map_or(0, |last| last.end - items[0].start);
         self.replies.push(items.len() as u32 | if hot.many { 0 } else { SINGLE });
     }
 
     /// Whether it is time to run it.
     #[inline]
     pub fn is_long(&self) -> bool {
-        self.items.len() >= LONG
+        self.items.len() >= LONG || self.bytes >= LONG_BYTES
     }
 
     /// Runs it and writes the replies; false when the filter is busy, and then nothing was done.
@@ -218,6 +233,7 @@ impl<'a> Batch<'a> {
             return true;
         }
         let began = self.is_timed().then(Instant::now);
+        self.number = 0;
         let done = match self.wrong.take() {
             Some(refusal) => Err(refusal.into()),
             None if self.adds => self.add(core, dues),
@@ -233,13 +249,15 @@ impl<'a> Batch<'a> {
         };
         match &wrong {
             Some(refusal) => self.replies.iter().for_each(|_| write::error(out, refusal.as_str())),
-            None if self.adds => self.write_added(protocol, out),
+            None if self.adds => self.write_added(&core.engine, protocol, out),
             None => self.write_answers(protocol, out),
         }
         desk.count_items(core.thread, self.adds, self.items.len() as u64);
         self.count(core.thread, desk, began, wrong.is_some());
+        core.engine.namespaces.count_commands(self.number, self.replies.len() as u64);
         self.answered += self.replies.len();
         self.items.clear();
+        self.bytes = 0;
         self.replies.clear();
         true
     }
@@ -278,12 +296,14 @@ impl<'a> Batch<'a> {
         match found.filter(|entry| entry.expires_ms() == 0 || !entry.is_expired(core.engine.clock.now_ms())) {
             // A name that never was: no key is in it.
             None => {
-                core.scratch.pay_absent(&core.engine, name, self.items.len())?;
+                core.scratch.pay_absent(&core.engine, name, &self.items)?;
+                self.number = core.engine.namespaces.of(name);
                 self.answers.clear();
                 self.answers.resize(self.items.len(), false);
             }
             Some(entry) if entry.family() != Family::Bloom => return Err(Refusal::WRONG_TYPE.into()),
             Some(entry) => {
+                self.number = entry.space();
                 core.scratch.ask(&core.engine, entry, &self.items, &mut self.answers)?;
                 // Found, and perhaps not in the log yet: then there is nothing to wait for.
                 let waits = core.engine.journal.lookups_wait();
@@ -311,6 +331,7 @@ impl<'a> Batch<'a> {
                     if entry.family() != Family::Bloom {
                         return Err(Refusal::WRONG_TYPE.into());
                     }
+                    self.number = entry.space();
                     let sequence = core.scratch.add(&mut permit, entry, &self.items, Copies::One, &mut self.added)?;
                     dues.write(sequence);
                     return Ok(());
@@ -335,8 +356,9 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn write_added(&self, protocol: Protocol, out: &mut Vec<u8>) {
+    fn write_added(&self, engine: &Engine, protocol: Protocol, out: &mut Vec<u8>) {
         let mut rest = &self.added[..];
+        let mut answers = super::bf::answers(engine, self.space.as_deref(), self.name(), false);
         for &reply in &self.replies {
             let (added, after) = rest.split_at((reply & !SINGLE) as usize);
             rest = after;
@@ -348,7 +370,7 @@ impl<'a> Batch<'a> {
                 match added {
                     Added::New => write::bool(out, true, protocol),
                     Added::Known => write::bool(out, false, protocol),
-                    other => write::error(out, super::bf::refusal(other).as_str()),
+                    other => write::error(out, answers.refusal(other).as_str()),
                 }
             }
         }

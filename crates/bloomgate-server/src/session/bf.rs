@@ -4,6 +4,7 @@ use bloomgate::{Kind, WhenFull};
 use bloomgate_command::{BfField, Refusal, Reply, Request};
 
 use super::call::{Call, Outcome};
+use super::refusing::{Answers, no_memory};
 use super::space::{Space, contract_in};
 use crate::engine::adding::{Added, Copies, NotDone};
 use crate::engine::contracts::DEFAULT;
@@ -11,13 +12,22 @@ use crate::engine::entry::{Family, Maker};
 use crate::engine::recipe::Recipe;
 use crate::engine::{Engine, check_available};
 
-/// What an item that was not added answers.
-#[must_use]
-pub fn refusal(added: Added) -> Refusal {
-    match added {
+/// What items of a filter that were not added answer.
+pub fn answers<'a>(
+    engine: &'a Engine,
+    space: Option<&'a Space>,
+    name: &'a [u8],
+    after_refusals: bool,
+) -> Answers<impl Fn(Added) -> Refusal + 'a> {
+    let short = |added| match added {
         Added::NoMemory => Refusal::INSERT_PROBLEM,
         _ => Refusal::FULL_NONSCALING,
-    }
+    };
+    let full = move |added| match added {
+        Added::NoMemory => no_memory(engine, space, name, Refusal::INSERT_PROBLEM),
+        added => short(added),
+    };
+    Answers::new(full, short, after_refusals)
 }
 
 /// The recipe behind BF.RESERVE and its relatives: a chain of blocked stages, or one that refuses when it is full. Without a
@@ -107,7 +117,8 @@ fn add(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]], creation: Creat
         })?;
         if found {
             call.desk.count_items(call.core.thread, true, items.len() as u64);
-            return Ok(added.into_iter().map(reply).collect());
+            let mut answers = answers(&engine, call.space(), key, call.after_refusals);
+            return Ok(added.into_iter().map(|added| answers.reply(added)).collect());
         }
         let (capacity, rate, expansion) = match creation {
             Creation::No => return Err(Refusal::NOT_FOUND.into()),
@@ -126,19 +137,11 @@ fn add(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]], creation: Creat
     }
 }
 
-fn reply(added: Added) -> Reply {
-    match added {
-        Added::New => Reply::Bool(true),
-        Added::Known => Reply::Bool(false),
-        other => Reply::Error(refusal(other)),
-    }
-}
-
 fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Vec<Reply>, NotDone> {
     call.desk.count_items(call.core.thread, false, items.len() as u64);
     let engine = call.engine();
     let Some(entry) = call.find_of(key, Family::Bloom)? else {
-        call.core.scratch.pay_absent(&engine, key, items.len())?;
+        call.core.scratch.pay_absent(&engine, key, items)?;
         return Ok(items.iter().map(|_| Reply::Bool(false)).collect());
     };
     let mut answers = Vec::new();

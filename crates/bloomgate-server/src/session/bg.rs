@@ -10,7 +10,7 @@ mod sets;
 mod telling;
 mod watching;
 
-pub(crate) use building::load;
+pub(crate) use building::{built, secrets};
 
 use bloomgate_command::{Refusal, Reply, Request, help};
 

@@ -34,6 +34,8 @@ pub struct Call<'c, 'p, 'e> {
     user: Option<&'c User>,
     /// The right to write that a transaction holds for all its commands.
     held: Option<&'p mut Permit<'e>>,
+    /// Whether it goes on with a command of which items were refused: further refusals are told in few words.
+    pub after_refusals: bool,
 }
 
 impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
@@ -45,7 +47,12 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
         client: &'c Client,
         space: Option<&'c Space>,
     ) -> Self {
-        Self { core, desk, dues, client, space, user: None, held: None }
+        Self { core, desk, dues, client, space, user: None, held: None, after_refusals: false }
+    }
+
+    /// One more piece of a command, of which items were refused or not.
+    pub fn after_refusals(self, after_refusals: bool) -> Self {
+        Self { after_refusals, ..self }
     }
 
     /// A command of this user.

@@ -8,10 +8,13 @@ use super::call::{Call, Outcome};
 use super::copying::bits_of;
 use super::desk::Desk;
 use super::installing::{Built, INLINE, Ready};
+use super::refusing::no_memory;
 use crate::engine::adding::{Added, Copies, NotDone};
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::{Body, Entry, Family, Maker};
 use crate::engine::recipe::Recipe;
+use crate::engine::record::Record;
+use crate::engine::retries::Retries;
 use crate::engine::structure::Existing;
 use crate::engine::{Engine, Permit, check_available};
 
@@ -27,21 +30,20 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
     Some(match *request {
         Request::CfReserve { key, capacity, bucket_size, max_iterations, expansion, width } => {
             let wish = Wish { capacity: Some(capacity), bucket_size, max_iterations, expansion, width };
-            reserve(call, key, wish)
+            wish.check(&call.core.engine, Refusal::CF_CAPACITY_RANGE).and_then(|()| reserve(call, key, wish))
         }
         Request::CfAdd { key, item } => {
-            add(call, key, &[item], Copies::Many, Some(Wish::default())).and_then(|added| one(&added))
+            add(call, key, &[item], Copies::Many, Some(Wish::default())).and_then(|added| one(call, key, &added))
         }
         Request::CfAddnx { key, item } => {
-            add(call, key, &[item], Copies::One, Some(Wish::default())).and_then(|added| one(&added))
+            add(call, key, &[item], Copies::One, Some(Wish::default())).and_then(|added| one(call, key, &added))
         }
         Request::CfInsert { key, capacity, create, items } => {
-            let wish = create.then_some(Wish { capacity, ..Wish::default() });
-            add(call, key, items, Copies::Many, wish).map(|added| each(&added, |done| Reply::Stored(done == 1)))
+            let added = insert(call, key, items, Copies::Many, (capacity, create));
+            added.map(|added| each(&added, |done| Reply::Stored(done == 1)))
         }
         Request::CfInsertnx { key, capacity, create, items } => {
-            let wish = create.then_some(Wish { capacity, ..Wish::default() });
-            add(call, key, items, Copies::One, wish).map(|added| each(&added, Reply::Int))
+            insert(call, key, items, Copies::One, (capacity, create)).map(|added| each(&added, Reply::Int))
         }
         Request::CfExists { key, item } => {
             exists(call, key, &[item]).map(|answers| Reply::Bool(answers.first().is_some_and(|&answer| answer)))
@@ -69,6 +71,15 @@ struct Wish {
 }
 
 impl Wish {
+    /// Two buckets at least, of the size that was asked for or that the server's setting has now.
+    fn check(&self, engine: &Engine, range: Refusal) -> Result<(), NotDone> {
+        let bucket_size = self.bucket_size.map_or(engine.defaults().cf_bucket_size, u16::from);
+        match self.capacity {
+            Some(capacity) if capacity < 2 * u64::from(bucket_size) => Err(range.into()),
+            _ => Ok(()),
+        }
+    }
+
     /// The filter behind it: a chain of tables that grows, or one that refuses when it is full.
     fn recipe(&self, engine: &Engine, contract: &str) -> (Recipe, Maker) {
         let defaults = engine.defaults();
@@ -121,7 +132,14 @@ fn reserve(call: &mut Call<'_, '_, '_>, key: &[u8], wish: Wish) -> Outcome {
 fn create(call: &mut Call<'_, '_, '_>, key: &[u8], wish: Wish) -> Result<(), NotDone> {
     let engine = call.engine();
     let (recipe, maker) = wish.recipe(&engine, &call.contract(DEFAULT));
-    let prepared = engine.prepare(key, recipe, maker)?;
+    let prepared = engine.prepare(key, recipe, maker).map_err(|refusal| match wish.width {
+        // The library speaks of a rate, which nobody gave.
+        Some(Width::Bits(bits)) if refusal.as_str().contains("rate") => Refusal::err(format_args!(
+            "FINGERPRINT {bits} stands for a rate of 8 in 2^{bits} over all tables of a filter that grows, which they cannot keep: \
+             give fewer bits, or EXPANSION 0 for one table of this width"
+        )),
+        _ => refusal,
+    })?;
     call.alone(|permit| permit.create(prepared).map(|entry| ((), entry.touched())))
 }
 
@@ -160,14 +178,27 @@ fn add(
     }
 }
 
+/// CF.INSERT and CF.INSERTNX: what a missing filter is to be like is refused before it is known whether it is missing.
+fn insert(
+    call: &mut Call<'_, '_, '_>,
+    key: &[u8],
+    items: &[&[u8]],
+    copies: Copies,
+    (capacity, create): (Option<u64>, bool),
+) -> Result<Addition, NotDone> {
+    let wish = Wish { capacity, ..Wish::default() };
+    wish.check(&call.core.engine, Refusal::CF_INSERT_CAPACITY_RANGE)?;
+    add(call, key, items, copies, create.then_some(wish))
+}
+
 /// The reply to one item.
-fn one(addition: &Addition) -> Outcome {
+fn one(call: &Call<'_, '_, '_>, key: &[u8], addition: &Addition) -> Outcome {
     Err(match addition.added.first() {
         Some(Added::New) => return Ok(Reply::Bool(true)),
         Some(Added::Known) | None => return Ok(Reply::Bool(false)),
         Some(Added::Full) if addition.entry.recipe().when_full == WhenFull::Grow => Refusal::MAX_EXPANSIONS,
         Some(Added::Full) => Refusal::FILTER_FULL,
-        Some(Added::NoMemory) => Refusal::NO_MEMORY,
+        Some(Added::NoMemory) => no_memory(&call.core.engine, None, key, Refusal::NO_MEMORY),
         Some(Added::TooManyCopies) => Refusal::err(format_args!(
             "the filter holds {} copies of this item, the most that it can remove again one by one; nothing was changed: \
              use CF.ADDNX, or a counting filter of BG.CREATE",
@@ -192,7 +223,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
     let engine = call.engine();
     let mut answers = vec![false; items.len()];
     match call.find_of(key, Family::Cuckoo)? {
-        None => call.core.scratch.pay_absent(&engine, key, items.len())?,
+        None => call.core.scratch.pay_absent(&engine, key, items)?,
         Some(entry) => {
             call.core.scratch.ask(&engine, &entry, items, &mut answers)?;
             // The look may show a write that came after the first question about it.
@@ -205,7 +236,7 @@ fn exists(call: &mut Call<'_, '_, '_>, key: &[u8], items: &[&[u8]]) -> Result<Ve
 fn copies(call: &mut Call<'_, '_, '_>, key: &[u8], item: &[u8]) -> Outcome {
     let engine = call.engine();
     let Some(entry) = call.find_of(key, Family::Cuckoo)? else {
-        call.core.scratch.pay_absent(&engine, key, 1)?;
+        call.core.scratch.pay_absent(&engine, key, &[item])?;
         return Ok(Reply::Int(0));
     };
     let mut counts = Vec::new();
@@ -238,8 +269,8 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
             check_family(&entry)?;
             check_available(&entry)?;
             let sequence = match packed(&engine, desk, &entry)? {
-                Some(ready) => replace(permit, &entry, ready)?,
-                None => entry.touched(),
+                Some(ready) => replace(permit, &entry, ready, entry.retries())?,
+                None => count_anew(permit, &entry)?,
             };
             Ok((Reply::Ok, sequence))
         });
@@ -247,7 +278,14 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
     // A large one is packed while others work; only those who write to it wait, elsewhere.
     let frozen = entry.freeze().ok_or(NotDone::Busy)?;
     let seen = entry.touched();
-    let Some(ready) = packed(&engine, desk, &entry)? else { return Ok(Reply::Ok) };
+    let Some(ready) = packed(&engine, desk, &entry)? else {
+        return call.alone(|permit| match permit.find(key)? {
+            Some(now) if now.is(&entry) => Ok((Reply::Ok, count_anew(permit, &entry)?)),
+            _ => Ok((Reply::Ok, 0)),
+        });
+    };
+    // Before anybody stands still: whoever copies the filter has the lock over them for as long as that takes.
+    let retries = entry.retries();
     let installed = call.alone(|permit| {
         let now = permit.find(key);
         let same = matches!(&now, Ok(Some(now)) if now.is(&entry)) && entry.touched() == seen;
@@ -256,7 +294,7 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
             ready.abandon(&engine);
             return now.map(|_| (false, 0));
         }
-        replace(permit, &entry, ready).map(|sequence| (true, sequence))
+        replace(permit, &entry, ready, retries).map(|sequence| (true, sequence))
     })?;
     drop(frozen);
     if installed { Ok(Reply::Ok) } else { Err(NotDone::Busy) }
@@ -264,18 +302,26 @@ fn compact(call: &mut Call<'_, '_, '_>, key: &[u8]) -> Outcome {
 
 /// Puts the packed copy in the filter's place, with what is known beside the bits: requests that were answered stay
 /// answered.
-fn replace(permit: &mut Permit<'_>, entry: &Entry, ready: Ready) -> Result<u64, Refusal> {
+fn replace(permit: &mut Permit<'_>, entry: &Entry, ready: Ready, retries: Retries) -> Result<u64, Refusal> {
     ready.entry().count(entry.counts());
-    let retries = entry.retries();
-    let packed = ready.install(permit, Existing::Replace)?;
-    permit.keep_retries(&packed, retries)?;
-    Ok(packed.touched())
+    ready.entry().keep_answers(retries);
+    Ok(ready.install(permit, Existing::Replace)?.touched())
 }
 
-/// A packed copy of a filter; nothing if that frees no table. The count of removals begins anew either way.
+/// Nothing was to be packed: the count of removals begins anew as it does with a packed copy, also after a restart.
+fn count_anew(permit: &mut Permit<'_>, entry: &Entry) -> Result<u64, Refusal> {
+    if entry.deleted() > 0 {
+        let mut record = Vec::new();
+        Record::Removed { id: entry.id, count: 0 }.put(&mut record);
+        entry.touch(permit.log(&record)?);
+        entry.set_deleted(0);
+    }
+    Ok(entry.touched())
+}
+
+/// A packed copy of a filter; nothing if that frees no table.
 fn packed(engine: &Engine, desk: &Desk, entry: &Entry) -> Result<Option<Ready>, Refusal> {
     if entry.kind() != Kind::GrowingCuckoo || entry.with(|filter| filter.stages()) == Some(1) {
-        entry.set_deleted(0);
         return Ok(None);
     }
     let mut filter = bits_of(engine, entry)?;
@@ -284,7 +330,6 @@ fn packed(engine: &Engine, desk: &Desk, entry: &Entry) -> Result<Option<Ready>, 
         _ => 0,
     };
     if freed == 0 {
-        entry.set_deleted(0);
         return Ok(None);
     }
     let built = Built {
@@ -333,7 +378,7 @@ impl Numbers {
                 };
                 (tables(&*filter), removed)
             }
-            Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+            Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
         };
         let (bucket_size, max_iterations, expansion) = match entry.maker() {
             Maker::Cf { bucket_size, max_iterations, expansion } => (bucket_size, max_iterations, expansion),

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::logging::{Level, counted, shown};
 use crate::resp::Limits;
 use crate::settings::table::{self, TABLE};
-use crate::settings::{Settings, memory, rewriting};
+use crate::settings::{Settings, files, memory, rewriting};
 
 /// Redis's names of settings that may change, and ours.
 const ALIASES: [(&str, &str); 5] = [
@@ -150,6 +150,10 @@ pub fn set(call: &Call<'_, '_, '_>, pairs: &[&[u8]]) -> Result<Reply, Refusal> {
             return Err(failed("the value is too long"));
         }
         table::set(&mut next, setting.name, text).map_err(|why| failed(&why))?;
+        if setting.name == "max-clients" {
+            let with_http = self::setting(desk, "http").is_some_and(|address| address != "none");
+            files::worry(next.max_clients, with_http).map_or(Ok(()), |why| Err(failed(&why)))?;
+        }
         names.push(setting.name);
     }
     engine.set_limits(&next.limits);

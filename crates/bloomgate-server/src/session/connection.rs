@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bloomgate_command::{ClientReply, Refusal, Reply, Request, Shutdown};
+use bloomgate_command::{ClientReply, Protocol, Refusal, Reply, Request, Shutdown, command_reply, command_reply_in};
 
 use super::desk::{Client, Desk};
 use super::login::Hello;
@@ -44,7 +44,7 @@ impl Replies {
 impl Session {
     /// Runs a command that concerns the conversation; nothing if it is of another sort.
     pub(super) fn own(&mut self, core: &mut Core, desk: &Desk, request: &Request<'_>, dues: &mut Dues) -> Option<Own> {
-        if let Some(reply) = stateless(request) {
+        if let Some(reply) = stateless(Some(self.protocol), request) {
             return Some(Own::Reply(reply));
         }
         let reply = match *request {
@@ -69,8 +69,9 @@ impl Session {
             Request::Exec if !self.transaction.is_open() => Err(Refusal::EXEC_WITHOUT_MULTI),
             Request::Exec => {
                 let transaction = std::mem::take(&mut self.transaction);
-                if transaction.is_long() {
-                    let job = self.job(vec![b"EXEC".to_vec()], None);
+                // One that would wait is not for a reactor either.
+                if transaction.is_long() || transaction.waits_for(&core.engine).is_some() {
+                    let job = self.job([b"EXEC"].into_iter().collect(), None);
                     let paid = core.scratch.take_ahead();
                     return Some(Own::Later(super::Job { transaction: Some(Box::new(transaction)), paid, ..job }));
                 }
@@ -153,15 +154,18 @@ pub(super) fn is_bare_ping(input: &[u8], words: &[Range<usize>]) -> bool {
     matches!(words, [word] if input[word.clone()].eq_ignore_ascii_case(b"PING"))
 }
 
-/// Commands that need neither the filters nor who asks.
-pub(super) fn stateless(request: &Request<'_>) -> Option<Reply> {
+/// Commands that need neither the filters nor who asks. In a transaction no protocol is known yet.
+pub(super) fn stateless(protocol: Option<Protocol>, request: &Request<'_>) -> Option<Reply> {
     Some(match *request {
         Request::Ping { message: None } => Reply::simple("PONG"),
         Request::Ping { message: Some(message) } | Request::Echo { message } => Reply::Bulk(message.to_vec()),
         Request::Select { index: 0 } => Reply::Ok,
         Request::Select { .. } => Reply::Error(Refusal::DB_INDEX),
         Request::ClientNoEvict { .. } | Request::ClientNoTouch { .. } | Request::ClientTrackingOff => Reply::Ok,
-        Request::Command(ref query) => bloomgate_command::command_reply(query),
+        Request::Command(ref query) => match protocol {
+            Some(protocol) => command_reply_in(protocol, query),
+            None => command_reply(query),
+        },
         _ => return None,
     })
 }

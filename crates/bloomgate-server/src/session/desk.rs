@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use bloomgate_command::Refusal;
 use tokio::sync::Notify;
 
 use super::config::setting;
+use super::ledger::Ledger;
 use super::rules::{Cuts, Rules};
 use super::tallies::Tallies;
 use crate::access::directory::{denied, first_user};
@@ -20,6 +22,7 @@ use crate::engine::namespaces::Owed;
 use crate::logging::{Level, Log, Often, Value};
 use crate::net::identity::Identity;
 use crate::settings::Settings;
+use crate::store::Spool;
 
 /// One counter set per thread, on cache lines of its own.
 #[repr(align(128))]
@@ -87,6 +90,9 @@ pub struct ClientState {
     owes: AtomicBool,
     /// Wakes its connection when it is to end.
     pub ending: Notify,
+    is_cut_off: AtomicBool,
+    /// Wakes its connection when it is to end at once, in the middle of a reply.
+    pub cutting: Notify,
 }
 
 /// What a client says about itself.
@@ -119,6 +125,8 @@ impl Client {
             owed: Mutex::default(),
             owes: AtomicBool::new(false),
             ending: Notify::new(),
+            is_cut_off: AtomicBool::new(false),
+            cutting: Notify::new(),
         }))
     }
 }
@@ -150,6 +158,19 @@ impl ClientState {
         self.ending.notify_one();
     }
 
+    /// Ends its connection at once: what it makes the server hold is needed for others.
+    pub fn cut_off(&self) {
+        self.is_cut_off.store(true, Ordering::Release);
+        self.cutting.notify_one();
+        self.end();
+    }
+
+    /// Whether it was cut off.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.is_cut_off.load(Ordering::Acquire)
+    }
+
     /// A worker did something for it that has to be waited for.
     pub fn owe(&self, owed: Owed) {
         if owed.until_ns != 0 {
@@ -166,6 +187,12 @@ impl ClientState {
         }
         self.owes.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.owed.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether it has not logged in.
+    #[must_use]
+    pub fn is_guest(&self) -> bool {
+        self.card().user.is_none()
     }
 
     /// Whether its connection is to end.
@@ -197,6 +224,9 @@ pub struct Slow {
     pub name: Vec<u8>,
 }
 
+/// Guests that have made room for others and are still on their way out.
+const CUT_AT_ONCE: usize = 64;
+
 /// The slow log keeps so many.
 pub const SLOW_KEPT: usize = 128;
 /// Of each command so many words, and of each word so many bytes.
@@ -207,11 +237,16 @@ const SLOW_BYTES: usize = 128;
 fn told(words: &[&[u8]]) -> Vec<Vec<u8>> {
     let is = |name: &[u8]| words.first().is_some_and(|word| word.eq_ignore_ascii_case(name));
     let secret_from = if is(b"auth") { Some(1) } else { (is(b"hello") || is(b"acl")).then_some(2) };
+    // The values of settings: one that cannot be set so may be a password all the same, and is told before it is refused.
+    let are_settings = is(b"config") && words.get(1).is_some_and(|word| word.eq_ignore_ascii_case(b"set"));
     let shown = secret_from.unwrap_or(SLOW_WORDS);
     let mut told: Vec<Vec<u8>> =
         words.iter().take(shown).map(|word| word[..word.len().min(SLOW_BYTES)].to_vec()).collect();
     if secret_from.is_some() && words.len() > shown {
         told.push(b"(redacted)".to_vec());
+    }
+    if are_settings {
+        told.iter_mut().skip(3).step_by(2).for_each(|value| *value = b"(redacted)".to_vec());
     }
     told
 }
@@ -243,6 +278,8 @@ pub struct Desk {
     pub rules: Rules,
     /// How often they were used.
     pub cuts: Cuts,
+    /// What clients make the server hold.
+    pub ledger: Ledger,
     /// The settings that CONFIG SET has changed; held while it does.
     pub changed: Mutex<BTreeSet<&'static str>>,
     /// Where events are told.
@@ -259,6 +296,43 @@ struct Present {
     by_id: BTreeMap<u64, Client>,
     /// How many of each address that is counted.
     by_address: HashMap<IpAddr, usize>,
+    /// Those that came without a login, in the order they came; some have logged in since, or gone.
+    guests: VecDeque<Client>,
+    /// The namespace of each that is bound to one, and how many each namespace has.
+    bound: HashMap<u64, String>,
+    by_space: HashMap<String, usize>,
+}
+
+/// A guest has so long to log in, however many come: one that has just come may not have been read from yet.
+const LEAST_STAY: Duration = Duration::from_secs(1);
+
+impl Present {
+    /// The guest that has been there for longest and has not logged in.
+    fn oldest_guest(&mut self) -> Option<Client> {
+        while let Some(first) = self.guests.front() {
+            if first.is_guest() && !first.is_killed() && self.by_id.contains_key(&first.id) {
+                return self.guests.front().filter(|first| first.since.elapsed() >= LEAST_STAY).cloned();
+            }
+            self.guests.pop_front();
+        }
+        None
+    }
+
+    /// A client is bound to this namespace from now on, or to none.
+    fn bind(&mut self, client: u64, space: Option<&str>) {
+        if let Some(before) = self.bound.remove(&client)
+            && let Some(count) = self.by_space.get_mut(&before)
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.by_space.remove(&before);
+            }
+        }
+        if let Some(space) = space {
+            *self.by_space.entry(space.to_owned()).or_default() += 1;
+            self.bound.insert(client, space.to_owned());
+        }
+    }
 }
 
 /// Whom the limit for one address counts together, and whose logins take one turn: an IPv4 address, or the 64 bits of an IPv6 one that a provider gives to
@@ -287,6 +361,8 @@ pub trait Keeper: std::fmt::Debug + Send + Sync {
     /// Writes the image of a filter into the folder before it is installed; its file name. The file stays as long as that is
     /// held, and from then on as long as the filter needs it.
     fn write_image(&self, id: u64, filter: &bloomgate::AnyFilter) -> Result<Arc<str>, String>;
+    /// A file without a name in the folder, for about so many bytes that somebody fetches.
+    fn spool(&self, bytes: u64) -> Result<Spool, String>;
     /// Copies everything into a folder beside the data.
     fn backup(&self, folder: &str) -> Result<String, String>;
     /// Lines for INFO's section persistence.
@@ -319,6 +395,7 @@ impl Desk {
             rules: Rules::new(&told),
             told,
             cuts: Cuts::default(),
+            ledger: Ledger::default(),
             changed: Mutex::default(),
             log: Log::silent(),
             certificate: OnceLock::new(),
@@ -374,15 +451,28 @@ impl Desk {
             let port = |name| setting(self, name).and_then(|port| port.parse().ok()).filter(|&port: &u16| port > 0);
             Some(denied(&first_user(port("port"), port("tls-port"))))
         } else {
-            let present = self.present();
+            let mut present = self.present();
             let from_there = neighbourhood(Some(address)).and_then(|from| present.by_address.get(&from).copied());
             let most_there = self.rules.max_per_address();
             match (self.rules.max_clients(), most_there) {
-                (most, _) if present.by_id.len() >= most => Some("ERR max number of clients reached".to_owned()),
                 (_, Some(most)) if from_there.unwrap_or(0) >= most => Some(format!(
                     "ERR max number of clients from one address reached ({most}): close some, or raise \
                      max-clients-per-address"
                 )),
+                // Whoever has not logged in keeps nobody out who wants to.
+                (most, _) if present.by_id.len() >= most => match present.oldest_guest() {
+                    Some(guest) if present.by_id.len() < most + CUT_AT_ONCE => {
+                        drop(present);
+                        guest.end();
+                        self.note_cut(
+                            &guest,
+                            &self.cuts.idle,
+                            "it had not logged in, and there was no room for others",
+                        );
+                        None
+                    }
+                    _ => Some("ERR max number of clients reached".to_owned()),
+                },
                 _ => None,
             }
         };
@@ -409,8 +499,8 @@ impl Desk {
 
     /// A client that comes over HTTP for one request. Nobody lists or counts it: its connection is counted by whoever has that.
     #[must_use]
-    pub fn visitor(&self, address: SocketAddr) -> Client {
-        Client::new(0, Some(address), false, true)
+    pub fn visitor(&self, address: SocketAddr, has_certificate: bool) -> Client {
+        Client::new(0, Some(address), has_certificate, true)
     }
 
     fn welcome_as(&self, address: Option<SocketAddr>, has_certificate: bool) -> Client {
@@ -421,16 +511,52 @@ impl Desk {
         if let Some(from) = neighbourhood(address) {
             *present.by_address.entry(from).or_default() += 1;
         }
+        // Where everybody is somebody at once, nobody is asked for room.
+        if !self.access.is_open() {
+            if present.guests.len() > 2 * present.by_id.len() + 64 {
+                let there: std::collections::HashSet<u64> = present.by_id.keys().copied().collect();
+                present.guests.retain(|guest| guest.is_guest() && there.contains(&guest.id));
+            }
+            present.guests.push_back(client.clone());
+        }
         drop(present);
         client
     }
 
+    /// A client makes the server hold so much from now on; false if it has to go for that. Others may have to.
+    #[must_use]
+    pub fn hold(&self, client: &Client, bytes: usize) -> bool {
+        let most = self.rules.client_memory();
+        let gone = self.ledger.hold(client, bytes as u64, most);
+        for (one, held) in &gone {
+            one.cut_off();
+            let why = format!("it held {held} bytes, the most, when clients held more than {most} (client-memory)");
+            self.note_cut(one, &self.cuts.memory, &why);
+        }
+        gone.iter().all(|(one, _)| one != client)
+    }
+
+    /// Counts and tells that a limit ends a connection.
+    pub fn note_cut(&self, client: &Client, counter: &AtomicU64, why: &str) {
+        counter.fetch_add(1, Ordering::Relaxed);
+        let client = client.address.map(|address| address.to_string()).unwrap_or_default();
+        self.log.often(
+            Often::Cut,
+            Level::Info,
+            "client-cut",
+            format_args!("{client} was closed: {why}"),
+            &[("client", client.as_str().into()), ("why", why.into())],
+        );
+    }
+
     /// A client goes.
     pub fn goodbye(&self, client: &Client) {
+        self.ledger.release(client);
         let mut present = self.present();
         if present.by_id.remove(&client.id).is_none() {
             return;
         }
+        present.bind(client.id, None);
         if let Some(from) = neighbourhood(client.address)
             && let Some(count) = present.by_address.get_mut(&from)
         {
@@ -439,6 +565,26 @@ impl Desk {
                 present.by_address.remove(&from);
             }
         }
+    }
+
+    /// A client logs in as somebody who is bound to this namespace, or to none. One namespace has at most half of all
+    /// connections, so that others have the rest.
+    pub fn bind(&self, client: &Client, space: Option<&str>) -> Result<(), Refusal> {
+        let mut present = self.present();
+        if !present.by_id.contains_key(&client.id) {
+            // Over HTTP connections are counted elsewhere.
+            return Ok(());
+        }
+        if let Some(space) = space.filter(|space| present.bound.get(&client.id).is_none_or(|bound| bound != space)) {
+            let most = (self.rules.max_clients() / 2).max(1);
+            if present.by_space.get(space).is_some_and(|&count| count >= most) {
+                return Err(Refusal::err(format_args!(
+                    "the namespace '{space}' has {most} connections, the most that one may have (half of max-clients): close some"
+                )));
+            }
+        }
+        present.bind(client.id, space);
+        Ok(())
     }
 
     /// Ends the connections of users who were deleted or switched off.

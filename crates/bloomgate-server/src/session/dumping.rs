@@ -1,24 +1,21 @@
 //! BF.SCANDUMP and CF.SCANDUMP: a filter in chunks, all of one moment.
 //!
 //! Iterator 0 makes the filter's file and keeps it ([`Dumps`](crate::engine::dumps::Dumps)); the other iterators read
-//! from it, so that what is added meanwhile does not come between the chunks. Of kinds that only set bits the counts are
-//! those of the moment, and of the keys that are added while the file is made, some are in it; the others are copied
-//! while their writers wait.
+//! from it, so that what is added meanwhile does not come between the chunks.
 
 use std::io::Cursor;
-use std::sync::PoisonError;
 
-use bloomgate::{Address, AnyFilter};
+use bloomgate::Address;
 use bloomgate_command::{Refusal, Reply, Request};
 
 use super::call::{Call, Outcome};
+use super::filing::{self, Moment};
+use crate::engine::Engine;
 use crate::engine::adding::NotDone;
 use crate::engine::budget::{Budget, Held, Refused};
 use crate::engine::dump_form::{self, Header};
 use crate::engine::dumps::{File, Part};
-use crate::engine::entry::{Body, Entry, Family};
-use crate::engine::recipe::refused;
-use crate::engine::{Engine, check_available};
+use crate::engine::entry::{Entry, Family};
 
 /// Runs a command of this group.
 pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome> {
@@ -84,44 +81,22 @@ fn begin(call: &mut Call<'_, '_, '_>, engine: &Engine, entry: &Entry, family: Fa
 
 /// The file of the filter as it is now, charged.
 fn take<'b>(call: &mut Call<'_, '_, '_>, budget: &'b Budget, entry: &Entry) -> Result<(Vec<u8>, Held<'b>), NotDone> {
-    let (size, stages) = entry.with(|filter| (filter.size_in_bytes(), filter.stages())).unwrap_or_default();
-    // The bits, a sum for each 64 KiB of them, and the rest of the file; put right when it is made.
-    let expected = size + size / 8_192 + 8_192 * (1 + stages as u64);
-    let no_memory = |refused: Refused| Refusal::new(refused.to_string());
+    // Put right when it is made.
+    let expected = filing::expected_length(entry);
+    let no_memory = |refused: Refused| refused.for_a_copy();
     let mut held = budget.hold(expected).map_err(no_memory)?;
     let mut file = Cursor::new(Vec::new());
     let room = usize::try_from(expected).ok().filter(|&room| file.get_mut().try_reserve_exact(room).is_ok());
     if room.is_none() {
         return Err(Refusal::err(format_args!("the system has no {expected} bytes of memory for the dump")).into());
     }
-    match entry.body() {
-        Body::Small(small) => {
-            let copy = call.alone(|permit| {
-                still_there(permit.engine(), entry)?;
-                Ok((small.copy().map_err(|error| refused(&error))?, entry.touched()))
-            })?;
-            write_all(&copy, &mut file)?;
-        }
-        Body::Shared(filter) if !entry.is_ordered() => {
-            let image = call.alone(|permit| {
-                still_there(permit.engine(), entry)?;
-                Ok((filter.image().map_err(|error| refused(&error))?, entry.touched()))
-            })?;
-            image.write_seeking(&mut file).map_err(|error| refused(&error))?;
-        }
-        Body::Shared(filter) => {
-            let _copy_held = budget.hold(size).map_err(no_memory)?;
-            let copy = {
-                let _writer = entry.write();
-                filter.copy().map_err(|error| refused(&error))?
-            };
-            write_all(&copy, &mut file)?;
-        }
-        Body::Guarded(filter) => {
-            let _writer = entry.write();
-            write_all(&filter.read().unwrap_or_else(PoisonError::into_inner), &mut file)?;
-        }
-        Body::Unavailable { .. } => check_available(entry)?,
+    let image = match entry.is_ordered() {
+        false => call.alone(|permit| Ok((Moment::image(permit, entry)?, entry.touched())))?,
+        true => None,
+    };
+    match image {
+        Some(moment) => moment.write(&mut file)?,
+        None => Moment::copied(budget, entry)?.write(&mut file)?,
     }
     // Bits that were set meanwhile may be in the file, and their records not yet on disk.
     call.sees(entry);
@@ -129,13 +104,4 @@ fn take<'b>(call: &mut Call<'_, '_, '_>, budget: &'b Budget, entry: &Entry) -> R
     bytes.shrink_to_fit();
     held.resize(bytes.capacity() as u64).map_err(no_memory)?;
     Ok((bytes, held))
-}
-
-fn write_all(filter: &AnyFilter, file: &mut Cursor<Vec<u8>>) -> Result<(), Refusal> {
-    filter.write_to(file).map(drop).map_err(|error| refused(&error))
-}
-
-/// A filter that was deleted while its dump was asked for is not dumped any more.
-fn still_there(engine: &Engine, entry: &Entry) -> Result<(), Refusal> {
-    engine.names.by_id(entry.id).map(drop).ok_or(Refusal::NOT_FOUND)
 }

@@ -146,7 +146,7 @@ fn clients(lines: &mut Lines, _: &Engine, desk: &Desk) {
     lines.put("tracking_clients", 0);
 }
 
-fn memory(lines: &mut Lines, engine: &Engine, _: &Desk) {
+fn memory(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     let (used, most) = (engine.budget.used(), engine.budget.most());
     lines.put("used_memory", used);
     lines.put("used_memory_human", human(used));
@@ -161,6 +161,8 @@ fn memory(lines: &mut Lines, engine: &Engine, _: &Desk) {
     let limit = crate::settings::memory::limit();
     lines.put("memory_limit", limit.bytes);
     lines.put("memory_limit_source", one_line(&limit.source));
+    lines.put("client_memory", desk.ledger.used());
+    lines.put("client_memory_most", desk.rules.client_memory());
 }
 
 /// Bytes in the form of Redis: 1.50M.
@@ -236,6 +238,7 @@ fn stats(lines: &mut Lines, _: &Engine, desk: &Desk) {
     lines.put("connections_cut_idle", count(&desk.cuts.idle));
     lines.put("connections_cut_slow", count(&desk.cuts.slow));
     lines.put("connections_cut_stalled", count(&desk.cuts.stalled));
+    lines.put("connections_cut_memory", count(&desk.cuts.memory));
     lines.put("tls_handshakes_failed", count(&desk.cuts.handshakes));
     lines.put("total_commands_processed", totals.commands);
     lines.put("total_net_input_bytes", totals.bytes_in);

@@ -16,7 +16,7 @@ use crate::engine::adding::NotDone;
 use crate::engine::entry::{Entry, Maker};
 use crate::engine::recipe::{Recipe, refused};
 use crate::engine::record::Image;
-use crate::engine::structure::{Existing, Prepared};
+use crate::engine::structure::{Existing, Prepared, Reserved};
 use crate::engine::{Engine, Permit};
 
 /// Filters up to this size go into the log: at 1 GB/s, 1 ms of it.
@@ -60,6 +60,15 @@ impl Ready {
         let id = engine.take_id();
         let image = kept(engine, desk, id, &built.filter)?;
         let prepared = engine.adopt_as(id, built.name, built.recipe, built.maker, built.filter)?;
+        prepared.entry().expire_at(built.expires_ms);
+        Ok(Self { prepared, image })
+    }
+
+    /// The same of a filter whose memory is charged already.
+    pub fn make_of(engine: &Engine, desk: &Desk, built: Built<'_>, reserved: Reserved) -> Result<Self, Refusal> {
+        let id = engine.take_id();
+        let image = kept(engine, desk, id, &built.filter)?;
+        let prepared = reserved.adopt(id, built.name, built.recipe, built.maker, built.filter)?;
         prepared.entry().expire_at(built.expires_ms);
         Ok(Self { prepared, image })
     }

@@ -83,7 +83,7 @@ impl Session {
         }
         let landing = Arc::new(OnceLock::new());
         self.landing = Some(landing.clone());
-        let words = vec![if hello.is_some() { b"HELLO".to_vec() } else { b"AUTH".to_vec() }];
+        let words = [if hello.is_some() { "HELLO" } else { "AUTH" }].into_iter().collect();
         let login = Login { user: user.to_vec(), password: password.to_vec(), hello, landing };
         Own::Later(self.job(words, Some(login)))
     }
@@ -99,6 +99,10 @@ impl Session {
     fn is_now(&mut self, desk: &Desk, user: Arc<User>, generation: u64) -> Result<(), Refusal> {
         self.generation = generation;
         let space = Space::of(&user, &desk.access.book());
+        if space.is_ok() {
+            // Who finds no room stays who it is.
+            desk.bind(&self.client, user.namespace.as_deref())?;
+        }
         self.user = space.is_ok().then_some(user);
         self.client.card().user.clone_from(&self.user);
         self.space = space?;
@@ -162,10 +166,13 @@ fn greeting(client: &Client, protocol: Protocol) -> Reply {
 pub fn run(engine: &Engine, desk: &Desk, job: &Job, login: &Login, thread: usize, out: &mut Vec<u8>) {
     let (began, start) = (Instant::now(), out.len());
     let entered = desk.access.enter(&login.user, &login.password, job.client.comes_from(&desk.access));
-    let failed = entered.is_none();
+    let entered = entered
+        .map(|(user, generation)| desk.bind(&job.client, user.namespace.as_deref()).map(|()| (user, generation)));
+    let failed = !matches!(entered, Some(Ok(_)));
     let spec: Option<&Spec> = find(if login.hello.is_some() { b"hello" } else { b"auth" });
     match entered {
-        Some((user, generation)) => {
+        Some(Err(no_room)) => write::error(out, no_room.as_str()),
+        Some(Ok((user, generation))) => {
             // So that a deletion from now on finds this connection; one before it is found by the generation.
             job.client.card().user = Some(user.clone());
             let chosen = login.hello.as_ref().and_then(|hello| greeted(&job.client, hello));

@@ -7,6 +7,7 @@ pub mod acl;
 pub mod batch;
 pub mod bf;
 pub mod bg;
+pub mod bringing;
 pub mod call;
 pub mod cf;
 pub mod config;
@@ -15,42 +16,55 @@ pub mod copying;
 pub mod desk;
 pub mod dispatch;
 pub mod dumping;
+pub mod filing;
+pub mod given;
 pub mod info;
 pub mod installing;
+pub mod ledger;
 pub mod loading;
 pub mod login;
 pub mod names;
+pub mod pieces;
+pub mod refusing;
 pub mod rules;
 pub mod server;
 pub mod space;
 pub mod tallies;
 pub mod tenants;
+pub mod tolls;
 pub mod transaction;
 
 use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
-use bloomgate_command::{Flag, Protocol, Refusal, Reply, Request, Role, Roles, Spec, find, number_of, parse, write};
+use bloomgate_command::{
+    Flag, Protocol, Refusal, Reply, Request, Role, Roles, Spec, find, named, number_of, parse, write,
+};
 
 use crate::access::User;
 use crate::access::notes::Reason;
-use crate::engine::Core;
 use crate::engine::adding::NotDone;
-use crate::engine::namespaces::{LONGEST_WAIT, Owed};
+use crate::engine::namespaces::{LONGEST_WAIT, Owed, cost_of};
 use crate::engine::shadows::check_name;
+use crate::engine::{Core, Engine};
 use crate::logging::{self, Level, Often};
 use crate::resp::{Frame, Limits, ProtocolError, Reader};
 use batch::{Batch, Hot};
 use call::Call;
 use desk::{Client, Desk};
+use given::Given;
 use login::{LoggedIn, Login};
 use space::{Bound, Space, in_full};
 use transaction::Transaction;
 
-/// How much one turn may answer before others get theirs: a reply buffer that fits the second-level cache.
-const TURN_REPLIES: usize = 256 << 10;
+/// How much one turn may answer before others get theirs: what is sent at once.
+const TURN_REPLIES: usize = 64 << 10;
 /// How many words one turn may take: 512 items of a long command, or 170 short commands, take 15 to 40 us.
 const TURN_WORDS: usize = 512;
+/// How many bytes: items of 64 KB are hashed at 1 GB/s.
+const TURN_BYTES: usize = 256 << 10;
+/// How long the commands of a turn that are timed may take before others get theirs.
+const TURN_TIME: Duration = Duration::from_micros(30);
 
 /// The table's line for PING.
 static PING: LazyLock<Option<&Spec>> = LazyLock::new(|| find(b"PING"));
@@ -117,7 +131,7 @@ pub enum Next {
 #[derive(Debug, PartialEq)]
 pub struct Job {
     /// The command and its arguments.
-    pub words: Vec<Vec<u8>>,
+    pub words: Given,
     /// The protocol of the one who waits for it.
     pub protocol: Protocol,
     /// Whether its reply is not to be said (CLIENT REPLY).
@@ -132,6 +146,15 @@ pub struct Job {
     pub transaction: Option<Box<Transaction>>,
     /// Items of it that are paid for.
     pub paid: Owed,
+}
+
+impl Job {
+    /// Memory that it takes while it waits.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let transaction = self.transaction.as_ref().map_or(0, |transaction| transaction.kept());
+        self.words.iter().map(|word| word.len() + transaction::WORD_BYTES).sum::<usize>() + transaction
+    }
 }
 
 /// A client's conversation.
@@ -156,6 +179,8 @@ pub struct Session {
     replies: connection::Replies,
     /// The command that its card tells.
     last: &'static str,
+    /// How long the commands of this turn took that are timed one by one.
+    spent: Duration,
     /// The short command that was timed last, its number, and how often it was given since.
     short: (&'static str, usize, u64),
 }
@@ -169,6 +194,8 @@ impl Session {
         let space = user.as_ref().map(|user| Space::of(user, &desk.access.book()));
         // Without its namespace the user is nobody.
         let (user, space) = (user.filter(|_| !matches!(space, Some(Err(_)))), space.and_then(Result::ok).flatten());
+        // Anybody may be the default user: if there is no room for it, the client is nobody too.
+        let user = user.filter(|user| desk.bind(&client, user.namespace.as_deref()).is_ok());
         client.card().user.clone_from(&user);
         Self {
             protocol: if client.is_visitor { Protocol::Resp3 } else { Protocol::Resp2 },
@@ -182,6 +209,7 @@ impl Session {
             transaction: Transaction::default(),
             replies: connection::Replies::On,
             last: "",
+            spent: Duration::ZERO,
             short: ("", 0, 0),
         }
     }
@@ -232,7 +260,7 @@ impl Session {
         if self.user.is_some() { &Limits::OPEN } else { &Limits::GUEST }
     }
 
-    fn job(&self, words: Vec<Vec<u8>>, login: Option<Login>) -> Job {
+    fn job(&self, words: Given, login: Option<Login>) -> Job {
         Job {
             words,
             protocol: self.protocol,
@@ -255,6 +283,22 @@ impl Session {
         dues: &mut Dues,
         tell: impl FnOnce(&mut Call<'_, '_, '_>) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
+        if core.engine.is_loading() {
+            // Only to those who may see it at all.
+            return self.view_early(core, desk, role, dues, |_| Err(Refusal::LOADING));
+        }
+        self.view_early(core, desk, role, dues, tell)
+    }
+
+    /// [`view`](Self::view) of what there is to tell before everything is loaded, too.
+    pub fn view_early<T>(
+        &mut self,
+        core: &mut Core,
+        desk: &Desk,
+        role: Role,
+        dues: &mut Dues,
+        tell: impl FnOnce(&mut Call<'_, '_, '_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
         let user = match self.is_still_welcome(desk) {
             true => self.user.clone().ok_or(Refusal::NO_AUTH)?,
             false => return Err(Refusal::NO_AUTH),
@@ -262,9 +306,6 @@ impl Session {
         if !user.roles.contains(role) {
             let why = format!("it needs the role {}", role.name());
             return Err(Refusal::no_permission(&user.name, "view", &why));
-        }
-        if core.engine.is_loading() {
-            return Err(Refusal::LOADING);
         }
         let space = self.space.clone();
         tell(&mut Call::new(core, desk, dues, &self.client, space.as_deref()).by(Some(&user)))
@@ -274,6 +315,20 @@ impl Session {
     #[must_use]
     pub fn space(&self) -> Option<&Space> {
         self.space.as_deref()
+    }
+
+    /// Memory for commands that are queued and names that are watched.
+    #[inline]
+    #[must_use]
+    pub fn kept(&self) -> usize {
+        self.transaction.kept()
+    }
+
+    /// Memory for what is known of a request that is not whole, beside its bytes.
+    #[inline]
+    #[must_use]
+    pub fn found(&self) -> usize {
+        self.reader.found()
     }
 
     /// Whether a request is begun and not whole.
@@ -322,11 +377,12 @@ impl Session {
         wait
     }
 
-    /// Pays for items of a bound user's command that cannot wait once it runs: a transaction, or one for a worker.
-    fn pay_ahead(&self, core: &mut Core, items: u64) -> Result<(), NotDone> {
-        let Some(space) = self.space.as_ref().filter(|_| items > 0) else { return Ok(()) };
+    /// Pays for a bound user's command, and for its items if it cannot wait once it runs: a transaction, or one for a worker.
+    /// The namespace that was paid to.
+    fn pay_ahead(&self, core: &mut Core, command: u64, items: u64) -> Result<u16, NotDone> {
+        let Some(space) = self.space.as_ref().filter(|_| command + items > 0) else { return Ok(0) };
         let number = core.engine.namespaces.number(space.name()).unwrap_or(0);
-        core.scratch.pay_ahead(&core.engine, number, items)
+        core.scratch.pay_ahead(&core.engine, number, command, items).map(|()| number)
     }
 
     fn commands<'a>(
@@ -340,6 +396,7 @@ impl Session {
         let mut dues = Dues::default();
         let (mut commands, mut taken, mut replies) = (0, 0, 0);
         let (mut limits, mut plain) = (self.limits(), self.plain(core));
+        self.spent = Duration::ZERO;
         let next = loop {
             let begin = self.reader.begin_of_next();
             let frame = match self.reader.next(input, limits) {
@@ -407,7 +464,10 @@ impl Session {
                     (limits, plain) = (self.limits(), self.plain(core));
                 }
             }
-            if taken >= TURN_WORDS || out.len() >= TURN_REPLIES {
+            // If there is nothing more, the replies are sent at once.
+            let at = self.reader.begin_of_next();
+            let is_long = (self.spent >= TURN_TIME || at >= TURN_BYTES) && at < input.len();
+            if taken >= TURN_WORDS || out.len() >= TURN_REPLIES || is_long {
                 break Next::Again;
             }
         };
@@ -446,8 +506,13 @@ impl Session {
                     let spec = words.get(1).and_then(|word| spec.subcommand(word)).unwrap_or(spec);
                     desk.tallies.rejected(core.thread, spec);
                 }
-                self.transaction.spoil();
-                write::error(out, refusal.as_str());
+                match self.queue_wrong(core, words) {
+                    Some(reply) => reply.write(self.protocol, out),
+                    None => {
+                        self.transaction.spoil();
+                        write::error(out, refusal.as_str());
+                    }
+                }
                 Step::Done
             }
         };
@@ -455,7 +520,17 @@ impl Session {
         if !matches!(step, Step::Busy) {
             self.replies.apply(out, start);
         }
+        bound(desk, words, out, start);
         step
+    }
+
+    /// Keeps a refused command for EXEC, if nothing but its arguments is wrong.
+    fn queue_wrong(&mut self, core: &Core, words: &[&[u8]]) -> Option<Reply> {
+        let (spec, user) = (named(words)?, self.user.as_ref()?);
+        let is_theirs = spec.role().is_none_or(|role| user.roles.contains(role))
+            && (user.namespace.is_none() || !spec.is_of_server());
+        let is_time = !core.engine.is_loading() || spec.has(Flag::Loading);
+        (is_theirs && is_time && parse(words).is_err()).then(|| self.transaction.queue_wrong(spec, words))?
     }
 
     /// The command, if it may be given now.
@@ -501,34 +576,42 @@ impl Session {
             reply.write(self.protocol, out);
             return Step::Done;
         }
-        if connection::is_short(&request) {
+        // PING without a word and its like are worth less than to find out who pays for them.
+        if connection::is_short(&request) && (self.space.is_none() || words.given.len() == 1) {
             let protocol = self.protocol;
             self.run_short(core, desk, spec, || {
-                if let Some(reply) = connection::stateless(&request) {
+                if let Some(reply) = connection::stateless(Some(protocol), &request) {
                     reply.write(protocol, out);
                 }
             });
             return Step::Done;
         }
-        let is_for_a_worker = spec.heavy && !request.is_small();
-        let cannot_wait = match request {
-            Request::Exec => self.transaction.items(),
-            _ if is_for_a_worker => request.items() as u64,
-            _ => 0,
+        let is_for_a_worker = (spec.heavy && !request.is_small()) || pieces::is_long(&request);
+        let (command, cannot_wait) = match request {
+            _ if self.space.is_none() => (0, 0),
+            Request::Exec => self.transaction.costs(),
+            _ if is_for_a_worker && request.items() > 0 => (0, request.with_items(cost_of)),
+            _ => (tolls::of_command(spec, &request, words.given), 0),
         };
-        match self.pay_ahead(core, cannot_wait) {
-            Ok(()) => {}
+        let paid_to = match self.pay_ahead(core, command, cannot_wait) {
+            Ok(paid_to) => paid_to,
             Err(NotDone::Busy) => return Step::Busy,
             Err(NotDone::Refused(refusal)) => {
                 self.transaction = Transaction::default();
+                let refusal = match self.space.as_deref() {
+                    Some(space) => space.retold(refusal, std::iter::empty()),
+                    None => refusal,
+                };
                 write::error(out, refusal.as_str());
                 return Step::Done;
             }
-        }
+        };
         let began = Instant::now();
         if let Some(outcome) = self.own(core, desk, &request, dues) {
+            let took = began.elapsed();
+            self.spent += took;
             if let Own::Reply(reply) | Own::End(reply, _) = &outcome {
-                desk.tallies.ran(core.thread, spec, began.elapsed(), matches!(reply, Reply::Error(_)));
+                desk.tallies.ran(core.thread, spec, took, matches!(reply, Reply::Error(_)));
             }
             return match outcome {
                 Own::Later(job) => Step::End(Next::Job(job)),
@@ -543,17 +626,22 @@ impl Session {
             };
         }
         if is_for_a_worker {
-            let words = words.given.iter().map(|word| word.to_vec()).collect();
+            let words = words.given.iter().collect();
             let paid = core.scratch.take_ahead();
             return Step::End(Next::Job(Job { paid, ..self.job(words, None) }));
         }
         let call = Call::new(core, desk, dues, &self.client, self.space.as_deref()).by(self.user.as_deref());
         let outcome = call.run(spec, request, words.full);
         if matches!(outcome, Err(NotDone::Busy)) {
+            if command > 0 {
+                core.scratch.come_again(paid_to);
+            }
             return Step::Busy;
         }
         let took = began.elapsed();
+        self.spent += took;
         desk.note_slow(took, words.full, &self.client);
+        count_in_space(&core.engine, spec, words.full);
         desk.tallies.ran(core.thread, spec, took, matches!(outcome, Err(_) | Ok(Reply::Error(_))));
         match outcome {
             Ok(reply) => reply.write(self.protocol, out),
@@ -591,6 +679,31 @@ impl Session {
     }
 }
 
+/// A reply has a size, or a client that does not read would make the server hold as much as it can ask for. What was changed
+/// is told whatever it takes: those replies have limits of their own.
+#[inline]
+fn bound(desk: &Desk, words: &[&[u8]], out: &mut Vec<u8>, start: usize) {
+    let most = desk.rules.output_limit();
+    if out.len() - start > most {
+        too_long(words, out, start, most);
+    }
+}
+
+#[cold]
+fn too_long(words: &[&[u8]], out: &mut Vec<u8>, start: usize, most: usize) {
+    let Some(spec) = words.first().and_then(|name| find(name)) else { return };
+    if spec.has(Flag::Write) || spec.name == "exec" {
+        return;
+    }
+    let size = out.len() - start;
+    out.truncate(start);
+    out.shrink_to(start + 1_024);
+    let why = format!(
+        "ERR the reply takes {size} bytes, of {most} that one may take: ask for less at once, or raise output-limit"
+    );
+    write::error(out, &why);
+}
+
 impl Turn {
     fn nothing(next: Next) -> Self {
         Self { consumed: 0, dues: Dues::default(), replies: 0, next, pause: Duration::ZERO }
@@ -617,6 +730,15 @@ pub(crate) enum Own {
     End(Reply, Next),
     /// Somebody else decides it.
     Later(Job),
+}
+
+/// A command was run: the namespace of its first name counts it.
+pub(crate) fn count_in_space(engine: &Engine, spec: &Spec, full: &[&[u8]]) {
+    if !engine.namespaces.is_empty()
+        && let Some(name) = spec.names_in(full).next()
+    {
+        engine.namespaces.count_commands(engine.namespaces.of(name), 1);
+    }
 }
 
 /// Whether a user may give a command; noted if not.
@@ -648,7 +770,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         return dues;
     }
     let start = out.len();
-    let words: Vec<&[u8]> = job.words.iter().map(|word| &word[..]).collect();
+    let words: Vec<&[u8]> = job.words.iter().collect();
     let mut dues = Dues::default();
     let began = Instant::now();
     (core.scratch.owed, core.scratch.in_one_go) = (job.paid, true);
@@ -659,18 +781,23 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         let user = job.user.as_ref().and_then(|user| desk.access.renewed(user)).ok_or(Refusal::NO_AUTH)?;
         allow(core, desk, &user, &job.client, spec, &request)?;
         let space = Space::of(&user, &desk.access.book())?;
-        in_full(space.as_deref(), (spec, request), &words, |request, full| {
-            let outcome = loop {
-                let call = Call::new(core, desk, &mut dues, &job.client, space.as_deref()).by(Some(&user));
-                match call.run(spec, request, full) {
-                    // A worker may wait where a reactor may not.
-                    Err(NotDone::Busy) => crate::sync::rest(),
-                    outcome => break outcome,
+        pieces::each(&words, request, |request, words, were_refused, is_last| {
+            in_full(space.as_deref(), (spec, request), words, |request, full| {
+                let outcome = loop {
+                    let call = Call::new(core, desk, &mut dues, &job.client, space.as_deref()).by(Some(&user));
+                    match call.after_refusals(were_refused).run(spec, request, full) {
+                        // A worker may wait where a reactor may not.
+                        Err(NotDone::Busy) => crate::sync::rest(),
+                        outcome => break outcome,
+                    }
+                };
+                if is_last || outcome.is_err() {
+                    desk.note_slow(began.elapsed(), full, &job.client);
+                    count_in_space(&core.engine, spec, full);
                 }
-            };
-            desk.note_slow(began.elapsed(), full, &job.client);
-            outcome
-        })?
+                outcome
+            })?
+        })
     });
     job.client.owe(std::mem::take(&mut core.scratch.owed));
     desk.count_answers(core.thread, &mut core.scratch.answered);
@@ -684,6 +811,7 @@ pub fn run_job(core: &mut Core, desk: &Desk, job: &Job, out: &mut Vec<u8>) -> Du
         Err(NotDone::Refused(refusal)) => write::error(out, refusal.as_str()),
         Err(NotDone::Busy) => write::error(out, "ERR the filter is busy: try again"),
     }
+    bound(desk, &words, out, start);
     if job.silent {
         out.truncate(start);
     }

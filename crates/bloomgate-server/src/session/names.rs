@@ -12,7 +12,13 @@ use crate::engine::shadows::is_reserved;
 /// KEYS answers so many names at most; SCAN has no end.
 const MAX_KEYS: usize = 1_000_000;
 /// SCAN looks at so many names in one call at most.
-const MAX_SCAN: u64 = 10_000;
+pub(super) const MAX_SCAN: u64 = 10_000;
+/// SCAN takes so many steps of its pattern, and bytes of names that match, for each name that it was to look at, and so many in
+/// all, then gives its cursor back: about 1 ms.
+const STEPS_EACH: u64 = 1_024;
+const MAX_STEPS: u64 = 1 << 20;
+/// KEYS takes so many in all: about 1 s of a worker.
+const KEYS_STEPS: u64 = 1 << 29;
 
 /// In a namespace SCAN looks at so many of all filters in one call, unless COUNT is more: about 50 us. A call may find none
 /// and have a cursor all the same.
@@ -31,7 +37,9 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::Keys { pattern } => all_names(call, pattern),
         Request::Scan { cursor, pattern, count, kind } => Ok(scan(call, cursor, pattern, count, kind)),
         Request::Randomkey => Ok(random(call)),
-        Request::Expire { key, milliseconds, from_now, only } => expire(call, key, milliseconds, from_now, only),
+        Request::Expire { command, key, milliseconds, from_now, only } => {
+            expire(call, command, key, (milliseconds, from_now), only)
+        }
         Request::Ttl { key } => Ok(ends(call, key, |at, now| (at.saturating_sub(now) + 500) / 1_000)),
         Request::Pttl { key } => Ok(ends(call, key, u64::saturating_sub)),
         Request::Expiretime { key } => Ok(ends(call, key, |at, _| at / 1_000)),
@@ -45,6 +53,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::ObjectEncoding { key } => existing(call, key, |_| Reply::text("raw")),
         Request::ObjectRefcount { key } => existing(call, key, |_| Reply::Int(1)),
         Request::ObjectIdletime { key } => existing(call, key, |_| Reply::Int(0)),
+        Request::ObjectFreq { key } if call.find(key).is_none() => Ok(Reply::Nil),
         Request::ObjectFreq { .. } => {
             Err(Refusal::err("An LFU maxmemory policy is not selected, access frequency not tracked.").into())
         }
@@ -76,7 +85,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
 }
 
 fn existing(call: &Call<'_, '_, '_>, key: &[u8], tell: impl FnOnce(&Entry) -> Reply) -> Outcome {
-    call.find(key).map(|entry| tell(&entry)).ok_or_else(|| Refusal::NO_SUCH_KEY.into())
+    Ok(call.find(key).map_or(Reply::Nil, |entry| tell(&entry)))
 }
 
 fn delete(call: &mut Call<'_, '_, '_>, keys: &[&[u8]]) -> Outcome {
@@ -98,7 +107,7 @@ fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
     let now = engine.clock.now_ms();
     let bound = call.bound();
     let mut names = Vec::new();
-    let (mut next, mut bytes) = (0, 0);
+    let (mut next, mut bytes, mut steps) = (0, 0, 0);
     // A client that does not read its reply holds as much for a while.
     let most = (call.desk.rules.output_limit() as u64).min(engine.budget.most() / 16);
     loop {
@@ -107,7 +116,15 @@ fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
         next = last.id + 1;
         for entry in entries.iter().filter(|entry| !entry.is_expired(now) && is_seen(bound, entry)) {
             let name = call.shown(entry);
-            if !glob::matches(pattern, &name) {
+            let is_wanted = glob::matches_counting(pattern, &name, &mut steps);
+            if steps > KEYS_STEPS {
+                return Err(Refusal::err(format_args!(
+                    "the pattern was tried for {steps} steps, of {KEYS_STEPS} that KEYS may take: use SCAN, or a pattern that \
+                     begins with what the names begin with"
+                ))
+                .into());
+            }
+            if !is_wanted {
                 continue;
             }
             bytes += (name.len() + size_of::<Reply>()) as u64;
@@ -128,7 +145,7 @@ fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64
     let now = engine.clock.now_ms();
     let count = count.clamp(1, MAX_SCAN) as usize;
     let bound = call.bound();
-    let (entries, next) = match bound {
+    let (entries, mut next) = match bound {
         None => {
             let entries = engine.names.visible_from_id(cursor, count);
             let next = if entries.len() < count { 0 } else { entries.last().map_or(0, |last| last.id + 1) };
@@ -136,13 +153,25 @@ fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64
         }
         Some(_) => seen_from_id(&engine, bound, cursor, count, SPARSE),
     };
-    let wanted = |entry: &Entry| {
-        !entry.is_expired(now)
-            && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(entry.type_name().as_bytes()))
-            && pattern.is_none_or(|pattern| glob::matches(pattern, &call.shown(entry)))
-    };
-    let names = entries.iter().filter(|entry| wanted(entry)).map(|entry| Reply::Bulk(call.shown(entry)));
-    Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(names.collect())])
+    let most = (count as u64 * STEPS_EACH).min(MAX_STEPS);
+    let (mut names, mut steps) = (Vec::new(), 0);
+    for entry in &entries {
+        if steps >= most {
+            next = entry.id;
+            break;
+        }
+        if entry.is_expired(now) || kind.is_some_and(|kind| !kind.eq_ignore_ascii_case(entry.type_name().as_bytes())) {
+            continue;
+        }
+        let name = call.shown(entry);
+        // A copy is made at sixteen bytes a step; what is told is kept, and has to be sent.
+        steps += name.len() as u64 / 16;
+        if pattern.is_none_or(|pattern| glob::matches_counting(pattern, &name, &mut steps)) {
+            steps += name.len() as u64;
+            names.push(Reply::Bulk(name));
+        }
+    }
+    Reply::Array(vec![Reply::text(next.to_string()), Reply::Array(names)])
 }
 
 fn random(call: &Call<'_, '_, '_>) -> Reply {
@@ -211,11 +240,18 @@ fn flush_space(call: &mut Call<'_, '_, '_>, number: u16, space: &Space) -> Outco
     }
 }
 
-fn expire(call: &mut Call<'_, '_, '_>, key: &[u8], milliseconds: i64, from_now: bool, only: ExpireOnly) -> Outcome {
+fn expire(call: &mut Call<'_, '_, '_>, command: &str, key: &[u8], time: (i64, bool), only: ExpireOnly) -> Outcome {
+    let (milliseconds, from_now) = time;
     call.alone(|permit| {
         let now = permit.engine().clock.now_ms();
+        // Before it is looked for, as Redis has it. What is told of it later are whole numbers of 63 bits.
+        let at = match from_now {
+            true => {
+                (now as i64).checked_add(milliseconds).ok_or_else(|| Refusal::invalid_expire(command))?.max(0) as u64
+            }
+            false => milliseconds.max(0) as u64,
+        };
         let Some(entry) = permit.find(key)? else { return Ok((Reply::Int(0), 0)) };
-        let at = if from_now { now.saturating_add_signed(milliseconds) } else { milliseconds.max(0) as u64 };
         let current = entry.expires_ms();
         let refused = (only.none_yet && current != 0)
             || (only.if_set && current == 0)

@@ -14,6 +14,7 @@ pub struct Rules {
     request_ms: AtomicU64,
     stall_ms: AtomicU64,
     output_bytes: AtomicU64,
+    held_bytes: AtomicU64,
 }
 
 impl Rules {
@@ -27,6 +28,7 @@ impl Rules {
             request_ms: AtomicU64::new(0),
             stall_ms: AtomicU64::new(0),
             output_bytes: AtomicU64::new(0),
+            held_bytes: AtomicU64::new(0),
         };
         rules.set(settings);
         rules
@@ -41,6 +43,7 @@ impl Rules {
         self.request_ms.store(millis(settings.request_deadline), Relaxed);
         self.stall_ms.store(millis(settings.output_stall), Relaxed);
         self.output_bytes.store(settings.output_limit as u64, Relaxed);
+        self.held_bytes.store(settings.client_memory, Relaxed);
     }
 
     /// Writes them into settings.
@@ -51,6 +54,7 @@ impl Rules {
         settings.request_deadline = self.request_deadline();
         settings.output_stall = self.output_stall();
         settings.output_limit = self.output_limit();
+        settings.client_memory = self.client_memory();
     }
 
     /// Connections at once.
@@ -78,7 +82,7 @@ impl Rules {
         Duration::from_millis(self.request_ms.load(Relaxed))
     }
 
-    /// How long a client may take nothing of its replies.
+    /// How long a client may take nothing of its replies, or too little of them.
     #[must_use]
     pub fn output_stall(&self) -> Duration {
         Duration::from_millis(self.stall_ms.load(Relaxed))
@@ -88,6 +92,12 @@ impl Rules {
     #[must_use]
     pub fn output_limit(&self) -> usize {
         self.output_bytes.load(Relaxed) as usize
+    }
+
+    /// Bytes that all clients together may make the server hold.
+    #[must_use]
+    pub fn client_memory(&self) -> u64 {
+        self.held_bytes.load(Relaxed)
     }
 }
 
@@ -100,6 +110,8 @@ pub struct Cuts {
     pub slow: AtomicU64,
     /// Replies were not taken.
     pub stalled: AtomicU64,
+    /// It held most when clients held too much.
+    pub memory: AtomicU64,
     /// TLS handshakes that failed or took too long.
     pub handshakes: AtomicU64,
 }

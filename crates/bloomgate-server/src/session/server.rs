@@ -88,6 +88,10 @@ fn memory_doctor(call: &Call<'_, '_, '_>) -> String {
     let advice = match percent {
         100.0.. => "New filters and growth are refused already: delete filters, compact them, or raise max-memory.",
         90.0.. => "New filters and growth will soon be refused: delete filters, compact them, or raise max-memory.",
+        // A stage is twice the one before it: what grows asks for up to twice of what it has.
+        33.3.. => {
+            "There is room, but not for a filter of most of it that grows: its next stage takes about twice of what it has."
+        }
         _ => "There is room.",
     };
     format!("Filters take {used} of {most} bytes, {percent:.1} %. {advice}\n")

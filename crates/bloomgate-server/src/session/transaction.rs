@@ -8,18 +8,22 @@
 //! when a command is queued and has a limit; one that is not short runs on a worker, and one that is not short and writes
 //! nothing holds up nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, find, parse};
 
 use super::call::Call;
 use super::desk::{Client, Desk};
+use super::names::MAX_SCAN;
 use super::space::{Space, in_full};
 use super::{Dues, Job, Words};
 use crate::access::User;
 use crate::engine::adding::NotDone;
-use crate::engine::{Core, Engine};
+use crate::engine::entry::Entry;
+use crate::engine::namespaces::cost_of;
+use crate::engine::{Core, Engine, Permit};
+use crate::sync::{Fault, broken};
 
 /// Commands a transaction may hold, and bytes of them: what a client may make the server remember.
 const MAX_COMMANDS: usize = 100_000;
@@ -32,8 +36,13 @@ const SHORT_COST: u64 = 1_024;
 const COMMAND_COST: u64 = 1;
 const LONG_COST: u64 = 1_024;
 const TELLING_COST: u64 = 100;
+/// SCAN costs so much for each name of its COUNT, and a byte of a pattern so much.
+const SCAN_COST: u64 = 10;
+const PATTERN_COST: u64 = 16;
 /// So many bytes that are hashed, read, copied or told cost as much as an item.
 const COST_BYTES: u64 = 256;
+/// What a word takes beside its bytes.
+pub(super) const WORD_BYTES: usize = 48;
 /// Bytes of names that a connection may watch, and what each takes beside itself.
 const MAX_WATCHED: usize = 16 << 20;
 const WATCH_BYTES: usize = 64;
@@ -50,8 +59,11 @@ pub struct Transaction {
     bytes: usize,
     cost: u64,
     writes: bool,
-    /// Items that the queued commands ask for or change.
+    /// The filters that commands which write are about, by their names in the engine.
+    written: BTreeSet<Vec<u8>>,
+    /// What the items cost that the queued commands ask for or change, and what the others cost.
     items: u64,
+    others: u64,
     watched: BTreeMap<Vec<u8>, Seen>,
     watched_bytes: usize,
 }
@@ -76,6 +88,13 @@ fn cost(engine: &Engine, spec: &Spec, request: &Request<'_>, full: &[&[u8]]) -> 
     if spec.keys.first == 0 && !super::connection::is_short(request) {
         cost += TELLING_COST;
     }
+    // A name is tried, and a long one at each of its bytes.
+    let tried = |pattern: Option<&[u8]>| PATTERN_COST * pattern.map_or(0, <[u8]>::len) as u64;
+    cost += match *request {
+        Request::Scan { count, pattern, .. } => SCAN_COST * count.min(MAX_SCAN) + tried(pattern),
+        Request::Keys { pattern } => engine.names.len() as u64 + tried(Some(pattern)),
+        _ => 0,
+    };
     if spec.heavy && !request.is_small() {
         let held = |name: &[u8]| {
             let filter = engine.find(name).map_or(0, |entry| entry.memory());
@@ -93,10 +112,17 @@ impl Transaction {
         self.open
     }
 
-    /// Items that its commands ask for or change.
+    /// Memory that it takes.
+    #[inline]
     #[must_use]
-    pub fn items(&self) -> u64 {
-        self.items
+    pub fn kept(&self) -> usize {
+        self.bytes + self.watched_bytes + (self.queued.len() + self.watched.len()) * WORD_BYTES
+    }
+
+    /// What its commands cost of the items of a namespace: those without items, and the items of the others.
+    #[must_use]
+    pub fn costs(&self) -> (u64, u64) {
+        (self.others, self.items)
     }
 
     /// A command between MULTI and EXEC was refused: EXEC will do nothing.
@@ -135,6 +161,8 @@ impl Transaction {
             )));
         }
         self.watched_bytes += bytes;
+        // Who writes says so in the filter before its bits are set: nobody does while it is looked at.
+        let _alone = (!broken(Fault::WatchBeside)).then(|| engine.stop());
         for &name in names {
             self.watched.entry(name.to_vec()).or_insert_with(|| seen(engine, name));
         }
@@ -153,6 +181,24 @@ impl Transaction {
         self.cost > SHORT_COST && !self.spoiled
     }
 
+    /// A filter that it writes to and that somebody copies just now: whose order matters has its writer wait for a copy, for
+    /// as long as the filter is large.
+    #[must_use]
+    pub fn waits_for(&self, engine: &Engine) -> Option<Entry> {
+        let mut written = self.written.iter().filter_map(|name| engine.names.get(name));
+        written.find(|entry| entry.is_ordered() && entry.try_write_if_any().is_none())
+    }
+
+    /// The right to write alone, once nobody copies what it writes to: who waits for that holds up nobody.
+    fn permit<'e>(&self, engine: &'e Engine) -> Permit<'e> {
+        loop {
+            let permit = engine.transaction();
+            let Some(copied) = self.waits_for(engine) else { return permit };
+            drop(permit);
+            drop(copied.write_if_any());
+        }
+    }
+
     /// Takes a command for EXEC.
     pub(super) fn queue(
         &mut self,
@@ -164,17 +210,43 @@ impl Transaction {
             self.spoiled = true;
             return Reply::Error(Refusal::err(format_args!("{} is not allowed in transactions", spec.usage())));
         }
-        let bytes: usize = words.given.iter().map(|word| word.len() + 24).sum();
-        if self.queued.len() >= MAX_COMMANDS || self.bytes + bytes > MAX_BYTES {
+        if let Err(refusal) = self.keep(words.given, cost(engine, spec, request, words.full)) {
             self.spoiled = true;
-            return Reply::Error(Refusal::err(format_args!(
+            return Reply::Error(refusal);
+        }
+        if spec.has(Flag::Write) {
+            self.writes = true;
+            for name in spec.names_in(words.full).filter(|name| !self.written.contains(*name)).collect::<Vec<_>>() {
+                self.bytes += name.len() + WORD_BYTES;
+                self.written.insert(name.to_vec());
+            }
+        }
+        self.items += request.with_items(cost_of);
+        self.others += super::tolls::of_command(spec, request, words.given);
+        Reply::simple("QUEUED")
+    }
+
+    /// Takes a command that is there and may be given, and whose words are wrong: EXEC says so in its place and runs the others,
+    /// as Redis has it.
+    pub(super) fn queue_wrong(&mut self, spec: &Spec, words: &[&[u8]]) -> Option<Reply> {
+        if !self.open || spec.has(Flag::NoMulti) {
+            return None;
+        }
+        self.keep(words, COMMAND_COST + words.len() as u64).ok()?;
+        Some(Reply::simple("QUEUED"))
+    }
+
+    /// Keeps the words of a command until EXEC.
+    fn keep(&mut self, words: &[&[u8]], more: u64) -> Result<(), Refusal> {
+        let bytes: usize = words.iter().map(|word| word.len() + WORD_BYTES).sum();
+        if self.queued.len() >= MAX_COMMANDS || self.bytes + bytes > MAX_BYTES {
+            return Err(Refusal::err(format_args!(
                 "a transaction holds {MAX_COMMANDS} commands and {MAX_BYTES} bytes at most: split it"
             )));
         }
-        let cost = self.cost.saturating_add(cost(engine, spec, request, words.full));
+        let cost = self.cost.saturating_add(more);
         if cost > MAX_COST {
-            self.spoiled = true;
-            return Reply::Error(Refusal::err(format_args!(
+            return Err(Refusal::err(format_args!(
                 "a transaction holds up everybody who writes, so it may cost as much as {MAX_COST} items, and with this \
                  command it costs {cost} (a command {COMMAND_COST} and 1 for each word and each {COST_BYTES} bytes, one about \
                  no filter {TELLING_COST} more, a long one {LONG_COST} and 1 for each {COST_BYTES} bytes of its filters): \
@@ -182,11 +254,9 @@ impl Transaction {
             )));
         }
         self.cost = cost;
-        self.writes |= spec.has(Flag::Write);
         self.bytes += bytes;
-        self.items += request.items() as u64;
-        self.queued.push(words.given.iter().map(|word| word.to_vec()).collect());
-        Reply::simple("QUEUED")
+        self.queued.push(words.iter().map(|word| word.to_vec()).collect());
+        Ok(())
     }
 
     /// EXEC, once MULTI was said.
@@ -203,7 +273,7 @@ impl Transaction {
         }
         let engine = core.engine.clone();
         // What only asks, and takes long, waits for nobody and lets nobody wait.
-        let mut permit = (self.writes || !self.is_long()).then(|| engine.transaction());
+        let mut permit = (self.writes || !self.is_long()).then(|| self.permit(&engine));
         if self.watched.iter().any(|(name, before)| seen(&engine, name) != *before) {
             return Ok(Reply::NilArray);
         }
@@ -223,7 +293,7 @@ impl Transaction {
             let outcome = parse(&words).map_err(NotDone::from).and_then(|(spec, request)| {
                 // Since it was queued, the user may have been changed.
                 super::allow(core, desk, user.ok_or(Refusal::NO_AUTH)?, client, spec, &request)?;
-                let outcome = match super::connection::stateless(&request) {
+                let outcome = match super::connection::stateless(None, &request) {
                     Some(reply) => Ok(reply),
                     // As Redis has it: EXEC has ended the watch already.
                     None if request == Request::Unwatch => Ok(Reply::Ok),
@@ -238,6 +308,7 @@ impl Transaction {
                             ))
                             .into());
                         }
+                        super::count_in_space(&engine, spec, full);
                         match &mut permit {
                             Some(permit) => Call::new(core, desk, dues, client, space)
                                 .by(user)

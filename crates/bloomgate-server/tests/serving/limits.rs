@@ -4,10 +4,11 @@ use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use bloomgate_server::Settings;
+use bloomgate_server::settings::HttpAt;
 
 use super::{PATIENCE, Running, settings};
 
-fn start(folder: &std::path::Path, change: impl FnOnce(&mut Settings)) -> Running {
+pub fn start(folder: &std::path::Path, change: impl FnOnce(&mut Settings)) -> Running {
     let mut settings = settings(folder);
     change(&mut settings);
     let server = Running::start_with(settings);
@@ -15,7 +16,7 @@ fn start(folder: &std::path::Path, change: impl FnOnce(&mut Settings)) -> Runnin
     server
 }
 
-fn end(server: Running) {
+pub fn end(server: Running) {
     server.client().say("SHUTDOWN");
     server.end().unwrap();
 }
@@ -60,6 +61,38 @@ fn idle_clients_go_and_busy_ones_stay() {
     std::thread::sleep(Duration::from_millis(1_500));
     assert_eq!(busy.say("PING"), "+PONG");
     end(server);
+}
+
+/// With a password, whoever does not say it keeps nobody out.
+#[test]
+fn who_does_not_log_in_makes_room_and_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| {
+        settings.max_clients = 4;
+        bloomgate_server::settings::table::set(settings, "password", "sesame").unwrap();
+        settings.request_deadline = Duration::from_secs(6);
+    });
+    let silent: Vec<_> = (0..4).map(|_| server.client()).collect();
+    let begin = Instant::now();
+    let mut honest = loop {
+        let mut client = server.client();
+        // Nobody is sent away who has just come.
+        match client.say("AUTH sesame").as_str() {
+            "+OK" => break client,
+            refused => assert!(refused.contains("max number of clients"), "{refused}"),
+        }
+        assert!(begin.elapsed() < PATIENCE, "there is no room for whoever has the password");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    // The oldest went, and the others when their time was over; who is logged in stays.
+    for mut guest in silent {
+        let last = guest.line();
+        assert!(last.is_empty() || last.starts_with("-NOAUTH Authentication required within 6000 ms"), "{last}");
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(honest.say("PING"), "+PONG");
+    honest.say("SHUTDOWN");
+    server.end().unwrap();
 }
 
 #[test]
@@ -138,6 +171,22 @@ fn a_password_that_everybody_can_read_is_told() {
     assert_eq!(notes("password = \"pw\"\n", 0o640), [""; 0]);
     // It came by the environment.
     assert_eq!(notes("# password = \"\"\nthreads = 2\n", 0o644), [""; 0]);
+}
+
+/// Passwords that cross a network in the clear are worth little.
+#[test]
+fn logins_without_tls_from_other_machines_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let far = Settings { resp: "192.0.2.1:6479".parse().ok(), ..super::settings(folder.path()) };
+    assert_eq!(bloomgate_server::serve::check(&far).unwrap(), [""; 0], "nobody logs in");
+    let mut far = Settings { http: HttpAt::At("192.0.2.1:8479".parse().unwrap()), ..far };
+    bloomgate_server::settings::table::set(&mut far, "password", "pw").unwrap();
+    let told = bloomgate_server::serve::check(&far).unwrap();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("192.0.2.1:6479 is reached from other machines without TLS"), "{told:?}");
+    assert!(told[1].starts_with("192.0.2.1:8479 is reached") && told[1].contains("proxy"), "{told:?}");
+    let near = Settings { resp: "127.0.0.1:6479".parse().ok(), http: HttpAt::None, ..far };
+    assert_eq!(bloomgate_server::serve::check(&near).unwrap(), [""; 0]);
 }
 
 /// A command that waits for its items and whose client goes away is given up: it uses up nothing that others wait for.

@@ -1,5 +1,6 @@
 //! The whole server on a real port: how it answers while it reads its folder, whom it lets in, and how it ends.
 
+mod holding;
 mod limits;
 mod loading;
 mod stopping;

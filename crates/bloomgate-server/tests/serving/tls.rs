@@ -334,6 +334,52 @@ fn strangers_who_hold_on_make_room_for_those_who_do_not() {
 }
 
 #[test]
+fn handshakes_of_one_address_leave_room_for_those_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let authority = Authority::new();
+    authority.write(folder.path());
+    let identity = Arc::new(Identity::read(files(folder.path())).unwrap());
+    let desk = Arc::new(Desk::new(1, None, String::new(), Vec::new()));
+    let (greeter, mut greeted) = Greeter::start(identity, desk.clone(), 8).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Told to come from there.
+    let come = |last: u8| {
+        let client = TcpStream::connect(address).unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (socket, _) = listener.accept().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        greeter.take(socket, ([192, 0, 2, last], 1000).into()).then_some(client)
+    };
+    let first: Vec<TcpStream> = (0..2).map(|_| come(1).unwrap()).collect();
+    let mut crowd: Vec<TcpStream> = (0..4).map(|_| come(2).unwrap()).collect();
+    assert!(come(2).is_none(), "one address has half of the places at most");
+    let others: Vec<TcpStream> = (0..2).map(|_| come(3).unwrap()).collect();
+    // All places are taken: the oldest of the crowd goes, not the oldest of all.
+    let begin = std::time::Instant::now();
+    let honest = loop {
+        match come(4) {
+            Some(honest) => break honest,
+            None => assert!(begin.elapsed() < PATIENCE, "the door stays full"),
+        }
+    };
+    let session = ClientConnection::new(authority.believed(None), ServerName::try_from("localhost").unwrap()).unwrap();
+    let mut honest = StreamOwned::new(session, honest);
+    honest.write_all(b"PING\r\n").unwrap();
+    let (arrival, from) = greeted.blocking_recv().unwrap();
+    assert!(arrival.session.is_some() && from.ip() == std::net::IpAddr::from([192, 0, 2, 4]));
+    assert_eq!(crowd.remove(0).read_to_end(&mut Vec::new()).unwrap(), 0, "the oldest of the crowd is given up");
+    for stranger in first.iter().chain(&crowd).chain(&others) {
+        stranger.set_nonblocking(true).unwrap();
+        let read = (&mut &*stranger).read(&mut [0; 1]);
+        assert!(read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "the others stay");
+    }
+    // What is given up gives its place back.
+    assert!(come(2).is_some());
+    greeter.stop();
+}
+
+#[test]
 fn what_is_missing_for_tls_is_told_before_anything_is_done() {
     let folder = tempfile::tempdir().unwrap();
     let told = |settings: Settings| bloomgate_server::serve(&settings, |_| ()).unwrap_err();

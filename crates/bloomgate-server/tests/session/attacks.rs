@@ -2,24 +2,23 @@
 //! each of them has to work.
 //!
 //! After Gerbet, Kumar and Lauradoux, "The Power of Evil Choices in Bloom Filters" (2015), and Filić, Hofmann, Markelon,
-//! Paterson and Unnikrishnan, "Probabilistic Data Structures in the Wild: A Security Analysis of Redis" (2024). The
-//! colliders are Aumasson and Bernstein's (2012): two blocks of MurmurHash64A that differ by the top bit of what is
-//! mixed in leave the same state under every seed.
+//! Paterson and Unnikrishnan, "Probabilistic Data Structures in the Wild: A Security Analysis of Redis" (2024). Keys that are
+//! calculated instead of tried are in [`crate::forging`].
 
 use bloomgate::foreign::RedisBloom;
 use bloomgate::math::estimate::within;
 
 use super::talk::Talk;
 
-const ITEMS: usize = 100_000;
-const RATE: f64 = 0.01;
+pub const ITEMS: usize = 100_000;
+pub const RATE: f64 = 0.01;
 const PROBES: u64 = 1_000_000;
 /// The most keys that are tried for one that sets only bits that are clear: the last ones need about 5,000, and who
 /// stops at 600 has nearly all of the damage for a tenth of the work.
 const TRIES: u64 = 600;
 
 /// Keys of 20 printable bytes, told apart by who uses them: 1 the attacker, 2 honest clients, 3 the probe.
-fn key(stream: u64, number: u64) -> String {
+pub fn key(stream: u64, number: u64) -> String {
     // SplitMix64.
     let mut z = (stream << 40 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,11 +26,11 @@ fn key(stream: u64, number: u64) -> String {
     format!("user{:016x}", z ^ (z >> 31))
 }
 
-fn keys(stream: u64, many: u64) -> Vec<String> {
+pub fn keys(stream: u64, many: u64) -> Vec<String> {
     (0..many).map(|number| key(stream, number)).collect()
 }
 
-fn theirs() -> RedisBloom {
+pub fn theirs() -> RedisBloom {
     RedisBloom::builder().items(ITEMS as u64).rate(RATE).nonscaling().build().unwrap()
 }
 
@@ -70,7 +69,7 @@ fn pollution() -> (Vec<String>, RedisBloom) {
 }
 
 /// Loads a filter of theirs, chunk by chunk, as a client who moves here does.
-fn import(talk: &mut Talk, name: &str, filter: &RedisBloom) {
+pub fn import(talk: &mut Talk, name: &str, filter: &RedisBloom) {
     for (iterator, data) in filter.to_chunks().unwrap() {
         let reply = talk.send(&[b"BF.LOADCHUNK", name.as_bytes(), iterator.to_string().as_bytes(), &data]);
         assert_eq!(reply, b"+OK\r\n");
@@ -82,21 +81,21 @@ fn positives(talk: &mut Talk, exists: &str, name: &str, keys: &[String]) -> u64 
     talk.each(exists, name, keys).iter().filter(|reply| *reply == ":1").count() as u64
 }
 
-fn expected_rate(talk: &Talk, name: &str) -> f64 {
+pub fn expected_rate(talk: &Talk, name: &str) -> f64 {
     talk.engine.find(name.as_bytes()).unwrap().with(|filter| filter.expected_rate()).unwrap()
 }
 
 /// A filter for 100,000 keys at 1 % and the commands for it.
-struct Ours {
-    name: &'static str,
-    create: &'static str,
-    add: &'static str,
-    exists: &'static str,
+pub struct Ours {
+    pub name: &'static str,
+    pub create: &'static str,
+    pub add: &'static str,
+    pub exists: &'static str,
     /// Its rate when it is full: one that may grow keeps the other half for what is to come.
-    full: f64,
+    pub full: f64,
 }
 
-const OURS: [Ours; 3] = [
+pub const OURS: [Ours; 3] = [
     Ours {
         name: "grows",
         create: "BF.RESERVE grows 0.01 100000",
@@ -180,53 +179,6 @@ fn keys_forged_against_the_public_hash_hit_like_any_others() {
         let expected = full * many as f64;
         assert!((hits as f64 - expected).abs() <= 4.5 * expected.sqrt(), "{name}: {hits} of {many}");
         assert!(hits as f64 <= 1.05 * RATE * many as f64, "{name}: {hits} of {many}");
-    }
-}
-
-/// 1,023 keys that MurmurHash64A gives the state of one other, whatever the seed: ten bits of freedom over eleven
-/// blocks.
-fn colliders() -> Vec<[u8; 88]> {
-    const M: u64 = 0xc6a4_a793_5bd1_e995;
-    // Newton's iteration doubles the bits that are right: 3 of an odd number's inverse by itself, then 6, 12, 24, 48, 96.
-    let inverse = (0..5).fold(M, |x, _| x.wrapping_mul(2u64.wrapping_sub(M.wrapping_mul(x))));
-    assert_eq!(M.wrapping_mul(inverse), 1);
-    let mixed = |block: u64| {
-        let x = block.wrapping_mul(M);
-        (x ^ (x >> 47)).wrapping_mul(M)
-    };
-    let unmixed = |mixed: u64| {
-        let x = mixed.wrapping_mul(inverse);
-        (x ^ (x >> 47)).wrapping_mul(inverse)
-    };
-    let blocks: [u64; 11] = std::array::from_fn(|at| u64::from_le_bytes(*b"collider") ^ at as u64);
-    (0..1u32 << 11)
-        .filter(|flips| flips.count_ones() % 2 == 0)
-        .map(|flips| {
-            let mut key = [0; 88];
-            for (at, block) in blocks.into_iter().enumerate() {
-                let top = u64::from(flips >> at & 1) << 63;
-                key[at * 8..][..8].copy_from_slice(&unmixed(mixed(block) ^ top).to_le_bytes());
-            }
-            key
-        })
-        .collect()
-}
-
-#[test]
-fn keys_that_collide_under_every_seed_are_different_keys_here() {
-    let all = colliders();
-    assert_eq!(all.len(), 1_024);
-    let mut theirs = theirs();
-    theirs.insert(&all[0][..]).unwrap();
-    let mut talk = Talk::new();
-    import(&mut talk, "theirs", &theirs);
-    assert_eq!(talk.say("BF.RESERVE ours 0.01 100000"), "+OK");
-    assert_eq!(talk.send(&[b"BF.ADD", b"ours", &all[0]]), b":1\r\n");
-    for (name, hits) in [("theirs", 1_024), ("ours", 1)] {
-        let words: Vec<&[u8]> =
-            [&b"BF.MEXISTS"[..], name.as_bytes()].into_iter().chain(all.iter().map(|key| &key[..])).collect();
-        let reply = String::from_utf8(talk.send(&words)).unwrap();
-        assert_eq!(reply.lines().filter(|line| *line == ":1").count(), hits, "{name}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! CF.*: replies in both protocols, and every refusal that the engine gives.
 
+use bloomgate_server::engine::Defaults;
 use bloomgate_server::session::Next;
 
 use crate::talk::{Talk, desk, engine};
@@ -94,9 +95,9 @@ fn eight_copies_of_many_items_make_it_grow_and_go_again() {
     for round in 0..8 {
         assert!(talk.each("CF.ADD", "f", &all).iter().all(|reply| reply == ":1"), "round {round}");
     }
-    // A set adds none to them.
+    // A set adds none to them, and BG.ADD would add one.
     assert!(talk.each("CF.ADDNX", "f", &all).iter().all(|reply| reply == ":0"));
-    assert_eq!(talk.say("BG.ADD f item0 item1"), "*2 :0 :0");
+    assert!(talk.say("BG.ADD f item0").starts_with("*1 -ERR the filter holds 8 copies"));
     assert!(talk.each("CF.COUNT", "f", &all).iter().all(|reply| reply == ":8"));
     assert!(talk.each("CF.ADD", "f", &all).iter().all(|reply| reply.starts_with("-ERR the filter holds 8 copies")));
     let chain = talk.say("CF.DEBUG f");
@@ -120,6 +121,8 @@ fn reserve_keeps_what_was_asked_for_and_info_tells_it() {
          CF.RESERVE n 1000 EXPANSION 0 => +OK
          CF.RESERVE d 1000 => +OK
          CF.RESERVE r 1000 RATE 0.0001 => +OK
+         CF.RESERVE wide 1000 FINGERPRINT 40 => -ERR FINGERPRINT 40 stands for a rate of 8 in 2^40 over all tables of a filter that grows, which they cannot keep: give fewer bits, or EXPANSION 0 for one table of this width
+         CF.RESERVE wide 1000 FINGERPRINT 40 EXPANSION 0 => +OK
          CF.RESERVE b 1000 FINGERPRINT 20 => +OK
          CF.RESERVE fixed 1000 FINGERPRINT 20 EXPANSION 0 => +OK",
     );
@@ -154,6 +157,31 @@ fn reserve_keeps_what_was_asked_for_and_info_tells_it() {
     let mut third = talk.another().resp3();
     let info = third.say("CF.INFO f");
     assert!(info.starts_with("%8 +Size :"), "{info}");
+}
+
+#[test]
+fn a_capacity_holds_two_buckets_of_the_size_that_is_set() {
+    let mut talk = Talk::new();
+    let set = |talk: &Talk, cf_bucket_size| {
+        talk.engine.set_defaults(&Defaults { cf_bucket_size, ..Defaults::default() });
+    };
+    set(&talk, 8);
+    talk.check(
+        "CF.RESERVE f 15 => -Capacity must be in the range [2 * BUCKETSIZE, 1073741824]
+         CF.INSERT f CAPACITY 15 ITEMS a => -Capacity must be in the range [cf-bucket-size * 2, 1073741824]
+         CF.INSERTNX f CAPACITY 15 ITEMS a => -Capacity must be in the range [cf-bucket-size * 2, 1073741824]
+         EXISTS f => :0
+         CF.RESERVE f 16 => +OK
+         CF.INSERT f CAPACITY 15 ITEMS a => -Capacity must be in the range [cf-bucket-size * 2, 1073741824]
+         CF.RESERVE g 15 BUCKETSIZE 7 => +OK
+         CF.INSERT h CAPACITY 16 ITEMS a => *1 :1",
+    );
+    set(&talk, 1);
+    talk.check(
+        "CF.RESERVE i 1 => -Capacity must be in the range [2 * BUCKETSIZE, 1073741824]
+         CF.RESERVE i 2 => +OK
+         CF.INSERT j CAPACITY 2 ITEMS a => *1 :1",
+    );
 }
 
 #[test]
@@ -248,7 +276,12 @@ fn growth_is_charged_and_refused_where_there_is_no_memory() {
             refused => break refused,
         }
     };
-    assert_eq!(refused, "-ERR Insufficient memory");
+    let figures = "-ERR Insufficient memory: to grow it needs ";
+    assert!(
+        refused.starts_with(figures) && refused.contains(" are left under max-filter-memory; no new filter"),
+        "{refused}"
+    );
+    assert!(talk.say("CF.RESERVE g 8").starts_with("-ERR Insufficient memory to create filter: "), "nor does one");
     assert!((1_000..10_000).contains(&stored), "{stored}");
     assert_eq!(talk.say(&format!("CF.INSERT f ITEMS item{stored}")), "*1 :-1");
     assert!((0..stored).all(|item| talk.say(&format!("CF.EXISTS f item{item}")) == ":1"));

@@ -44,6 +44,42 @@ fn an_item_that_comes_twice_far_apart_is_new_once() {
     }
 }
 
+/// The most memory that this process ever had mapped, touched or not.
+fn most_mapped() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
+}
+
+/// A filter that is too large is refused before any memory is asked for: by its capacity if nobody could have it, by the budget
+/// if this server cannot. One that was mapped and given back would show in the peak, which tests of other processes do not touch.
+#[test]
+fn a_filter_that_is_too_large_is_refused_before_memory_is_asked_for() {
+    let mut talk = Talk::with(engine(256 << 20), desk());
+    assert_eq!(talk.say("BF.RESERVE small 0.01 100"), "+OK");
+    let (used, mapped) = (talk.engine.budget.used(), most_mapped());
+    for _ in 0..200 {
+        for (command, why) in [
+            // 1.2 TB.
+            ("BF.RESERVE x 0.01 1000000000000", "apacity"),
+            ("CF.RESERVE x 1000000000000", "apacity"),
+            // 1.3 GB, which other servers have.
+            ("BF.RESERVE x 0.01 1000000000", "Insufficient memory to create filter: it needs"),
+            ("BF.RESERVE x 0.01 1073741824 NONSCALING", "left under"),
+            ("CF.RESERVE x 1000000000", "Insufficient memory"),
+            ("BG.CREATE x KIND blocked CAPACITY 1000000000000", "-ERR"),
+            ("BF.INSERT x CAPACITY 1000000000 ITEMS a", "Insufficient memory"),
+        ] {
+            let reply = talk.say(command);
+            assert!(reply.starts_with('-') && reply.contains(why), "{command}: {reply}");
+        }
+    }
+    assert_eq!(talk.engine.budget.used(), used, "nothing stays charged");
+    let more = most_mapped() - mapped;
+    assert!(more < 32 << 20, "{more} bytes were mapped on the way");
+    assert_eq!((talk.say("DBSIZE"), talk.say("BF.ADD small a")), (":1".to_owned(), ":1".to_owned()));
+}
+
 /// The third stage of this one would take 2.3 GB; the first two have 32,769 keys.
 #[test]
 fn a_batch_that_goes_over_several_stages_is_charged_for_each() {
@@ -285,4 +321,269 @@ fn names_are_not_listed_all_at_once_if_they_take_too_much() {
         }
     }
     assert_eq!(seen, 600);
+}
+
+/// A pattern that nearly fits everywhere is tried at every byte of a name: a call gives its cursor back before that takes
+/// long, and still sees every name once.
+#[test]
+fn a_scan_takes_so_many_steps_and_goes_on_where_it_was() {
+    let mut talk = Talk::new();
+    for number in 0..50 {
+        assert_eq!(talk.say(&format!("BF.ADD {}{number:02} x", "a".repeat(4_000))), ":1");
+    }
+    assert_eq!(talk.say("BF.ADD short x"), ":1");
+    let worst = format!("*{}b", "a".repeat(250));
+    let (mut cursor, mut calls) = ("0".to_owned(), 0);
+    loop {
+        let reply = talk.say(&format!("SCAN {cursor} MATCH {worst} COUNT 10000"));
+        assert!(reply.ends_with("*0"), "{reply}");
+        cursor = reply.split(' ').nth(2).unwrap().to_owned();
+        calls += 1;
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert!((25..=51).contains(&calls), "two names of a million steps each are enough for a call: {calls}");
+    // What is easily decided is decided in one call, as before.
+    assert_eq!(talk.say("SCAN 0 MATCH s* COUNT 100"), "*2 $1 0 *1 $5 short");
+    let (mut cursor, mut seen) = ("0".to_owned(), 0);
+    loop {
+        let reply = talk.say(&format!("SCAN {cursor} COUNT 3 MATCH *a*"));
+        seen += reply.matches("aaaa").count().min(1) * reply.matches("$4002").count();
+        cursor = reply.split(' ').nth(2).unwrap().to_owned();
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert_eq!(seen, 50);
+}
+
+#[test]
+fn patterns_have_a_length() {
+    let mut talk = Talk::new();
+    let long = "a".repeat(257);
+    for line in [
+        format!("SCAN 0 MATCH {long}"),
+        format!("KEYS {long}"),
+        format!("CONFIG GET x {long}"),
+        format!("COMMAND LIST FILTERBY PATTERN {long}"),
+    ] {
+        assert_eq!(talk.say(&line), "-ERR pattern is 257 bytes, at most 256 are allowed: use a shorter one", "{line}");
+    }
+}
+
+/// What takes long ends its turn, so that a pipeline of it holds up nobody for longer than one of them does.
+#[test]
+fn a_command_that_took_long_is_the_last_of_its_turn() {
+    let mut talk = Talk::new();
+    for number in 0..900 {
+        assert_eq!(talk.say(&format!("BF.ADD {number} x")), ":1");
+    }
+    let pipeline = "*4\r\n$4\r\nSCAN\r\n$1\r\n0\r\n$5\r\nCOUNT\r\n$3\r\n900\r\n".repeat(3);
+    let mut out = Vec::new();
+    let turn = talk.session.turn(&mut talk.core, &talk.desk, pipeline.as_bytes(), &mut out);
+    talk.session.forget(turn.consumed);
+    assert_eq!((turn.next, turn.consumed, turn.replies), (Next::Again, pipeline.len() / 3, 1));
+}
+
+/// A name takes 12 bytes to send, and what it asks for kilobytes.
+#[test]
+fn a_request_that_asks_for_the_same_again_and_again_gets_little() {
+    let mut talk = Talk::new();
+    for line in ["COMMAND DOCS", "COMMAND INFO"] {
+        let refusal = talk.say(&format!("{line} {}", vec!["client"; 100_000].join(" ")));
+        assert!(refusal.starts_with("-ERR 100000 commands were asked for, and there are "), "{refusal}");
+    }
+    let (once, often) = (talk.say("COMMAND DOCS client"), talk.say("COMMAND DOCS client CLIENT client nobody"));
+    assert_eq!(once, often);
+    assert_eq!(talk.say("COMMAND INFO ping ping nobody").matches("$4 ping").count(), 2);
+    for line in ["CONFIG GET", "INFO", "LATENCY HISTOGRAM", "LATENCY RESET", "ACL SETUSER somebody", "CLIENT LIST ID"] {
+        let refusal = talk.say(&format!("{line} {}", ["7"; 257].join(" ")));
+        assert!(refusal.contains("256") && refusal.contains("at most, not 257"), "{line}: {refusal}");
+    }
+    assert!(
+        talk.say(&format!("COMMAND GETKEYS DEL{}", " x".repeat(2_000))).starts_with("-ERR the command has 2001 words")
+    );
+}
+
+#[test]
+fn the_reply_to_any_command_has_a_size() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.say("CONFIG SET output-limit 1MiB"), "+OK");
+    let message = vec![b'm'; 2 << 20];
+    let refusal = readable(&talk.send(&[b"ECHO", &message]));
+    assert_eq!(
+        refusal,
+        "-ERR the reply takes 2097164 bytes, of 1048576 that one may take: ask for less at once, or raise output-limit"
+    );
+    // By a worker, too.
+    assert_eq!(talk.say("BF.RESERVE f 0.01 1000000"), "+OK");
+    assert!(talk.say("BG.DUMP f").starts_with("-ERR the reply takes "));
+    assert_eq!(talk.say("CONFIG SET output-limit 64MiB"), "+OK");
+    assert_eq!(talk.send(&[b"ECHO", &message]).len(), 2_097_164);
+    assert!(talk.send(&[b"BG.DUMP", b"f"]).starts_with(b"*2\r\n"));
+}
+
+/// Each of a million refused items has an answer, which must not be a page.
+#[test]
+fn items_that_are_refused_by_the_thousand_are_told_in_few_words() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.say("BG.CREATE f KIND cuckoo CAPACITY 1000 RATE 0.01"), "+OK");
+    let reply = talk.say(&format!("BG.ADD f{}", " x".repeat(4_000)));
+    assert!(reply.starts_with("*4000 :1 :0 :0 "), "{}", &reply[..200]);
+    let in_full = "-ERR the filter holds 8 copies of this item, the most that it can remove again one by one; nothing was \
+                   changed: remove one first, or use a counting filter";
+    assert_eq!(reply.matches(in_full).count(), 100);
+    assert_eq!(reply.matches(" -ERR the filter holds too many copies of this item").count(), 4_000 - 8 - 100);
+    assert!(reply.len() < 250_000, "{}", reply.len());
+}
+
+/// What a command is for a connection: a worker's job, or answered in its turn.
+fn is_a_workers(talk: &mut Talk, words: &[&str]) -> (bool, String) {
+    let mut input = format!("*{}\r\n", words.len());
+    words.iter().for_each(|word| input += &format!("${}\r\n{word}\r\n", word.len()));
+    let mut out = Vec::new();
+    let turn = talk.session.turn(&mut talk.core, &talk.desk, input.as_bytes(), &mut out);
+    assert_eq!(turn.consumed, input.len());
+    talk.session.forget(turn.consumed);
+    let Next::Job(job) = turn.next else { return (false, readable(&out)) };
+    run_job(&mut talk.core, &talk.desk, &job, &mut out);
+    (true, readable(&out))
+}
+
+#[test]
+fn a_command_of_very_many_items_or_names_is_a_workers_and_answers_as_ever() {
+    let mut talk = Talk::new();
+    talk.check(
+        "BG.CREATE f KIND scalable CAPACITY 20000 RATE 0.0000001 => +OK
+         BG.CREATE c KIND cuckoo CAPACITY 20000 RATE 0.0000001 => +OK",
+    );
+    let items: Vec<String> = (0..5_000).map(|item| format!("i{item}")).collect();
+    let long = "l".repeat(60_000);
+    let cases: [(&str, usize, &str); 12] = [
+        ("BF.MADD f", 5_000, ":1"),
+        ("BF.MEXISTS f", 5_000, ":1"),
+        ("BF.INSERT f ITEMS", 5_000, ":0"),
+        ("BF.MEXISTS nobody", 5_000, ":0"),
+        ("CF.INSERT c ITEMS", 5_000, ":1"),
+        ("CF.MEXISTS c", 5_000, ":1"),
+        ("BG.ADD c", 5_000, ":0"),
+        ("BG.EXISTS c", 5_000, ":1"),
+        ("BG.COUNT c", 5_000, ":2"),
+        ("BG.REMOVE c ITEMS", 5_000, ":1"),
+        ("BG.REMOVE c REQUEST 7 ITEMS", 5_000, ":1"),
+        ("BG.REMOVE c REQUEST 7 ITEMS", 5_000, ":1"),
+    ];
+    for (head, count, each) in cases {
+        let words: Vec<&str> = head.split(' ').chain(items.iter().map(|item| &**item)).collect();
+        let expected = format!("*{count}{}", format!(" {each}").repeat(count));
+        assert_eq!(is_a_workers(&mut talk, &words), (true, expected), "{head}");
+        let few: Vec<&str> = head.split(' ').chain(["another"; 100]).collect();
+        assert!(!is_a_workers(&mut talk, &few).0, "{head}");
+    }
+    // A few items can be as much work: by their bytes.
+    let words: Vec<&str> = ["BF.MADD", "f"].into_iter().chain([&*long; 5]).collect();
+    assert_eq!(is_a_workers(&mut talk, &words), (true, "*5 :1 :0 :0 :0 :0".to_owned()));
+    assert_eq!(is_a_workers(&mut talk, &words[..5]), (false, "*3 :0 :0 :0".to_owned()));
+    // Names are counted together.
+    let names: Vec<String> = (0..300).map(|name| format!("n{name}")).collect();
+    names.iter().for_each(|name| assert_eq!(talk.say(&format!("BF.ADD {name} x")), ":1"));
+    for (command, expected) in [("EXISTS", ":301"), ("TOUCH", ":301"), ("DEL", ":300"), ("UNLINK", ":0")] {
+        let words: Vec<&str> = [command, "n0"].into_iter().chain(names.iter().map(|name| &**name)).collect();
+        assert_eq!(is_a_workers(&mut talk, &words), (true, expected.to_owned()), "{command}");
+    }
+    // In a transaction it is as long as the transaction may be.
+    talk.check("MULTI => +OK");
+    let words: Vec<&str> = ["BF.MEXISTS", "f"].into_iter().chain(items.iter().map(|item| &**item)).collect();
+    assert_eq!(is_a_workers(&mut talk, &words), (false, "+QUEUED".to_owned()));
+}
+
+/// Refusals come for the whole command, or for each item: never half a reply.
+#[test]
+fn a_command_in_pieces_is_refused_as_one() {
+    let mut talk = Talk::new();
+    let items = " x".repeat(5_000);
+    assert_eq!(talk.say("CF.ADD c x"), ":1");
+    assert!(talk.say(&format!("BF.MADD c{items}")).starts_with("-WRONGTYPE"));
+    assert_eq!(talk.say(&format!("BG.ADD nobody{items}")), "-ERR not found");
+    assert_eq!(talk.say("BG.CREATE full KIND classic CAPACITY 700 RATE 0.01 ONFULL refuse"), "+OK");
+    let items: String = (0..5_000).map(|item| format!(" i{item}")).collect();
+    let reply = talk.say(&format!("BG.ADD full{items}"));
+    let (new, known) = (reply.matches(":1").count(), reply.matches(":0").count());
+    assert_eq!(new, 700);
+    let in_full =
+        reply.matches("-ERR the filter is full: it holds the 700 items it was made for, and refuses more").count();
+    let short = reply.matches("-ERR the filter is full").count() - in_full;
+    assert!(in_full <= 100 && new + known + in_full + short == 5_000, "{new} {known} {in_full} {short}");
+    assert_eq!(talk.say("SLOWLOG RESET"), "+OK");
+    let stats = talk.say("INFO commandstats");
+    assert!(stats.contains("cmdstat_bg.add:calls=2,"), "each is one call: {stats}");
+}
+
+/// A refusal says what was asked for, what is left under which limit, and what would fit; to a tenant, who can raise it.
+#[test]
+fn growth_that_is_refused_says_what_would_fit() {
+    let mut talk = Talk::with(engine(100_000), desk());
+    talk.check(
+        "BG.NAMESPACE SET a PREFIX a: MAXMEMORY 30000 => +OK
+         ACL SETUSER ann on nopass +@all namespace=a => +OK",
+    );
+    let mut ann = talk.another();
+    ann.check(
+        "AUTH ann p => +OK
+         BF.RESERVE f 0.01 5000 => +OK
+         BG.CREATE s KIND scalable CAPACITY 5000 RATE 0.01 => +OK",
+    );
+    talk.check("BF.RESERVE big 0.01 20000 EXPANSION 8 => +OK");
+    let items: String = (0..30_000).map(|item| format!(" i{item}")).collect();
+    let figures = |reply: &str, head: &str| -> (u64, u64, u64) {
+        let at = reply.find(head).unwrap_or_else(|| panic!("{head}: {:.200}", reply)) + head.len();
+        let numbers = reply[at..].split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok());
+        let numbers: Vec<u64> = numbers.take(3).collect();
+        (numbers[0], numbers[1], numbers[2])
+    };
+    let growing = "-ERR problem inserting into filter: to grow it needs ";
+    let cases = [
+        (false, "BF.MADD big", growing, "max-filter-memory", "raise it"),
+        (true, "BF.MADD f", growing, "MAXMEMORY of the namespace 'a'", "ask whoever runs the server to raise it"),
+        (
+            true,
+            "BG.ADD s",
+            "-ERR the filter is full and there is no memory for it to grow: to grow it needs ",
+            "MAXMEMORY of the namespace 'a'",
+            "ask whoever runs the server to raise it",
+        ),
+    ];
+    for (is_anns, command, head, limit, raise) in cases {
+        let client = if is_anns { &mut ann } else { &mut talk };
+        let reply = client.say(&format!("{command}{items}"));
+        let (wanted, left, fits) = figures(&reply, head);
+        let whole = format!(
+            "{head}{wanted} bytes and {left} are left under {limit}; a new filter for {fits} items would fit: add to that, or {raise}"
+        );
+        assert!(
+            reply.starts_with("*30000 ") && reply.contains(&whole),
+            "{whole}: {:.600}",
+            &reply[reply.find('-').unwrap()..]
+        );
+        assert!(wanted > left, "{command}: {wanted} {left}");
+        // What was said to fit does, and a few hundredths more would not.
+        let reserve = |items: u64| format!("BF.RESERVE beside 0.01 {items}");
+        assert!(client.say(&reserve(fits * 6 / 5)).starts_with("-ERR Insufficient memory"), "{command}: {fits}");
+        assert_eq!(client.say(&reserve(fits)), "+OK", "{command}: {fits}");
+        assert_eq!(client.say("DEL beside"), ":1");
+        assert!(reply.matches(head).count() <= 100, "the others in few words");
+    }
+}
+
+/// What looks at many names costs a transaction by them: everybody who writes waits for it.
+#[test]
+fn a_transaction_pays_for_the_names_it_looks_at() {
+    let mut talk = Talk::new();
+    talk.check("MULTI => +OK");
+    let line = "SCAN 0 COUNT 10000";
+    let taken = (0..10).take_while(|_| talk.say(line) == "+QUEUED").count();
+    assert_eq!(taken, 4, "100,000 each, of 500,000");
+    assert!(talk.say(line).starts_with("-ERR a transaction holds up everybody who writes"));
+    talk.check("EXEC => -EXECABORT Transaction discarded because of previous errors.");
 }

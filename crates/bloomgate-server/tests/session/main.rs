@@ -7,6 +7,7 @@ mod cf;
 mod chores;
 mod copying;
 mod events;
+mod forging;
 mod limits;
 mod quotas;
 mod server;

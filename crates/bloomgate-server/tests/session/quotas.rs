@@ -40,6 +40,24 @@ fn turn(talk: &mut Talk, line: &str) -> (bool, u64, String) {
 }
 
 #[test]
+fn one_namespace_leaves_half_of_the_connections_to_others() {
+    let root = one();
+    root.another().check("CONFIG SET max-clients 8 => +OK");
+    let mut theirs: Vec<Talk> = (0..4).map(|_| ann(&root)).collect();
+    let mut fifth = root.another();
+    fifth.check(
+        "AUTH ann p => -ERR the namespace 'a' has 4 connections, the most that one may have (half of max-clients): close some
+         PING => +PONG",
+    );
+    // The same user again is no other connection, and one that goes makes room.
+    theirs[0].check("AUTH ann p => +OK");
+    let gone = theirs.pop().unwrap();
+    gone.desk.goodbye(&gone.session.client);
+    fifth.check("AUTH ann p => +OK");
+    root.another().check("AUTH ann p => -ERR the namespace 'a' has 4 connections, the most that one may have (half of max-clients): close some");
+}
+
+#[test]
 fn a_new_connection_waits_behind_those_before_it() {
     let root = one();
     let line = many("BF.MADD f", 500);
@@ -73,8 +91,8 @@ fn one_request_does_not_use_up_a_namespace() {
     assert!(taken, "it is answered at once");
     assert_eq!(
         reply,
-        "-ERR the command has 30001 items, and the namespace 'a' may have 1000 a second: send at most 30000 at once, or ask \
-         whoever runs the server to raise it"
+        "-ERR the command costs 30001 items (1 each, 1 more for each 256 bytes), and the namespace 'a' may have 1000 a second: send \
+         at most 30000 at once, or ask whoever runs the server to raise it"
     );
     // One that stays is served in its time, and everybody else beside it.
     let (mut patient, mut other) = (ann(&root), ann(&root));
@@ -117,7 +135,7 @@ fn who_waits_in_vain_is_told_so() {
     };
     assert!(
         reply.starts_with(
-            "-ERR the namespace 'a' may have 1000 items a second, and the 10000 of this command were not there"
+            "-ERR the namespace 'a' may have 1000 items a second, and the 10000 that this command costs were not there"
         ),
         "{reply}"
     );
@@ -153,7 +171,7 @@ fn transactions_and_workers_are_paid_for_before_they_run() {
     let mut large = ann(&root);
     assert!(turn(&mut large, "MULTI\r\n").0 && turn(&mut large, &many("BF.MADD f", 20_000)).0);
     assert!(turn(&mut large, &many("BF.MADD f", 20_000)).0);
-    assert!(turn(&mut large, "EXEC\r\n").2.starts_with("-ERR the command has 40000 items"));
+    assert!(turn(&mut large, "EXEC\r\n").2.starts_with("-ERR the command costs 40000 items"));
     assert!(turn(&mut large, "EXEC\r\n").2.starts_with("-ERR EXEC without MULTI"));
 }
 
@@ -166,6 +184,7 @@ fn what_comes_to_nothing_is_paid_for_too() {
         "BG.CREATE q KIND quotient CAPACITY 1000 => +OK
          BG.CREATE b KIND blocked CAPACITY 1000 => +OK",
     );
+    root.engine.clock.set(NOW_MS + 1_000);
     assert_eq!(turn(&mut first, &many("BG.ADD b", 512)).1, 0);
     let mut owed = 0;
     for (line, items) in [
@@ -404,16 +423,71 @@ fn answers_that_are_kept_are_charged() {
     let (root, mut ann, _) = two(50_000_000);
     ann.check("BG.CREATE q KIND quotient CAPACITY 1000 => +OK");
     let used = || root.engine.namespaces.tell("a").unwrap().used;
-    let (before, items) = (used(), many("", 80_000));
-    for request in 0..200 {
-        let line = format!("BG.REMOVE q REQUEST r{request} ITEMS{}", items.trim_end());
-        assert!(ann.say(&line).starts_with("*80000 :0 "));
-        if request == 0 {
-            assert!((10_000..11_000).contains(&(used() - before)), "{}", used() - before);
-        }
+    let before = used();
+    let line = format!("BG.REMOVE q REQUEST long ITEMS{}", many("", 80_000).trim_end());
+    assert!(ann.say(&line).starts_with("*80000 :0 "));
+    assert!((10_000..11_000).contains(&(used() - before)), "{}", used() - before);
+    // Of 270 bytes each 3,900 fill the mebibyte that is kept of one filter.
+    let items = many("", 100);
+    for request in 0..4_200 {
+        let line = format!("BG.REMOVE q REQUEST {request:064} ITEMS{}", items.trim_end());
+        assert!(ann.say(&line).starts_with("*100 :0 "));
     }
     assert!((900_000..1_100_000).contains(&(used() - before)), "{}", used() - before);
     assert_eq!(root.engine.budget.used(), used());
     ann.check("DEL q => :1");
     assert_eq!((used(), root.engine.budget.used()), (0, 0));
+}
+
+/// An item that takes as long as 257 others costs as much, and what is no item at all costs by the time it takes.
+#[test]
+fn bytes_and_commands_without_items_are_paid_for() {
+    let root = one();
+    ann(&root).check("BF.RESERVE f 0.01 1000 => +OK");
+    let long = "l".repeat(1 << 10);
+    let mut second = 0;
+    for (lines, expected) in [
+        (vec![format!("BF.ADD f {long}")], 5),
+        (vec![format!("BF.MEXISTS f {long} {long} x")], 11),
+        (vec![format!("BF.EXISTS nobody {long}")], 5),
+        (vec![format!("CF.EXISTS nobody {long}")], 5),
+        (vec![format!("BG.ADD f {long}")], 5),
+        (vec![format!("ECHO {long}")], 4),
+        (vec!["PING".to_owned(), "PING".to_owned(), "MULTI".to_owned(), "DISCARD".to_owned()], 0),
+        (vec!["EXISTS f g h".to_owned()], 3),
+        (vec!["TTL f".to_owned()], 1),
+        (vec!["EXPIRE f 1000".to_owned(), "PERSIST f".to_owned()], 20),
+        (vec!["DEL x y z".to_owned()], 30),
+        (vec!["SCAN 0 COUNT 1000".to_owned()], 150),
+        (vec!["DBSIZE".to_owned()], 50),
+        (vec!["COMMAND DOCS".to_owned()], 50),
+        (vec!["BG.INFO f".to_owned()], 100),
+        (
+            vec![
+                "MULTI".to_owned(),
+                "TTL f".to_owned(),
+                "BF.ADD f x".to_owned(),
+                "EXPIRE f 9".to_owned(),
+                "EXEC".to_owned(),
+            ],
+            12,
+        ),
+    ] {
+        second += 10;
+        root.engine.clock.set(NOW_MS + second * 1_000);
+        // All that may come at once has come.
+        assert_eq!(turn(&mut ann(&root), &many("BF.MEXISTS f", 512)).1, 0);
+        let mut one = ann(&root);
+        let mut owed = 0;
+        for line in &lines {
+            let (taken, pause, reply) = turn(&mut one, line);
+            assert!(taken && !reply.starts_with("-"), "{line:.40}: {reply:.80}");
+            root.engine.clock.set(NOW_MS + second * 1_000 + owed + pause);
+            owed += pause;
+        }
+        assert_eq!(owed, expected, "{:.40}", lines.join("; "));
+    }
+    // Who runs the server does not pay for commands; for items of a tenant's filters everybody does.
+    let mut boss = root.another();
+    assert_eq!((turn(&mut boss, "EXPIRE a:f 100").1, turn(&mut boss, &format!("BF.ADD a:f {long}")).1), (0, 5));
 }

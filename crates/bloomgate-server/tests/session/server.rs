@@ -46,6 +46,9 @@ impl Keeper for Counting {
         self.images.fetch_add(1, Ordering::Relaxed);
         filter.to_bytes().map(|bytes| format!("{id}-{}", bytes.len()).into()).map_err(|error| error.to_string())
     }
+    fn spool(&self, _: u64) -> Result<bloomgate_server::store::Spool, String> {
+        Err("nobody fetches anything here".to_owned())
+    }
     fn backup(&self, folder: &str) -> Result<String, String> {
         Ok(folder.to_owned())
     }
@@ -284,7 +287,7 @@ fn limits_and_defaults_change_all_at_once_or_not_at_all() {
          CONFIG SET maxmemory 1GB max-memory 2GB => -ERR CONFIG SET failed (possibly related to argument 'max-memory') - duplicate parameter
          CONFIG GET bf-initial-size max-memory => *4 $10 max-memory $9 268435456 $15 bf-initial-size $4 5000
          CONFIG SET max-memory 1MB => +OK
-         CONFIG GET *memory => *6 $10 max-memory $7 1000000 $17 max-filter-memory $7 1000000 $9 maxmemory $7 1000000",
+         CONFIG GET max*memory => *6 $10 max-memory $7 1000000 $17 max-filter-memory $7 1000000 $9 maxmemory $7 1000000",
     );
     let refused = talk.say("BF.RESERVE large 0.001 1000000");
     assert!(refused.contains("are left under max-filter-memory"), "{refused}");
@@ -425,6 +428,80 @@ fn memory_that_is_nearly_spent_is_said() {
     talk.check("BF.RESERVE f 0.01 1000000 => +OK");
     let doctor = talk.say("MEMORY DOCTOR");
     assert!(doctor.contains("raise max-memory"), "{doctor}");
+}
+
+#[test]
+fn filters_that_cannot_grow_are_seen_coming() {
+    let mut talk = Talk::with(engine(3_000_000), desk());
+    talk.check("BF.RESERVE f 0.01 1000000 => +OK");
+    let doctor = talk.say("MEMORY DOCTOR");
+    assert!(doctor.contains("There is room, but not for"), "{doctor}");
+    assert!(Talk::new().say("MEMORY DOCTOR").contains("There is room."));
+}
+
+/// As in Redis: a command that is not there, or has too many words, ends the transaction; one whose words say nothing that can be
+/// done is answered by EXEC in its place.
+#[test]
+fn wrong_arguments_are_told_by_exec_and_the_others_run() {
+    let mut talk = Talk::new();
+    talk.check(
+        "MULTI => +OK
+         BF.ADD a x => +QUEUED
+         BF.RESERVE b x 100 => +QUEUED
+         PEXPIRE a soon => +QUEUED
+         BF.INSERT c NOSUCH 3 ITEMS y => +QUEUED
+         BF.ADD a y => +QUEUED",
+    );
+    let reply = talk.say("EXEC");
+    assert!(
+        reply.starts_with(
+            "*5 :1 -ERR bad error rate -ERR value is not an integer or out of range -Unknown argument received"
+        ),
+        "{reply}"
+    );
+    assert!(reply.ends_with(" :1"), "{reply}");
+    talk.check("BF.MEXISTS a x y => *2 :1 :1\nEXISTS b c => :0");
+    for wrong in ["NOSUCH", "BF.ADD a", "BF.RESERVE b x", "SAVE now"] {
+        talk.check("MULTI => +OK\nBF.ADD a z => +QUEUED");
+        assert!(talk.say(wrong).starts_with("-ERR"), "{wrong}");
+        talk.check("EXEC => -EXECABORT Transaction discarded because of previous errors.\nBF.EXISTS a z => :0");
+    }
+}
+
+#[test]
+fn times_that_no_number_holds_are_refused() {
+    let mut talk = Talk::new();
+    talk.check(
+        "BF.ADD a x => :1
+         PEXPIRE a 9223372036854775807 => -ERR invalid expire time in 'pexpire' command
+         EXPIRE a 9223372036854775 => -ERR invalid expire time in 'expire' command
+         EXPIRE a 9223372036854775807 => -ERR invalid expire time in 'expire' command
+         PEXPIRETIME a => :-1
+         PEXPIREAT a 9223372036854775807 => :1
+         PEXPIRETIME a => :9223372036854775807
+         PEXPIRE a -9223372036854775808 => :1
+         EXISTS a => :0",
+    );
+}
+
+#[test]
+fn objects_that_are_not_there_are_nil() {
+    let mut talk = Talk::new();
+    for what in ["ENCODING", "REFCOUNT", "IDLETIME", "FREQ"] {
+        assert_eq!(talk.say(&format!("OBJECT {what} nobody")), "$-1", "{what}");
+    }
+}
+
+#[test]
+fn settings_that_may_be_passwords_are_told_nobody() {
+    let mut talk = Talk::new();
+    talk.check("CONFIG SET slowlog-log-slower-than 0 => +OK");
+    for name in ["requirepass", "password", "masterauth", "alert-webhook", "log-level", "nosuch"] {
+        talk.say(&format!("CONFIG SET slower-than 0 {name} sesame"));
+        talk.say(&format!("CONFIG SET {name} sesame"));
+    }
+    let told = talk.say("SLOWLOG GET -1");
+    assert!(!told.contains("sesame") && told.contains("$11 requirepass $10 (redacted)"), "{told}");
 }
 
 #[test]

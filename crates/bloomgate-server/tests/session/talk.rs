@@ -108,6 +108,19 @@ impl Talk {
         out
     }
 
+    /// Says a pipeline of any bytes, in as many turns as it takes; how much of it was answered, and the replies.
+    pub fn pipeline(&mut self, input: &[u8]) -> (usize, String) {
+        let (mut out, mut answered) = (Vec::new(), 0);
+        loop {
+            let turn = self.session.turn(&mut self.core, &self.desk, &input[answered..], &mut out);
+            self.session.forget(turn.consumed);
+            answered += turn.consumed;
+            if turn.next != Next::Again || turn.consumed == 0 {
+                return (answered, readable(&out));
+            }
+        }
+    }
+
     /// Gives a command to one item after the other, in pipelines of a thousand; the replies without line ends.
     pub fn each(&mut self, command: &str, key: &str, items: &[String]) -> Vec<String> {
         let mut replies = Vec::with_capacity(items.len());

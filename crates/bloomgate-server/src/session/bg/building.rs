@@ -15,9 +15,8 @@ use super::super::call::{Call, Outcome};
 use super::super::installing::{Built, install_built};
 use super::replacing::Held;
 use crate::engine::Engine;
-use crate::engine::adding::NotDone;
 use crate::engine::contracts::DEFAULT;
-use crate::engine::entry::{Entry, Maker};
+use crate::engine::entry::Maker;
 use crate::engine::recipe::{Hashing, Recipe, refused};
 use crate::engine::structure::Existing;
 
@@ -86,63 +85,44 @@ fn of_filter<'n>(call: &Call<'_, '_, '_>, name: &'n [u8], path: &Path, wish: &Wi
         ));
     }
     let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let open = |options: &OpenOptions<'_>| AnyFilter::open_with(path, options);
-    // The path is the server's own business.
-    let told =
-        |error: bloomgate::Error| Refusal::err(error.to_string().replace(&path.display().to_string(), wish.file));
-    opened(call, name, length, open, told)
-}
-
-/// A filter from its own file, which somebody sends.
-pub fn load(call: &mut Call<'_, '_, '_>, name: &[u8], file: &[u8], existing: Existing) -> Result<Entry, NotDone> {
-    if call.find(name).is_none() {
-        call.engine().check_count(name)?;
-    }
-    let open = |options: &OpenOptions<'_>| AnyFilter::from_bytes_with(file, options);
-    let built = opened(call, name, file.len() as u64, open, |error| refused(&error))?;
-    install_built(call, built, existing)
-}
-
-/// A filter that is opened under no secret, or under one of our own.
-fn opened<'n>(
-    call: &Call<'_, '_, '_>,
-    name: &'n [u8],
-    length: u64,
-    open: impl Fn(&OpenOptions<'_>) -> bloomgate::Result<AnyFilter>,
-    told: impl Fn(bloomgate::Error) -> Refusal,
-) -> Result<Built<'n>, Refusal> {
     let engine = &*call.engine();
     // A file has up to a few hundredths more than the filter, which is charged when it is known.
     engine.check_room(name, length - length / 32)?;
     let _held = Held::take(engine, length)?;
     let limits = Limits::payload(engine.budget.most_each());
-    let mut opened = open(&OpenOptions::new().limits(limits));
-    let mut hashing = Hashing { algorithm: bloomgate::Algorithm::Xxh3, seed: 0, contract: String::new(), epoch: 0 };
+    let mut opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits));
+    let mut key = (String::new(), 0);
     // Keyed: by one of our own secrets, newest first. The head alone is read until the right one is found.
     for (contract, epoch) in secrets(call) {
         if !opened.as_ref().is_err_and(|error| error.kind() == ErrorKind::Secret) {
             break;
         }
         if let Some(secret) = engine.contracts.secret(&contract, epoch) {
-            opened = open(&OpenOptions::new().limits(limits).secret(&secret));
-            (hashing.contract, hashing.epoch) = (contract, epoch);
+            opened = AnyFilter::open_with(path, &OpenOptions::new().limits(limits).secret(&secret));
+            key = (contract, epoch);
         }
     }
-    let filter = opened.map_err(told)?;
-    let contract = filter.contract();
-    if !contract.encoding().accepts(Encoding::Bytes) {
+    // The path is the server's own business.
+    let told = |error: bloomgate::Error| error.to_string().replace(&path.display().to_string(), wish.file);
+    built(name, opened.map_err(|error| Refusal::err(told(error)))?, key)
+}
+
+/// A filter that was opened under an epoch of a contract of ours, or of none, as one that the server can have.
+pub fn built(name: &[u8], filter: AnyFilter, (contract, epoch): (String, u32)) -> Result<Built<'_>, Refusal> {
+    let made = filter.contract();
+    if !made.encoding().accepts(Encoding::Bytes) {
         return Err(Refusal::err(format_args!(
             "the keys of this file are {}, and the server's are bytes: build it again from bytes or text",
-            contract.encoding()
+            made.encoding()
         )));
     }
-    (hashing.algorithm, hashing.seed) = (contract.algorithm(), contract.seed());
+    let hashing = Hashing { algorithm: made.algorithm(), seed: made.seed(), contract, epoch };
     let recipe = Recipe::new(filter.kind(), filter.capacity(), filter.promised_rate(), hashing);
     Ok(Built { name, filter, recipe, maker: Maker::Bg, expires_ms: 0 })
 }
 
 /// The contracts that are the user's with their epochs, the newest first.
-fn secrets(call: &Call<'_, '_, '_>) -> Vec<(String, u32)> {
+pub fn secrets(call: &Call<'_, '_, '_>) -> Vec<(String, u32)> {
     let (contracts, default) = (&call.core.engine.contracts, call.contract(DEFAULT));
     let mut all = contracts.all();
     all.retain(|(name, _)| call.space().is_none_or(|space| space.has_contract(name)));

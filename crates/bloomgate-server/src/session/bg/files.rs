@@ -3,7 +3,7 @@
 use std::sync::{Arc, PoisonError};
 
 use bloomgate::{Address, Delta};
-use bloomgate_command::{Refusal, Reply};
+use bloomgate_command::{DeltaBase, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
 use super::existing;
@@ -32,7 +32,7 @@ fn write(entry: &Entry, out: &mut impl std::io::Write) -> Result<Address, Refusa
         Body::Small(small) => small.copy().and_then(|filter| filter.write_to(out)),
         Body::Shared(filter) => filter.write_to(out),
         Body::Guarded(filter) => filter.read().unwrap_or_else(PoisonError::into_inner).write_to(out),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+        Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
     };
     written.map_err(|error| refused(&error))
 }
@@ -53,17 +53,20 @@ fn file(call: &mut Call<'_, '_, '_>, entry: &Entry) -> Result<(Address, Arc<[u8]
     let bytes = entry.with(|filter| filter.size_in_bytes()).unwrap_or(0);
     if bytes > MAX_FILE {
         return Err(Refusal::err(format_args!(
-            "the filter has {bytes} bytes, and a reply takes {MAX_FILE} at most: use BF.SCANDUMP, CF.SCANDUMP or BG.BACKUP"
+            "the filter has {bytes} bytes, and a reply takes {MAX_FILE} at most: over HTTP files and deltas have any size (GET \
+             /v1/filters/NAME/snapshot and /delta), and BF.SCANDUMP and CF.SCANDUMP give a file in pieces"
         )));
     }
     // Twice: the copy it is written from, and the file.
     let held = Held::take(&engine, 2 * bytes)?;
     let mut file = Vec::new();
+    let version = entry.touched();
     let address = write(entry, &mut file)?;
+    let version = (entry.touched() == version).then_some(version);
     call.sees(entry);
     let file: Arc<[u8]> = file.into();
     drop(held);
-    engine.bases.keep(&engine, (entry.id, &entry.name()), address, file.clone());
+    engine.bases.keep(&engine, (entry.id, &entry.name()), (address, version), file.clone());
     Ok((address, file))
 }
 
@@ -75,14 +78,20 @@ pub fn dump(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
 }
 
 /// BG.DELTA. What it leads to is a base too: the next delta starts from there.
-pub fn delta(call: &mut Call<'_, '_, '_>, name: &[u8], base: Address) -> Outcome {
+pub fn delta(call: &mut Call<'_, '_, '_>, name: &[u8], base: DeltaBase) -> Outcome {
     let entry = existing(call, name)?;
     let engine = call.engine();
     engine.bases.forget_old(&engine);
     // The file of a filter that the user cannot name is as one that is not kept: a delta from it would show it.
     let may_see = |name: &[u8]| call.space().is_none_or(|space| space.has(name));
-    let old = engine.bases.find(base, may_see).ok_or_else(|| {
-        Refusal::err(format_args!("the file {base} is not kept here (any more): take a whole one with BG.DUMP first"))
+    let (old, what) = match base {
+        DeltaBase::Address(address) => (engine.bases.find(address, may_see), format!("the file {address}")),
+        DeltaBase::Version(version) => {
+            (engine.bases.of_version(entry.id, version), format!("a file of the filter as of version {version}"))
+        }
+    };
+    let old = old.ok_or_else(|| {
+        Refusal::err(format_args!("{what} is not kept here (any more): take a whole one with BG.DUMP first"))
     })?;
     let (_, new) = file(call, &entry)?;
     let delta = Delta::between(&old, &new).and_then(|delta| delta.to_bytes()).map_err(|error| refused(&error))?;

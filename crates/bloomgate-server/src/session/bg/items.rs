@@ -4,18 +4,31 @@ use bloomgate::Kind;
 use bloomgate_command::{Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
+use super::super::refusing::{Answers, no_memory};
+use super::super::space::Space;
 use super::existing;
 use crate::engine::adding::{Added, Copies};
-use crate::engine::check_available;
 use crate::engine::entry::Entry;
+use crate::engine::{Engine, check_available};
+
+/// What an item that was not added answers, in few words.
+fn short(added: Added) -> Refusal {
+    Refusal::new(match added {
+        Added::NoMemory => "ERR the filter is full and there is no memory for it to grow",
+        Added::TooManyCopies => "ERR the filter holds too many copies of this item",
+        _ => "ERR the filter is full",
+    })
+}
 
 /// What an item that was not added answers.
-fn refusal(entry: &Entry, added: Added) -> Refusal {
+fn refusal(engine: &Engine, space: Option<&Space>, entry: &Entry, added: Added) -> Refusal {
     match added {
-        Added::NoMemory => Refusal::err(
-            "the filter is full and there is no memory for it to grow: raise max-memory, or MAXMEMORY of its namespace",
-        ),
-        Added::TooManyCopies => Refusal::err("the filter has as many copies of this item as it can tell apart"),
+        Added::NoMemory => no_memory(engine, space, &entry.name(), short(added)),
+        Added::TooManyCopies => Refusal::err(format_args!(
+            "the filter holds {} copies of this item, the most that it can remove again one by one; nothing was changed: \
+             remove one first, or use a counting filter",
+            entry.with(|filter| filter.max_copies()).flatten().unwrap_or(0)
+        )),
         _ => Refusal::err(format_args!(
             "the filter is full: it holds the {} items it was made for, and refuses more",
             entry.with(|filter| filter.capacity()).unwrap_or(0)
@@ -42,23 +55,19 @@ pub fn add(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome
             ))
             .into());
         }
-        let sequence = core.scratch.add(permit, &entry, items, Copies::One, &mut added)?;
+        let sequence = core.scratch.add(permit, &entry, items, Copies::Each, &mut added)?;
         Ok((entry, sequence))
     })?;
     call.desk.count_items(call.core.thread, true, items.len() as u64);
-    let replies = added.into_iter().map(|added| match added {
-        Added::New => Reply::Bool(true),
-        Added::Known => Reply::Bool(false),
-        other => Reply::Error(refusal(&entry, other)),
-    });
-    Ok(Reply::Array(replies.collect()))
+    let mut answers = Answers::new(|added| refusal(&engine, call.space(), &entry, added), short, call.after_refusals);
+    Ok(Reply::Array(added.into_iter().map(|added| answers.reply(added)).collect()))
 }
 
 pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
     call.desk.count_items(call.core.thread, false, items.len() as u64);
     let engine = call.engine();
     if call.find(name).is_none() && !call.is_strict() {
-        call.core.scratch.pay_absent(&engine, name, items.len())?;
+        call.core.scratch.pay_absent(&engine, name, items)?;
         // A name that never was: no item is in it.
         return Ok(Reply::Array(items.iter().map(|_| Reply::Bool(false)).collect()));
     }
@@ -73,7 +82,7 @@ pub fn exists(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outc
 pub fn count(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcome {
     let engine = call.engine();
     if call.find(name).is_none() && !call.is_strict() {
-        call.core.scratch.pay_absent(&engine, name, items.len())?;
+        call.core.scratch.pay_absent(&engine, name, items)?;
         return Ok(Reply::Array(items.iter().map(|_| Reply::Int(0)).collect()));
     }
     let entry = existing(call, name)?;

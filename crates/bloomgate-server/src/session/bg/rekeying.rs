@@ -7,7 +7,10 @@
 //!
 //! Whoever fed other items than those of the filter until both count alike would make it forget all it had. So only items that
 //! the filter has are taken, and of those that it has not, its rate's share was taken for ones it has: as many more must have
-//! come. It is a count and no proof, so FINISH needs the role `delete` too.
+//! come. FINISH counts twice: what came (no fewer than the filter counts, so a feed without repeats lacks no item that the
+//! filter counted as new), and what the shadow took for new (so repeats do not stand for what is missing). It is a count and no
+//! proof. No proof can be had: an item all of whose bits were set when it was added has left no trace, in the filter, in
+//! its count or in the log, by which anybody could miss it. So FINISH needs the role `delete` too.
 
 use bloomgate_command::{Refusal, RekeyStep, Reply};
 
@@ -24,7 +27,7 @@ pub fn step(call: &mut Call<'_, '_, '_>, name: &[u8], step: RekeyStep) -> Outcom
     match step {
         RekeyStep::Start => start(call, name),
         RekeyStep::Status => status(call, name),
-        RekeyStep::Finish => finish(call, name),
+        RekeyStep::Finish { force } => finish(call, name, force),
         RekeyStep::Abort => abort(call, name),
     }
 }
@@ -58,8 +61,10 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     let hashing = next_secret(call, &entry);
     engine.contracts.check_next_epoch(&hashing.contract)?;
     // As large as the filter has become: a chain that grew through ten stages would do so again.
-    let capacity = entry.with(|filter| filter.len()).unwrap_or(0).max(entry.recipe().capacity);
-    let capacity = if entry.recipe().capacity == 0 { 0 } else { capacity };
+    let capacity = match entry.recipe().capacity {
+        0 => 0,
+        asked => asked.max(needed(&entry)),
+    };
     let recipe = Recipe { hashing, capacity, ..entry.recipe().clone() };
     let prepared = engine.prepare_shadow(name, recipe, entry.maker())?;
     call.alone(|permit| {
@@ -77,6 +82,13 @@ fn start(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
         let shadow = permit.begin_shadow(&entry, prepared)?;
         Ok((Reply::Ok, shadow.touched()))
     })
+}
+
+/// The capacity that takes all items of a filter: those that it counts, those that it took for known when they were added, and
+/// what both may be more by chance. One that is full to the last item would refuse some of its own under another secret.
+fn needed(entry: &Entry) -> u64 {
+    let (items, rate) = entry.with(|filter| (filter.len() as f64, filter.expected_rate())).unwrap_or_default();
+    (items + items * rate + 4.0 * (items * rate).sqrt()).ceil() as u64
 }
 
 /// The secret after the contract's last, and after the filter's own; for a filter under somebody else's contract, the own one.
@@ -112,6 +124,7 @@ fn status(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
             (Reply::text("new_secret_id"), id(&shadow)),
             (Reply::text("new_items"), items(&shadow)),
             (Reply::text("missing_at_least"), Reply::Int(missing(&entry, &shadow) as i64)),
+            (Reply::text("fed"), Reply::Int(fed(&shadow) as i64)),
             (Reply::text("fed_in_vain"), Reply::Int(strangers(&shadow) as i64)),
             (Reply::text("started_ms"), Reply::Int(shadow.created_ms as i64)),
         ]);
@@ -119,39 +132,69 @@ fn status(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
     Ok(Reply::Map(told))
 }
 
-/// Items that were fed and that the filter does not have, since the server started: a shadow has refused them.
+/// Items that were fed and that the filter does not have, since the server started. Nobody else asks a shadow for anything.
 fn strangers(shadow: &Entry) -> u64 {
+    shadow.counts().lookups
+}
+
+/// Items that were fed or added, and that the shadow had no place for.
+fn refused(shadow: &Entry) -> u64 {
     shadow.counts().refused
 }
 
+/// Items that came to the shadow since the server started, fed or added, each as often as it came.
+fn fed(shadow: &Entry) -> u64 {
+    shadow.counts().adds.saturating_sub(refused(shadow))
+}
+
+/// How many items have certainly not come to the shadow since the server started: a filter counts no item twice, so a whole feed
+/// has as many as it counts.
+fn not_fed(entry: &Entry, shadow: &Entry) -> u64 {
+    entry.with(|filter| filter.len()).unwrap_or(0).saturating_sub(fed(shadow))
+}
+
 /// How many items the shadow does not have yet. Both count items that were certainly new: of a whole feed the shadow counts
-/// less than there are by its false positives while it was filled, which are fewer than its rate times the items, and more by
-/// the strangers that the filter takes for its own at its rate of now; and by chance four standard deviations more at most.
+/// less than there are by its false positives while it was filled, which are fewer than its rate of now times the items (it only
+/// rises), and more by the strangers that the filter takes for its own; and by chance four standard deviations more at most.
 fn missing(entry: &Entry, shadow: &Entry) -> u64 {
     let items = |entry: &Entry| entry.with(|filter| filter.len()).unwrap_or(0);
     let wanted = items(entry) as f64;
-    let lag = wanted * shadow.with(|filter| filter.promised_rate()).unwrap_or(0.0);
+    let lag = wanted * shadow.with(|filter| filter.expected_rate()).unwrap_or(0.0);
     let rate = entry.with(|filter| filter.expected_rate()).unwrap_or(0.0).clamp(0.0, 0.5);
     let passed = strangers(shadow) as f64 * rate / (1.0 - rate);
     let slack = (lag + 4.0 * (lag + passed).sqrt()).floor();
     ((wanted + passed - slack).max(0.0) as u64).saturating_sub(items(shadow))
 }
 
-fn finish(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
+fn finish(call: &mut Call<'_, '_, '_>, name: &[u8], force: bool) -> Outcome {
     let engine = call.engine();
     call.alone(|permit| {
         let entry = permit.find(name)?.ok_or(Refusal::NOT_FOUND)?;
         let shadow = engine.shadow_of(&entry).ok_or_else(|| not_begun(name))?;
         check_available(&shadow)?;
-        let missing = missing(&entry, &shadow);
-        if missing > 0 {
+        let (missing, not_fed) = (missing(&entry, &shadow), not_fed(&entry, &shadow));
+        if missing > 0 && !force {
             let vain = match strangers(&shadow) {
                 0 => String::new(),
                 vain => format!(" ({vain} that were fed are not in the filter and count for nothing)"),
             };
             return Err(Refusal::err(format_args!(
                 "at least {missing} items are not in the new filter yet, and would be lost{vain}: BG.FEED them, or \
-                 BG.REKEY it to ABORT"
+                 BG.REKEY it to ABORT, or to FINISH FORCE if they may be lost"
+            )));
+        }
+        if refused(&shadow) > 0 && !force {
+            return Err(Refusal::err(format_args!(
+                "the new filter has refused {} items, and what did not come again would be lost: BG.REKEY it to ABORT and START \
+                 again, or to FINISH FORCE if you know that none is missing",
+                refused(&shadow)
+            )));
+        }
+        if not_fed > 0 && !force {
+            return Err(Refusal::err(format_args!(
+                "{not_fed} items fewer than the filter has were fed or added since BG.REKEY START, or since the server \
+                 started, and what was not would be lost: BG.FEED all of them (again: what is there already stays as it is), or \
+                 BG.REKEY it to FINISH FORCE if you know that none is missing"
             )));
         }
         let Hashing { contract, epoch, .. } = &shadow.recipe().hashing;
@@ -181,11 +224,12 @@ pub fn feed(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Outcom
         // Items that come to the filter from now on come to the shadow first, so none is missed that it does not have yet.
         // A report that one is absent ends some day, and what it was wrong about is in the filter then as it was before.
         look(&entry, items, &mut held)?;
-        let items: Vec<&[u8]> = items.iter().zip(&held).filter(|(_, held)| **held).map(|(item, _)| *item).collect();
-        let vain = held.iter().filter(|held| !**held).count() as u64;
-        core.scratch.pay_absent(&engine, name, vain as usize)?;
+        let of =
+            |wanted: bool| items.iter().zip(&held).filter(move |(_, held)| **held == wanted).map(|(item, _)| *item);
+        let (vain, items): (Vec<&[u8]>, Vec<&[u8]>) = (of(false).collect(), of(true).collect());
+        core.scratch.pay_absent(&engine, name, &vain)?;
         let sequence = core.scratch.add(permit, &shadow, &items, Copies::One, &mut added)?;
-        shadow.count(Counts { refused: vain, ..Counts::default() });
+        shadow.count(Counts { lookups: vain.len() as u64, ..Counts::default() });
         Ok(((), sequence))
     })?;
     if let Some(refused) = added.iter().find(|added| !matches!(added, Added::New | Added::Known)) {

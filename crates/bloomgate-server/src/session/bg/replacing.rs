@@ -2,18 +2,20 @@
 //!
 //! Making one takes as long as it takes to read what it is made from, and nobody should have to wait for that. So it is
 //! made while others write, and looked at again when nobody does: if what counts has changed meanwhile, it is made once
-//! more, now with nobody writing. What was added to a filter before the new one takes its place is in it, or comes to
-//! it: never in between.
+//! more, and again. What is small is made with nobody writing in the end; what is large is refused then, because everybody
+//! would stand still for it. What was added to a filter before the new one takes its place is in it, or comes to it: never
+//! in between.
 
 use bloomgate::AnyFilter;
 use bloomgate_command::Refusal;
 
 use super::super::call::Call;
-use super::super::installing::{Built, Ready};
-use crate::engine::Engine;
+use super::super::installing::{Built, INLINE, Ready};
 use crate::engine::adding::NotDone;
 use crate::engine::entry::Entry;
+use crate::engine::retries::Retries;
 use crate::engine::structure::Existing;
+use crate::engine::{Engine, Permit};
 
 /// Memory that is charged while something is made.
 #[derive(Debug)]
@@ -65,6 +67,9 @@ fn seen(entry: &Option<Entry>) -> Seen {
     entry.as_ref().map(|entry| (entry.id, entry.touched()))
 }
 
+/// So often a filter is made while others write to what it is made from.
+const TRIES: usize = 4;
+
 /// Puts a filter under a name that is made from what has that name now (or from nothing, if nothing has) and replaces
 /// it: no change of it gets lost, whoever writes meanwhile.
 pub fn replace(
@@ -75,8 +80,8 @@ pub fn replace(
     let engine = call.engine();
     let desk = call.desk;
     // With nobody writing: whatever was logged up to this change is in the bits.
-    let before = call.alone(|permit| Ok((permit.find(name)?, 0)))?;
-    let version = seen(&before);
+    let look = |permit: &mut Permit<'_>| permit.find(name).map(|entry| (seen(&entry), entry));
+    let (mut version, mut before) = call.alone(|permit| Ok((look(permit)?, 0)))?;
     if before.is_none() {
         engine.check_count(name)?;
     }
@@ -84,24 +89,51 @@ pub fn replace(
         let built = make(before.as_ref())?;
         Ready::make(&engine, desk, Built { name, ..built })
     };
-    let first = ready(&before)?;
-    drop(before);
-    call.alone(|permit| {
-        let now = permit.find(name)?;
+    for tried in 1.. {
+        let made = ready(&before)?;
         // Requests that were answered stay answered: a retry must not remove twice because filters were merged meanwhile.
-        let retries = now.as_ref().map(Entry::retries).unwrap_or_default();
-        let ready = match seen(&now) == version {
-            true => first,
-            false => {
-                first.abandon(&engine);
-                ready(&now)?
+        let retries = before.as_ref().map(Entry::retries).unwrap_or_default();
+        let is_large = made.entry().size_in_bytes() > INLINE;
+        let changed = call.alone(|permit| {
+            let (now_version, now) = match look(permit) {
+                Ok(now) => now,
+                Err(refusal) => {
+                    made.abandon(&engine);
+                    return Err(refusal);
+                }
+            };
+            if now_version == version {
+                return put(permit, made, now.as_ref(), retries).map(|sequence| (None, sequence));
             }
-        };
-        if let Some(now) = &now {
-            ready.entry().count(now.counts());
+            made.abandon(&engine);
+            if tried < TRIES || is_large {
+                return Ok((Some((now_version, now)), 0));
+            }
+            let made = ready(&now)?;
+            let retries = now.as_ref().map(Entry::retries).unwrap_or_default();
+            put(permit, made, now.as_ref(), retries).map(|sequence| (None, sequence))
+        })?;
+        match changed {
+            None => break,
+            Some(_) if tried >= TRIES => {
+                return Err(Refusal::err(format_args!(
+                    "'{}' was written to each of {TRIES} times that the new filter was made, and it is too large to hold \
+                     everybody up for it: try again when it is less busy",
+                    name.escape_ascii()
+                ))
+                .into());
+            }
+            Some(now) => (version, before) = now,
         }
-        let entry = ready.install(permit, Existing::Replace)?;
-        permit.keep_retries(&entry, retries)?;
-        Ok(((), entry.touched()))
-    })
+    }
+    Ok(())
+}
+
+/// Puts it under its name, in the place of what has that name.
+fn put(permit: &mut Permit<'_>, ready: Ready, now: Option<&Entry>, retries: Retries) -> Result<u64, Refusal> {
+    if let Some(now) = now {
+        ready.entry().count(now.counts());
+    }
+    ready.entry().keep_answers(retries);
+    Ok(ready.install(permit, Existing::Replace)?.touched())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use bloomgate::AnyFilter;
+use bloomgate::{AnyFilter, Kind};
 use bloomgate_command::{FoldTo, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
@@ -32,7 +32,7 @@ fn unite(into: &mut AnyFilter, entry: &Entry) -> Result<(), Refusal> {
         Body::Small(small) => small.copy().and_then(|filter| into.union_with(&filter)),
         Body::Shared(filter) => into.union_with(filter),
         Body::Guarded(filter) => into.union_with(&*filter.read().unwrap_or_else(PoisonError::into_inner)),
-        Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+        Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
     };
     united.map_err(|error| refused(&error))
 }
@@ -94,7 +94,7 @@ pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], r
             Body::Small(small) => small.copy().and_then(|filter| copy.intersection(&filter)),
             Body::Shared(filter) => copy.intersection(filter),
             Body::Guarded(filter) => copy.intersection(&*filter.read().unwrap_or_else(PoisonError::into_inner)),
-            Body::Unavailable { why, .. } => return Err(Refusal::new(why.to_owned())),
+            Body::Unavailable { why, .. } => return Err(other.no_answer(why)),
         };
         let filter = filter.map_err(|error| refused(&error))?;
         Ok(Built { name: b"", filter, recipe: one.recipe().clone(), maker: one.maker(), expires_ms: 0 })
@@ -122,6 +122,14 @@ pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], r
 pub fn fold(call: &mut Call<'_, '_, '_>, name: &[u8], to: FoldTo) -> Outcome {
     let engine = call.engine();
     let entry = existing(call, name)?;
+    let kind = entry.kind();
+    if !matches!(kind, Kind::Classic | Kind::Blocked | Kind::Partitioned) {
+        // Before a copy is made of it: one of gigabytes takes seconds.
+        return Err(Refusal::err(format_args!(
+            "a {kind} filter cannot be folded: classic, blocked and partitioned ones can; make a smaller one and add its items again"
+        ))
+        .into());
+    }
     let mut held = Held::take(&engine, bytes(&entry).saturating_mul(2))?;
     held.shrink_to(bytes(&entry));
     drop(entry);

@@ -61,6 +61,8 @@ pub fn filter(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Outcome {
         row("fill_score", double(look.and_then(|look| look.fill_score))),
         row("evenness_score", double(look.and_then(|look| look.evenness_score))),
         row("lines_read", or_nil(look, |look| int(look.lines))),
+        row("recent_items", or_nil(finding.lately(), |lately| int(lately.keys))),
+        row("recent_score", double(finding.lately().map(|lately| lately.score))),
         row("score", double(finding.score())),
         row("verdict", Reply::text(finding.verdict().name())),
         row("secret_age_seconds", secret_age(&engine, &entry)),
@@ -129,7 +131,7 @@ pub fn feedback(call: &mut Call<'_, '_, '_>, name: &[u8], items: &[&[u8]]) -> Ou
     let engine = call.engine();
     let feedback = &engine.watch.feedback;
     let mut entry = existing(call, name)?;
-    call.core.scratch.pay_for(&engine, &entry, items.len())?;
+    call.core.scratch.pay_for(&engine, &entry, items)?;
     let reported = match feedback.of(&entry) {
         Some(reported) => reported,
         None => {
