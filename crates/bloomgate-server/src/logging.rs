@@ -11,8 +11,9 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+pub(crate) use bloomgate_http::moment::{now, rfc3339 as time};
 use tokio::sync::broadcast;
 
 /// How often a second events of one sort are told, of those that strangers can cause.
@@ -25,6 +26,9 @@ const WAITING: usize = 1_024;
 const TAPPED: usize = 256;
 /// How long the last lines may take to be written when the server ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How long one who writes behind the log waits for the lines before.
+const SETTLING: Duration = Duration::from_millis(200);
 
 /// How much an event matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -170,11 +174,19 @@ impl Quota {
 #[derive(Debug, Clone)]
 pub struct Log(Arc<Shared>);
 
+/// What the thread that writes is given.
+#[derive(Debug)]
+enum Put {
+    Line(String),
+    /// Somebody wants to know that what came before is written.
+    Mark(SyncSender<()>),
+}
+
 #[derive(Debug)]
 struct Shared {
     level: AtomicU8,
     format: Format,
-    door: Mutex<Option<SyncSender<String>>>,
+    door: Mutex<Option<SyncSender<Put>>>,
     /// Told when the last line is written.
     written: Mutex<Option<Receiver<()>>>,
     lost: AtomicU64,
@@ -197,20 +209,22 @@ impl Log {
 
     /// Lines into anything.
     pub fn to(format: Format, level: Level, mut writer: impl Write + Send + 'static) -> std::io::Result<Self> {
-        let (door, lines) = sync_channel::<String>(WAITING);
+        let (door, lines) = sync_channel(WAITING);
         let (tell, written) = sync_channel(1);
         std::thread::Builder::new().name("bloomgate-log".into()).spawn(move || {
-            for line in lines {
-                // Nobody who can read it is no reason to stop.
-                let _ = writer.write_all(line.as_bytes());
-                let _ = writer.flush();
+            for put in lines {
+                // Nobody who can read it, or who waits, is no reason to stop.
+                let _ = match put {
+                    Put::Line(line) => writer.write_all(line.as_bytes()).and_then(|()| writer.flush()).is_ok(),
+                    Put::Mark(tell) => tell.try_send(()).is_ok(),
+                };
             }
             let _ = tell.send(());
         })?;
         Ok(Self::with(format, level, Some(door), Some(written)))
     }
 
-    fn with(format: Format, level: Level, door: Option<SyncSender<String>>, written: Option<Receiver<()>>) -> Self {
+    fn with(format: Format, level: Level, door: Option<SyncSender<Put>>, written: Option<Receiver<()>>) -> Self {
         Self(Arc::new(Shared {
             level: AtomicU8::new(level as u8),
             format,
@@ -275,7 +289,7 @@ impl Log {
         }
         let line = line(self.0.format, level, name, message, fields);
         let door = self.0.door.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Err(TrySendError::Full(_))) = door.as_ref().map(|door| door.try_send(line)) {
+        if let Some(Err(TrySendError::Full(_))) = door.as_ref().map(|door| door.try_send(Put::Line(line))) {
             self.0.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -294,6 +308,15 @@ impl Log {
         if lost > 0 {
             let message = format_args!("{lost} lines were lost: standard error does not take them");
             self.say(Level::Warn, "lines-lost", message, &[("count", lost.into())]);
+        }
+    }
+
+    /// Waits until what was told so far is written, not for long: for whoever writes to the same place.
+    pub fn settle(&self) {
+        let (tell, told) = sync_channel(1);
+        let door = self.0.door.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if door.is_some_and(|door| door.try_send(Put::Mark(tell)).is_ok()) {
+            let _ = told.recv_timeout(SETTLING);
         }
     }
 
@@ -386,26 +409,6 @@ fn quote(line: &mut String, text: &str) {
     line.push('"');
 }
 
-/// The time since 1970.
-pub(crate) fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-}
-
-/// A time since 1970 as RFC 3339 has it, in UTC. The date by the days of a 400-year cycle that begins on 1 March 0000
-/// (H. Hinnant, "chrono-compatible low-level date algorithms").
-pub(crate) fn time(since: Duration) -> String {
-    let seconds = since.as_secs();
-    let days = seconds / 86_400 + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (date, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = era * 400 + year + u64::from(month <= 2);
-    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
-    format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", since.subsec_millis())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -429,19 +432,6 @@ mod tests {
         fn read(&self) -> String {
             String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
         }
-    }
-
-    #[test]
-    fn times_are_those_of_the_calendar() {
-        for (seconds, told) in [
-            (0, "1970-01-01T00:00:00.000Z"),
-            (951_782_400, "2000-02-29T00:00:00.000Z"),
-            (1_767_225_599, "2025-12-31T23:59:59.000Z"),
-            (4_107_542_400, "2100-03-01T00:00:00.000Z"),
-        ] {
-            assert_eq!(time(Duration::from_secs(seconds)), told);
-        }
-        assert_eq!(time(Duration::from_millis(1_001)), "1970-01-01T00:00:01.001Z");
     }
 
     #[test]
@@ -507,6 +497,25 @@ mod tests {
             log.say(Level::Info, "a", format_args!("{number}"), &[]);
         }
         assert!(log.0.lost.load(Ordering::Relaxed) >= WAITING as u64 - 1);
+        // Nor one who wants to write behind them: there is no place, or it takes too long.
+        let begun = std::time::Instant::now();
+        log.settle();
+        let_go.send(()).unwrap();
+        log.settle();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
         drop(let_go);
+    }
+
+    #[test]
+    fn who_writes_behind_the_log_finds_everything_written() {
+        let paper = Paper::default();
+        let log = Log::to(Format::Text, Level::Info, paper.clone()).unwrap();
+        for number in 0..100 {
+            log.say(Level::Info, "a", format_args!("line {number}"), &[]);
+            log.settle();
+            assert!(paper.read().ends_with(&format!("line {number}\n")), "{}", paper.read());
+        }
+        log.close();
+        log.settle();
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::access::Directory;
 use crate::access::directory::{first_user, is_loopback};
 use crate::engine::Engine;
-use crate::http::{House, Http};
+use crate::http::{House, Http, Lookout};
 use crate::keeping::opening::{self, Found, Opened, Opening};
 use crate::keeping::{Keeping, SharedKeeping};
 use crate::logging::{self, Level, Log, Value, counted};
@@ -26,7 +26,7 @@ use crate::net::listening::{Addresses, Listening};
 use crate::net::stream::Arrival;
 use crate::net::worker::Workers;
 use crate::session::desk::Desk;
-use crate::settings::{Settings, memory};
+use crate::settings::{Settings, files, memory};
 use crate::store::{Disk, LogState, RealDisk};
 use crate::systemd::ServiceManager;
 
@@ -54,6 +54,8 @@ pub struct Ready {
     pub tls: Option<SocketAddr>,
     /// Where the HTTP side is.
     pub http: Option<SocketAddr>,
+    /// Whether that is over TLS.
+    pub https: bool,
     /// What its folder held.
     pub found: Found,
     /// How long it took.
@@ -81,17 +83,22 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, String> {
     let access = Directory::open(settings)?;
     let named = [&settings.tls_cert, &settings.tls_key, &settings.tls_client_ca];
     // A socket for TLS may be handed over though no address is set.
-    if settings.tls.is_some() || named.iter().any(|file| file.is_some()) {
+    if settings.tls.is_some() || settings.http_tls || named.iter().any(|file| file.is_some()) {
         let identity = Identity::read(settings.tls_files()?)?;
         notes.extend(identity.ending(logging::now().as_secs()).map(|ending| ending.message));
         notes.extend(identity.loose_key());
     }
     opening::check_master(settings)?;
+    if let Some(to) = &settings.alert_webhook {
+        to.check().map_err(|error| format!("alert-webhook: {error}"))?;
+    }
     if access.is_open() && !access.is_protected() {
         notes.push(
             "protected-mode is no, and the default user needs no password: whoever connects may do everything".into(),
         );
     }
+    let at = Addresses { resp: settings.resp, tls: settings.tls, http: settings.http.address() };
+    notes.extend(plain_doors(&access, at));
     Ok(notes)
 }
 
@@ -99,6 +106,7 @@ pub fn check(settings: &Settings) -> Result<Vec<String>, String> {
 #[doc(hidden)]
 pub fn serve_on(disk: Arc<dyn Disk>, settings: &Settings, ready: impl FnOnce(&Ready)) -> Result<Stopped, String> {
     let failed = |error: io::Error| format!("no thread: {error}");
+    files::raise();
     // Before any thread: it takes sockets out of the environment.
     let listening = Listening::begin(settings)?;
     let log = Log::start(settings.log_format, settings.log_level).map_err(failed)?;
@@ -121,11 +129,15 @@ fn serve_there(
     let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
     let Addresses { resp, tls, http } = listening.addresses();
     let address = resp.or(tls).ok_or("the sockets do not tell their addresses")?;
+    let too_few_files = files::worry(settings.max_clients, http.is_some());
+    let max_clients = settings.max_clients.min(files::most_clients(http.is_some()));
+    let settings = &Settings { max_clients, ..settings.clone() };
     tell_start(log, settings, listening.addresses());
     if let Some(why) = &listening.http_taken {
         let message = format_args!("no HTTP: {why}, or `none`");
         log.say(Level::Info, "no-http", message, &[("why", why.as_str().into())]);
     }
+    let lookout = Lookout::new(settings, log, address, http)?;
     // Each reactor, worker and thread of HTTP has a gate of its own, and so has the tick.
     let http_threads = if http.is_some() { settings.threads } else { 0 };
     let gates = settings.threads + WORKERS + 1 + http_threads;
@@ -140,11 +152,13 @@ fn serve_there(
     engine.start_watch().map_err(failed)?;
     let workers = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;
     let mut reactors = Reactors::start(&engine, &desk, &workers, &stop, settings.threads).map_err(failed)?;
+    let looking = lookout.start(&engine, &desk, http.is_some()).map_err(failed)?;
     let mut http_side = None;
     if let (Some(listener), Some(address)) = (listening.http.take(), http) {
         let first_gate = settings.threads + WORKERS + 1;
-        let house = House::new(&engine, &desk, &workers, address, http_threads, first_gate);
-        http_side = Some(Http::start(listener, house).map_err(failed)?);
+        let house = House::new(&engine, &desk, &workers, &lookout, address, http_threads, first_gate);
+        let identity = listening.identity.clone().filter(|_| settings.http_tls);
+        http_side = Some(Http::start(listener, house, identity).map_err(failed)?);
     }
     let mut system = ServiceManager::from_environment();
     let mut signals = None;
@@ -170,12 +184,16 @@ fn serve_there(
                         let _ = desk.keeper.set(Arc::new(SharedKeeping(keeping.clone())));
                     }
                     engine.end_loading();
-                    let notes = notes(&engine, &desk, settings, Addresses { resp, tls, http });
-                    let found = Ready { address, tls, http, found: opened.found, took: began.elapsed(), notes };
+                    let mut notes = notes(&engine, &desk, settings, Addresses { resp, tls, http });
+                    notes.extend(too_few_files.clone());
+                    let https = settings.http_tls && http.is_some();
+                    let found = Ready { address, tls, http, https, found: opened.found, took: began.elapsed(), notes };
                     tell_ready(log, settings, &found, resp);
                     system.tell("READY=1");
                     watch.tell_status(&engine, &desk, &system, Instant::now());
                     if let Some(ready) = ready.take() {
+                        // What it says comes behind the line that says ready.
+                        log.settle();
                         ready(&found);
                     }
                 }
@@ -226,6 +244,7 @@ fn serve_there(
     if let Some(http) = &http_side {
         http.begin_to_stop();
     }
+    drop(looking);
     if let Some(greeter) = greeter {
         greeter.stop();
     }
@@ -248,7 +267,8 @@ fn serve_there(
     Ok(Stopped { abandoned })
 }
 
-/// Where clients come from: both sockets, and the handshakes of the second.
+/// Where clients of the Redis protocol come from: both sockets, and the handshakes of the second. Whoever does those also
+/// looks after the certificate, for HTTP too.
 struct Doors {
     resp: Option<TcpListener>,
     tls: Option<TcpListener>,
@@ -261,14 +281,13 @@ impl Doors {
     fn open(listening: Listening, desk: &Arc<Desk>) -> Result<Self, String> {
         let failed = |error: io::Error| format!("a socket cannot be listened on: {error}");
         let resp = listening.resp.map(TcpListener::from_std).transpose().map_err(failed)?;
-        let Some((listener, identity)) = listening.tls else {
+        let Some(identity) = listening.identity else {
             return Ok(Self { resp, tls: None, identity: None, greeter: None, greeted: None });
         };
-        let identity = Arc::new(identity);
         let _ = desk.certificate.set(identity.clone());
         let (greeter, greeted) = Greeter::start(identity.clone(), desk.clone(), MOST)
             .map_err(|error| format!("no thread for TLS: {error}"))?;
-        let tls = Some(TcpListener::from_std(listener).map_err(failed)?);
+        let tls = listening.tls.map(TcpListener::from_std).transpose().map_err(failed)?;
         Ok(Self { resp, tls, identity: Some(identity), greeter: Some(greeter), greeted: Some(greeted) })
     }
 
@@ -407,7 +426,23 @@ fn notes(engine: &Engine, desk: &Desk, settings: &Settings, at: Addresses) -> Ve
     let mut notes = memory::worries(engine.budget.most(), engine.budget.used(), memory::limit());
     notes.extend(desk.certificate.get().and_then(|identity| identity.loose_key()));
     notes.extend(open_doors(desk, settings, at));
+    notes.extend(plain_doors(&desk.access, at));
     notes
+}
+
+/// What passwords are worth that cross a network in the clear.
+fn plain_doors(access: &Directory, Addresses { resp, http, .. }: Addresses) -> Vec<String> {
+    // Where nobody logs in, the other notes say what there is to say.
+    if access.has_nobody() {
+        return Vec::new();
+    }
+    let far = |address: Option<SocketAddr>| address.filter(|address| !is_loopback(address.ip()));
+    let plain =
+        "is reached from other machines without TLS: whoever is on the way reads passwords and items, and may use them";
+    let resp =
+        far(resp).map(|at| format!("{at} {plain}. Let clients connect by tls and set resp to 127.0.0.1:6479 or none"));
+    let http = far(http).map(|at| format!("{at} {plain}. Set http to 127.0.0.1:8479 behind a proxy that speaks TLS"));
+    resp.into_iter().chain(http).collect()
 }
 
 /// What an open door means, for whoever opened it.
@@ -418,7 +453,8 @@ fn open_doors(desk: &Desk, settings: &Settings, Addresses { resp, tls, http }: A
     }
     let first_user = first_user(resp.map(|address| address.port()), tls.map(|address| address.port()));
     // Certificates of clients are a lock too.
-    let tls = tls.filter(|_| settings.tls_client_ca.is_none());
+    let has_lock = settings.tls_client_ca.is_some();
+    let (tls, http) = (tls.filter(|_| !has_lock), http.filter(|_| !(has_lock && settings.http_tls)));
     let open = resp.into_iter().chain(tls).chain(http).filter(|address| !is_loopback(address.ip()));
     let note = |address: SocketAddr| match access.is_protected() {
         true => format!(
@@ -568,7 +604,7 @@ fn tell_ready(log: &Log, settings: &Settings, ready: &Ready, resp: Option<Socket
         _ => format!("ready on {}", ready.address),
     };
     if let Some(http) = ready.http {
-        line.push_str(&format!(", HTTP on {http}"));
+        line.push_str(&format!(", {} on {http}", if ready.https { "HTTPS" } else { "HTTP" }));
     }
     let found = &ready.found;
     match &settings.data {

@@ -1,23 +1,20 @@
 //! What is wrong now: the same alerts, by the same names, that packaging/alerts.yml has for Prometheus, for whoever has none.
 //!
-//! They are looked for every ten seconds, and told by /v1/overview, /v1/alerts and /v1/events. Each has a section in
-//! docs/runbook.md.
+//! They are looked for every ten seconds ([`Lookout`](super::lookout::Lookout)), and told by /v1/overview, /v1/alerts,
+//! /v1/events and the webhook. Each has a section in docs/runbook.md.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
 use super::figures::{path_of, shown};
-use super::metrics::unavailable;
-use super::serving::House;
-use crate::engine::watch::findings::{Finding, SUSPICIOUS, Verdict};
+use super::survey::Survey;
+use crate::engine::Engine;
+use crate::engine::watch::findings::{Finding, POISONED};
 use crate::logging::counted;
+use crate::session::desk::Desk;
 use crate::session::space::Space;
 
-/// How often it is looked.
-pub(super) const EVERY_MS: u64 = 10_000;
-/// Filters that are looked at.
-const LOOKED_AT: usize = 20_000;
 /// Alerts of one sort that are told.
 const MOST: usize = 100;
 /// A snapshot is too old after a day, if the log has grown by so much since.
@@ -36,6 +33,8 @@ pub(super) struct Alert {
     pub summary: String,
     /// The filter it is about, by its name in the engine.
     pub filter: Option<Vec<u8>>,
+    /// How many filters are as wrong; no more than [`MOST`] of them are told.
+    pub alike: u64,
 }
 
 impl Alert {
@@ -50,8 +49,30 @@ impl Alert {
         Some(json!({
             "name": self.name, "severity": self.severity, "summary": self.summary,
             "filter": name.map(shown), "path": name.map(path_of),
-            "runbook": format!("docs/runbook.md#{}", self.section),
+            // How many filters others have is nothing for a user of one namespace.
+            "total": Some(self.alike).filter(|_| space.is_none()),
+            "runbook": bloomgate_http::runbook::path(self.section),
         }))
+    }
+
+    /// As the webhook is told it.
+    pub(super) fn for_webhook(&self) -> bloomgate_http::webhook::Alert {
+        bloomgate_http::webhook::Alert {
+            name: self.name,
+            severity: self.severity,
+            summary: self.summary.clone(),
+            section: self.section,
+            filter: self.filter.as_deref().map(shown),
+        }
+    }
+}
+
+/// How old the last snapshot is, in seconds; since the start if there is none.
+pub(super) fn snapshot_age(engine: &Engine, desk: &Desk) -> f64 {
+    let saved = desk.keeper.get().map_or(0, |keeper| keeper.last_save_s());
+    match saved {
+        0 => desk.started.elapsed().as_secs_f64(),
+        saved => (engine.clock.now_ms() as f64 / 1_000.0 - saved as f64).max(0.0),
     }
 }
 
@@ -66,71 +87,86 @@ impl Alerts {
     }
 
     /// Looks again.
-    pub(super) fn look(&self, house: &House) {
+    pub(super) fn look(&self, engine: &Engine, desk: &Desk, survey: &Survey) {
         let mut found = Vec::new();
-        of_store(house, &mut found);
-        of_filters(house, &mut found);
+        of_store(engine, desk, &mut found);
+        of_filters(engine, survey, &mut found);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
     }
 }
 
 fn of_server(name: &'static str, section: &'static str, severity: &'static str, summary: String) -> Alert {
-    Alert { name, section, severity, summary, filter: None }
+    Alert { name, section, severity, summary, filter: None, alike: 1 }
 }
 
-fn of_store(house: &House, found: &mut Vec<Alert>) {
-    if let Some(log) = house.engine.journal.log() {
+fn of_store(engine: &Engine, desk: &Desk, found: &mut Vec<Alert>) {
+    if let Some(log) = engine.journal.log() {
         if !log.is_writable() {
             let why = format!("writes are refused: {}", log.failure());
             found.push(of_server("BloomgateStoreReadOnly", "store-read-only", "critical", why));
         }
-        let (age, bytes) = (house.snapshot_age(), log.statistics().bytes);
-        if house.desk.keeper.get().is_some() && age > OLD_SECONDS && bytes > MUCH_LOG {
+        let (age, bytes) = (snapshot_age(engine, desk), log.statistics().bytes);
+        if desk.keeper.get().is_some() && age > OLD_SECONDS && bytes > MUCH_LOG {
             let why = format!("the last snapshot is {:.0} hours old, and the log has {bytes} bytes", age / 3_600.0);
             found.push(of_server("BloomgateSnapshotTooOld", "snapshot-too-old", "warning", why));
         }
+        if let Some(why) = desk.keeper.get().and_then(|keeper| keeper.last_error()) {
+            let why = format!("the last snapshot failed, and the log grows: {why}");
+            found.push(of_server("BloomgateSnapshotFailed", "snapshot-failed", "warning", why));
+        }
     }
-    let (secret, _) = unavailable(house);
+    let secret = engine.names.without_secret() as u64;
     if secret > 0 {
         let why = format!("{} cannot answer without a secret", counted(secret, "filter"));
         found.push(of_server("BloomgateSecretMissing", "secret-missing", "critical", why));
     }
 }
 
-fn of_filters(house: &House, found: &mut Vec<Alert>) {
-    let engine = &house.engine;
-    let entries = engine.names.visible_from_id(0, LOOKED_AT);
-    let full = entries.iter().filter_map(|entry| {
-        let (items, capacity) = entry.with(|filter| (filter.len(), filter.capacity()))?;
-        (items > capacity).then(|| Alert {
-            name: "BloomgateOverCapacity",
-            section: "over-capacity",
-            severity: "warning",
-            summary: format!("it holds {items} items and was made for {capacity}"),
-            filter: Some(entry.name().into_owned()),
-        })
-    });
-    found.extend(full.take(MOST));
+/// A rate for people, with three digits that count: 45.2 %, 1 %.
+fn percent(rate: f64) -> String {
+    let percent = 100.0 * rate;
+    let places = if percent > 0.0 { (2.0 - percent.log10().floor()).clamp(0.0, 9.0) as usize } else { 0 };
+    let text = format!("{percent:.places$}");
+    let short = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{short} %")
+}
+
+fn of_filters(engine: &Engine, survey: &Survey, found: &mut Vec<Alert>) {
+    found.extend(survey.overfull.iter().map(|one| Alert {
+        name: "BloomgateOverCapacity",
+        section: "over-capacity",
+        severity: "warning",
+        summary: format!("it holds {}, and was made for {}", counted(one.items, "item"), counted(one.capacity, "item")),
+        filter: Some(one.name.clone()),
+        alike: survey.over_capacity,
+    }));
     let findings = engine.watch.findings.all();
     let named = |finding: &Finding| Some(engine.names.by_id(finding.id)?.name().into_owned());
-    let high = findings.iter().filter(|one| one.interval().0 > TWICE * one.promised).filter_map(|one| {
+    let is_high = |one: &&Finding| one.interval().0 > TWICE * one.promised;
+    let all_high = findings.iter().filter(is_high).count() as u64;
+    let high = findings.iter().filter(is_high).filter_map(|one| {
         Some(Alert {
             name: "BloomgateRateTooHigh",
             section: "rate-too-high",
             severity: "warning",
-            summary: format!("it measures {:.3} % and promises {:.3} %", 100.0 * one.measured()?, 100.0 * one.promised),
+            summary: format!("it measures {} and promises {}", percent(one.measured()?), percent(one.promised)),
             filter: Some(named(one)?),
+            alike: all_high,
         })
     });
     found.extend(high.take(MOST));
-    let poisoned = findings.iter().filter(|one| one.verdict() == Verdict::Poisoned).filter_map(|one| {
-        let score = one.score().unwrap_or(SUSPICIOUS);
+    // Those whose rate is above twice the promised one are among them (Verdict::Poisoned). The others are on their way there.
+    let poisonous = |one: &Finding| one.score().filter(|&score| score > POISONED);
+    let all_poisoned = findings.iter().filter(|one| poisonous(one).is_some()).count() as u64;
+    let poisoned = findings.iter().filter_map(|one| {
+        let score = poisonous(one)?;
         Some(Alert {
             name: "BloomgatePoisoning",
             section: "poisoning",
             severity: "critical",
             summary: format!("its bits are {score:.1} standard deviations from those of random keys"),
             filter: Some(named(one)?),
+            alike: all_poisoned,
         })
     });
     found.extend(poisoned.take(MOST));
@@ -151,6 +187,14 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_for_people() {
+        for (rate, told) in [(0.45049, "45 %"), (0.01, "1 %"), (0.000_257_4, "0.0257 %"), (1.0, "100 %"), (0.0, "0 %")]
+        {
+            assert_eq!(super::percent(rate), told);
+        }
+    }
+
+    #[test]
     fn rules_and_runbook_have_the_same_sections() {
         let (rules, runbook) = (read("packaging/alerts.yml"), read("docs/runbook.md"));
         let value = |line: &str, name: &str| Some(line.trim().strip_prefix(name)?.trim().trim_matches('"').to_owned());
@@ -160,7 +204,7 @@ mod tests {
             .filter_map(|line| Some(value(line, "runbook_url:")?.rsplit_once('#')?.1.to_owned()))
             .collect();
         assert_eq!(names.len(), links.len(), "each rule links to its section");
-        assert!(names.len() >= 11, "{names:?}");
+        assert!(names.len() >= 12, "{names:?}");
         let sections: Vec<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         let anchors: Vec<String> = sections.iter().map(|heading| anchor(heading)).collect();
         assert_eq!(links, anchors, "the same, in the same order");
@@ -176,7 +220,7 @@ mod tests {
             assert!(names.contains(&format!("Bloomgate{name}")), "Bloomgate{name}");
         }
         for link in
-            ["store-read-only", "snapshot-too-old", "secret-missing", "over-capacity", "rate-too-high", "poisoning"]
+            ["store-read-only", "snapshot-too-old", "snapshot-failed", "secret-missing", "over-capacity", "poisoning"]
         {
             assert!(anchors.iter().any(|anchor| anchor == link), "{link}");
         }

@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use axum::body::Body;
 use axum::http::{Response, StatusCode};
+use axum::response::IntoResponse;
 use serde_json::Value;
 
-use super::keys::{Form, MOST_JSON_KEYS};
+use super::keys::Form;
+use super::reply;
 
 /// What was answered: a bit a key, and which keys were refused.
 #[derive(Debug, Default)]
@@ -17,8 +19,8 @@ pub(super) struct Bits {
     /// Keys that were refused, with why the first was.
     pub refused: usize,
     pub why: Option<String>,
-    /// Which, for JSON; the rest has 0 for them.
-    nulls: Vec<usize>,
+    /// Which were refused, a bit a key; as far as the last that was.
+    not_done: Vec<u8>,
 }
 
 impl Bits {
@@ -32,6 +34,16 @@ impl Bits {
         }
         self.keys += 1;
         self.ones += usize::from(bit);
+    }
+
+    fn push_refused(&mut self) {
+        let at = self.keys / 8;
+        if self.not_done.len() <= at {
+            self.not_done.resize(at + 1, 0);
+        }
+        self.not_done[at] |= 1 << (self.keys % 8);
+        self.refused += 1;
+        self.push(false);
     }
 
     /// Takes the reply to a command: an array of truths, with errors among them. Nothing if it is none: then it is an error of
@@ -53,11 +65,7 @@ impl Bits {
                         let line = String::from_utf8_lossy(&reply[1..end]);
                         self.why = Some(line.trim_start_matches("ERR ").to_owned());
                     }
-                    if self.nulls.len() < MOST_JSON_KEYS {
-                        self.nulls.push(self.keys);
-                    }
-                    self.refused += 1;
-                    self.push(false);
+                    self.push_refused();
                     reply = reply.get(end + 2..)?;
                 }
                 _ => return None,
@@ -66,18 +74,33 @@ impl Bits {
         Some(())
     }
 
-    fn bit(&self, at: usize) -> bool {
-        self.words[at / 8] >> (at % 8) & 1 == 1
+    /// What came of a key; nothing if it was refused.
+    fn at(&self, at: usize) -> Option<bool> {
+        let bit = |words: &[u8]| words.get(at / 8).is_some_and(|word| word >> (at % 8) & 1 == 1);
+        (!bit(&self.not_done)).then(|| bit(&self.words))
     }
 
-    /// The answers in a form; `fields` go before them in JSON.
+    /// The answers in a form; `fields` go before them in JSON. A key that was refused is never 0: that one would be in.
     pub(super) fn respond(self, form: Form, fields: &[(&str, Value)]) -> Response<Body> {
         match form {
+            Form::Binary if self.refused > 0 => {
+                // A bit has no third value.
+                let (refused, keys, why) = (self.refused, self.keys, self.why.unwrap_or_default());
+                let detail = format!(
+                    "{refused} of {keys} keys were refused ({why}), and the others are done: ask for text/plain or application/json \
+                     (Accept) to be told which"
+                );
+                reply::refused(detail).into_response()
+            }
             Form::Binary => super::answers::of(StatusCode::OK, "application/octet-stream", self.words),
             Form::Lines => {
                 let mut text = Vec::with_capacity(2 * self.keys);
                 for at in 0..self.keys {
-                    text.extend_from_slice(if self.bit(at) { b"1\n" } else { b"0\n" });
+                    text.extend_from_slice(match self.at(at) {
+                        Some(true) => b"1\n",
+                        Some(false) => b"0\n",
+                        None => b"-\n",
+                    });
                 }
                 super::answers::of(StatusCode::OK, "text/plain; charset=utf-8", text)
             }
@@ -89,15 +112,14 @@ impl Bits {
                     let _ = write!(text, "\"{name}\":{value},");
                 }
                 text.push_str("\"answers\":[");
-                let mut nulls = self.nulls.iter().peekable();
                 for at in 0..self.keys {
                     if at > 0 {
                         text.push(',');
                     }
-                    text.push_str(match nulls.next_if(|null| **null == at) {
-                        Some(_) => "null",
-                        None if self.bit(at) => "true",
-                        None => "false",
+                    text.push_str(match self.at(at) {
+                        Some(true) => "true",
+                        Some(false) => "false",
+                        None => "null",
                     });
                 }
                 text.push_str("]}\n");
@@ -127,8 +149,19 @@ mod tests {
             runtime.block_on(axum::body::to_bytes(body, 1_000)).unwrap()
         };
         assert_eq!(text(Form::Json), "{\"keys\":4,\"answers\":[true,false,null,true]}\n");
-        assert_eq!(text(Form::Lines), "1\n0\n0\n1\n");
-        assert_eq!(&text(Form::Binary)[..], [0b1001]);
+        assert_eq!(text(Form::Lines), "1\n0\n-\n1\n");
+        // A bitmap cannot say it: it says so, and how many.
+        assert_eq!(take().respond(Form::Binary, &[]).status(), 422);
+        let why = String::from_utf8(text(Form::Binary).to_vec()).unwrap();
+        assert!(why.contains("1 of 4 keys were refused (the filter is full)"), "{why}");
+        let mut plain = Bits::default();
+        plain.take(b"*4\r\n#t\r\n#f\r\n#f\r\n#t\r\n", 4).unwrap();
+        assert_eq!(plain.respond(Form::Binary, &[]).status(), 200);
+        // However many there were before it.
+        let mut many = Bits::default();
+        (0..1_000_000).for_each(|_| many.push_refused());
+        many.push(false);
+        assert_eq!((many.at(999_999), many.at(1_000_000), many.refused), (None, Some(false), 1_000_000));
         assert!(Bits::default().take(b"-ERR not found\r\n", 1).is_none());
         assert!(Bits::default().take(b"*2\r\n#t\r\n", 2).is_none());
     }

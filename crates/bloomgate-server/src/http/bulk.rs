@@ -4,25 +4,20 @@
 //! lookups of all its keys are under way at once. The answer leaves when the body is over: a client that sends everything
 //! before it reads must not be waited for by a server that writes.
 
-use std::time::{Duration, Instant};
-
-use axum::body::Bytes;
 use axum::http::HeaderValue;
-use bloomgate_http::body::broken_off;
+use bloomgate_command::{Role, Spec, find};
 use bloomgate_http::problem::Problem;
-use http_body_util::BodyExt;
 use serde_json::Value;
-use tokio::time::timeout_at;
 
+use super::arriving::Arriving;
 use super::bits::Bits;
+use super::filters::is_there;
 use super::keys::{Batch, Cutter, Form, of_json};
 use super::reply::{self, Reply};
-use super::serving::LONGEST_BODY;
+use super::seats::Full;
 use super::visit::{BODY_TIME, LONGEST_JSON, Visit};
 use super::{Answer, answers, figures};
 
-/// Bytes a second below which a client is not slow but holding on.
-const SLOWEST: u64 = 64 << 10;
 /// Answers that are given as JSON: six bytes each.
 const MOST_JSON_ANSWERS: usize = 1_000_000;
 
@@ -43,6 +38,11 @@ impl Deed {
             Self::Remove => b"BG.REMOVE",
             Self::Feedback => b"BG.FEEDBACK",
         }
+    }
+
+    /// The role that its command needs.
+    fn role(self) -> Role {
+        find(self.command()).and_then(Spec::role).unwrap_or(Role::Admin)
     }
 }
 
@@ -80,9 +80,10 @@ pub(super) async fn feedback(visit: &mut Visit) -> Answer {
 async fn run(visit: &mut Visit, deed: Deed) -> Answer {
     let form = Form::of(visit.content_type().as_deref())?;
     let wanted = Form::wanted(&visit.head.headers, form)?;
-    let house = visit.house.clone();
-    let _place = house.bodies.try_acquire().map_err(|_| {
-        Problem::unavailable("too many bodies are being read at once: send yours again in a moment", BODY_TIME / 60)
+    let _seat = visit.house.bodies.take(visit.talk.holder()).map_err(|full| {
+        let (Full::OfOne(most) | Full::OfAll(most)) = full;
+        let detail = format!("{most} bodies of keys are being read, the most at once: send yours again in a moment");
+        Problem::unavailable(detail, BODY_TIME / 60)
     })?;
     let mut done = Done::default();
     let name = visit.name();
@@ -97,8 +98,8 @@ async fn run(visit: &mut Visit, deed: Deed) -> Answer {
             }
         }
     } else {
-        let mut arriving = Arriving { begun: Instant::now(), bytes: 0 };
-        while let Some(piece) = arriving.next(visit).await? {
+        let mut arriving = Arriving::new();
+        while let Some(piece) = arriving.next(&mut visit.body).await? {
             let mut rest = &piece[..];
             while !rest.is_empty() {
                 rest = cutter.take(rest, &mut batch).map_err(|problem| so_far(problem, deed, done.keys))?;
@@ -121,41 +122,11 @@ async fn run(visit: &mut Visit, deed: Deed) -> Answer {
     }
     if done.keys == 0 {
         // Nothing was asked of it, and still it has to be there.
-        visit.talk.say(&[b"BG.AUDIT", &name]).await?;
-    }
-    Ok(answer(deed, &name, wanted, done))
-}
-
-/// A body that arrives.
-struct Arriving {
-    begun: Instant,
-    bytes: u64,
-}
-
-impl Arriving {
-    /// The next piece. A body has a minute, and a second more for each 64 KB of it: whoever sends slower holds a place that
-    /// others wait for.
-    async fn next(&mut self, visit: &mut Visit) -> Result<Option<Bytes>, Problem> {
-        loop {
-            let deadline = self.begun + BODY_TIME + Duration::from_secs(self.bytes / SLOWEST);
-            let frame = timeout_at(deadline.into(), visit.body.frame()).await.map_err(|_| {
-                let (limit, bytes) = (self.begun.elapsed().as_secs(), self.bytes);
-                Problem::too_slow(format!(
-                    "{bytes} bytes of the body arrived in {limit} seconds: send it faster, or less at once"
-                ))
-            })?;
-            match frame {
-                None => return Ok(None),
-                Some(Ok(frame)) => {
-                    if let Ok(piece) = frame.into_data() {
-                        self.bytes += piece.len() as u64;
-                        return Ok(Some(piece));
-                    }
-                }
-                Some(Err(error)) => return Err(broken_off(error, LONGEST_BODY)),
-            }
+        if !is_there(visit, deed.role(), &name)? {
+            return Err(reply::problem("ERR not found"));
         }
     }
+    Ok(answer(deed, &name, wanted, done))
 }
 
 /// Begins a command with its words before the keys.

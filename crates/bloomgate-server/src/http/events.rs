@@ -7,28 +7,26 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::{HeaderValue, StatusCode};
 use bloomgate_command::{Refusal, Role};
-use bloomgate_http::body;
+use bloomgate_http::events::{self, Sender};
 use bloomgate_http::problem::Problem;
 use serde_json::{Value, json};
+use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{broadcast, mpsc};
+use tokio::time::timeout;
 
-use super::figures::{path_of, shown};
+use super::figures::{Brief, number, path_of, shown};
+use super::seats::Full;
 use super::serving::{House, ended};
 use super::talk::Talk;
 use super::visit::Visit;
-use super::{Answer, answers, overview};
+use super::{Answer, overview};
 use crate::engine::audit::Counts;
 use crate::engine::shadows::is_reserved;
 use crate::session::call::Call;
 
 /// How often figures are told.
 const EVERY: Duration = Duration::from_secs(1);
-/// Events that wait for one who reads.
-const WAITING: usize = 8;
 /// How long one who does not read is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Filters that are looked at for what was asked of them since the last time.
@@ -39,25 +37,23 @@ const TOLD: usize = 200;
 /// `GET /v1/events`.
 pub(super) async fn events(visit: &mut Visit) -> Answer {
     let house = visit.house.clone();
-    let place = house.streams.clone().try_acquire_owned().map_err(|_| {
-        Problem::unavailable(
-            "as many streams of events are open as there may be: close one, or come again later",
-            EVERY,
-        )
+    let seat = house.streams.take(visit.talk.holder()).map_err(|full| {
+        let (Full::OfOne(most) | Full::OfAll(most)) = full;
+        let detail = format!("{most} streams of events are open, the most at once: close one, or come again later");
+        Problem::unavailable(detail, EVERY)
     })?;
     // Whoever may not gets a refusal, not a stream.
     let is_admin = visit.talk.view(Role::Read, |call| Ok(call.space().is_none()))?
         && visit.talk.user().is_some_and(|user| user.roles.contains(Role::Admin));
     let talk = visit.take_talk();
-    let (door, events) = mpsc::channel(WAITING);
+    let (door, response) = events::stream();
     let listening = is_admin.then(|| house.desk.log.listen());
     tokio::spawn(async move {
-        let _place = place;
+        let _seat = seat;
         // Ends with its reader, its user or the server.
-        let _ = Stream { house, talk, door, listening, before: HashMap::new() }.run().await;
+        let ran = ran(&house);
+        let _ = Stream { house, talk, door, listening, before: HashMap::new(), ran }.run().await;
     });
-    let mut response = answers::of(StatusCode::OK, "text/event-stream", body::pieces(events));
-    response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
 
@@ -65,11 +61,13 @@ pub(super) async fn events(visit: &mut Visit) -> Answer {
 struct Stream {
     house: Arc<House>,
     talk: Talk,
-    door: mpsc::Sender<Bytes>,
+    door: Sender,
     /// The server's log, for those who run it.
     listening: Option<broadcast::Receiver<Arc<str>>>,
     /// What was counted of each filter the last time.
     before: HashMap<u64, Counts>,
+    /// What was counted of each command the last time.
+    ran: HashMap<&'static str, [u64; 3]>,
 }
 
 impl Stream {
@@ -81,7 +79,7 @@ impl Stream {
         loop {
             tokio::select! {
                 () = ended(&mut ending) => return None,
-                () = self.door.closed() => return None,
+                () = self.door.gone() => return None,
                 line = heard(self.listening.as_mut()) => self.tell("log", &logged(&line)).await?,
                 _ = tick.tick() => {
                     let house = self.house.clone();
@@ -101,6 +99,11 @@ impl Stream {
                         alerts = Some(now);
                     }
                     if self.listening.is_some() {
+                        let commands = self.commands();
+                        if !commands.is_empty() {
+                            let at_ms = self.house.engine.clock.now_ms();
+                            self.tell("work", &json!({"at_ms": at_ms, "commands": commands})).await?;
+                        }
                         let news: Vec<_> = self.house.desk.slow().into_iter().filter(|one| one.id >= slow).collect();
                         for one in news.iter().rev() {
                             slow = one.id + 1;
@@ -117,11 +120,40 @@ impl Stream {
         }
     }
 
+    /// The commands that were run or refused since the last time, those with the most calls first. Of a busy server that is all
+    /// there is to tell, and it is read from counters that are kept anyhow: a tail of single commands would have each of
+    /// them ask whether somebody watches, and would show keys.
+    fn commands(&mut self) -> Vec<Value> {
+        let now = ran(&self.house);
+        let mut told = Vec::new();
+        for (&name, &[calls, failed, rejected]) in &now {
+            let [calls_then, failed_then, rejected_then] = self.ran.get(name).copied().unwrap_or_default();
+            // CONFIG RESETSTAT sets them to nothing.
+            let more = (
+                calls.saturating_sub(calls_then),
+                failed.saturating_sub(failed_then),
+                rejected.saturating_sub(rejected_then),
+            );
+            if more != (0, 0, 0) {
+                told.push((name, more));
+            }
+        }
+        self.ran = now;
+        told.sort_by_key(|(name, (calls, ..))| (std::cmp::Reverse(*calls), *name));
+        let of_command = |(name, (calls, failed, rejected)): (&str, (u64, u64, u64))| json!({"name": name.to_ascii_uppercase(), "calls": calls, "failed": failed, "rejected": rejected});
+        told.into_iter().map(of_command).collect()
+    }
+
     /// Sends an event; nothing when nobody takes it.
     async fn tell(&self, event: &str, data: &Value) -> Option<()> {
-        let text = format!("event: {event}\ndata: {data}\n\n");
-        self.door.send_timeout(text.into(), PATIENCE).await.ok()
+        let sent = timeout(PATIENCE, self.door.send(event, &data.to_string())).await;
+        sent.is_ok_and(|taken| taken).then_some(())
     }
+}
+
+/// How often each command was run, failed and was refused.
+fn ran(house: &House) -> HashMap<&'static str, [u64; 3]> {
+    house.desk.tallies.told().map(|(spec, told)| (spec.name, [told.calls, told.failed, told.rejected])).collect()
 }
 
 /// The next line of the log; never for those who do not get it.
@@ -170,12 +202,14 @@ fn active(call: &Call<'_, '_, '_>, before: &mut HashMap<u64, Counts>) -> Result<
     *before = now;
     moved.sort_by_key(|(more, entry)| (std::cmp::Reverse(*more), entry.id));
     let told = moved.iter().take(TOLD).map(|(_, entry)| {
-        let (name, counts) = (call.shown(entry), entry.counts());
-        let (items, capacity) = entry.with(|filter| (filter.len(), filter.capacity())).unwrap_or((0, 0));
+        // As lists tell it: a page puts the one in the place of the other.
+        let brief = Brief::of(call, entry, None);
+        let counts = &brief.counts;
         json!({
-            "path": path_of(&name), "name": shown(&name), "items": items,
-            "used": items as f64 / capacity.max(1) as f64, "lookups": counts.lookups,
+            "path": path_of(&brief.name), "name": shown(&brief.name), "items": brief.items,
+            "used": number(brief.used()), "lookups": counts.lookups,
             "definitely_not": counts.lookups.saturating_sub(counts.positives), "adds": counts.adds,
+            "refused": counts.refused,
         })
     });
     Ok(told.collect())

@@ -1,9 +1,10 @@
 //! What is told about filters: a few figures for lists, everything for one.
 
-use bloomgate::WhenFull;
+use bloomgate::{Kind, WhenFull};
 use bloomgate_command::Refusal;
 use serde_json::{Map, Value, json};
 
+use super::files::full_name;
 use super::path;
 use crate::engine::Engine;
 use crate::engine::audit::Counts;
@@ -44,7 +45,21 @@ pub(super) struct Brief {
     pub growth: Option<f64>,
     /// Whether it is never full: it grows, or goes on.
     is_endless: bool,
+    /// Whether it forgets what is old: it counts every insertion, and is never over its capacity.
+    forgets: bool,
     rest: Map<String, Value>,
+}
+
+/// The share of its capacity that a filter holds; one that forgets counts every insertion, and is never over it.
+pub(super) fn used(items: u64, capacity: u64, forgets: bool) -> f64 {
+    let share = if capacity == 0 { 0.0 } else { items as f64 / capacity as f64 };
+    if forgets { share.min(1.0) } else { share }
+}
+
+/// See [`Brief::bits_per_item`]; nothing for an empty one without a capacity.
+pub(super) fn bits_per_item(items: u64, capacity: u64, bytes: u64) -> Option<f64> {
+    let items = if capacity == 0 || items >= capacity / 2 { items } else { capacity };
+    (items > 0).then(|| bytes as f64 * 8.0 / items as f64)
 }
 
 impl Brief {
@@ -87,13 +102,24 @@ impl Brief {
             counts: entry.counts(),
             growth,
             is_endless: entry.when_full() != Some(WhenFull::Refuse),
+            forgets: entry.kind() == Kind::Stable,
             rest,
         }
     }
 
     /// The share of its capacity that is in use.
     pub(super) fn used(&self) -> f64 {
-        if self.capacity == 0 { 0.0 } else { self.items as f64 / self.capacity as f64 }
+        used(self.items, self.capacity, self.forgets)
+    }
+
+    /// What an item costs it in bits: one that it has room for, and once it is half full one that is in it.
+    fn bits_per_item(&self) -> f64 {
+        bits_per_item(self.items, self.capacity, self.bytes).unwrap_or(f64::NAN)
+    }
+
+    /// Whether it holds more than it was made for.
+    pub(super) fn is_over_capacity(&self) -> bool {
+        self.items > self.capacity && !self.forgets
     }
 
     /// When it will be full, in seconds, if it goes on as it does.
@@ -108,13 +134,12 @@ impl Brief {
         let mut take = |name: &str| rest.remove(name).unwrap_or(Value::Null);
         let measured = take("measured");
         let at = |place: usize| measured.get(place).cloned().unwrap_or(Value::Null);
-        let bits_per_item = if self.items == 0 { f64::NAN } else { self.bytes as f64 * 8.0 / self.items as f64 };
         let counts = &self.counts;
         json!({
             "name": shown(&self.name), "path": path_of(&self.name), "namespace": take("namespace"), "kind": self.kind,
             "maker": take("maker"), "guarantee": take("guarantee"), "available": take("available"),
             "items": self.items, "capacity": self.capacity, "used": number(self.used()),
-            "bytes": self.bytes, "memory": take("memory"), "bits_per_item": number(bits_per_item), "fill": take("fill"),
+            "bytes": self.bytes, "memory": take("memory"), "bits_per_item": number(self.bits_per_item()), "fill": take("fill"),
             "rate": {
                 "asked": number(self.asked), "expected": number(self.expected), "estimated": Value::Null,
                 "measured": at(0), "measured_low": at(1), "measured_high": at(2),
@@ -157,16 +182,5 @@ fn namespace_of(call: &Call<'_, '_, '_>, engine: &Engine, entry: &Entry) -> Valu
 
 /// The filter of a name that the user sees, or that there is none.
 pub(super) fn find(call: &Call<'_, '_, '_>, name: &[u8]) -> Result<Entry, Refusal> {
-    let full = match call.space() {
-        None => {
-            crate::engine::shadows::check_name(name)?;
-            name.to_vec()
-        }
-        Some(space) => {
-            let mut full = Vec::new();
-            space.put_full(name, &mut full)?;
-            full
-        }
-    };
-    call.find(&full).ok_or(Refusal::NOT_FOUND)
+    call.find(&full_name(call, name)?).ok_or(Refusal::NOT_FOUND)
 }

@@ -1,8 +1,9 @@
-//! Filters as files: fetched whole or in part, by their content's address, as deltas; and brought.
+//! Filters as files: fetched whole or in part, by their content's address, and as deltas.
 //!
 //! The tag of a file is its content address (the BLAKE3 of it), so who has a file asks with `If-None-Match` and is told 304, and
-//! who has a part of one goes on with `Range` and `If-Range`: what was given out is kept for an hour as a base of deltas
-//! (BG.DUMP), and given by its address from there, however the filter has changed since.
+//! who has a part of one goes on with `Range` and `If-Range`: what was given out is kept for an hour, up to 16 MiB as a base of
+//! deltas (BG.DUMP) and beyond on the disk ([`fetching`](super::fetching)), and given by its address from there, however the
+//! filter has changed since.
 
 use std::sync::Arc;
 
@@ -16,48 +17,82 @@ use bloomgate::Address;
 use bloomgate_command::{Refusal, Role};
 use bloomgate_http::problem::Problem;
 
-use super::filters::described;
+use super::fetching::{self, Fetched};
 use super::reply::{self, Reply};
+use super::serving::House;
 use super::visit::Visit;
 use super::{Answer, answers, figures};
-use crate::engine::adding::NotDone;
-use crate::engine::bases::MAX_FILE;
-use crate::engine::structure::Existing;
 use crate::session::call::Call;
 
 /// The type of a filter's file.
 pub(super) const FILTER: &str = "application/vnd.bloomgate.filter";
 /// The type of a delta.
 pub(super) const DELTA: &str = "application/vnd.bloomgate.delta";
-/// The longest file that is brought: a filter of 16 MiB has up to a few hundredths more.
-pub(super) const LONGEST_FILE: usize = (MAX_FILE as usize) + (1 << 20);
 /// The address of a body, for whoever wants it checked.
-const CONTENT_ADDRESS: HeaderName = HeaderName::from_static("content-address");
+pub(super) const CONTENT_ADDRESS: HeaderName = HeaderName::from_static("content-address");
 
 fn address(text: &str) -> Option<Address> {
     text.parse().ok()
 }
 
 /// The addresses that a header names: `"A", W/"B"`, or `*`.
-fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Vec<String>> {
+pub(super) fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Vec<String>> {
     let value = headers.get(name)?.to_str().ok()?;
     Some(value.split(',').map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"').to_owned()).collect())
 }
 
-fn precondition_failed(detail: impl Into<String>) -> Problem {
+pub(super) fn precondition_failed(detail: impl Into<String>) -> Problem {
     let title = "It is not the one you think it is";
     Problem::new(StatusCode::PRECONDITION_FAILED, "precondition-failed", title, detail)
 }
 
-/// A file that was given out, if it is kept and of this filter.
-fn kept(call: &mut Call<'_, '_, '_>, name: &[u8], address: Address) -> Result<Option<Arc<[u8]>>, Refusal> {
-    let full = full_name(call, name)?;
-    let engine = call.engine();
-    engine.bases.forget_old(&engine);
-    Ok(engine.bases.find(address, |kept| kept == full))
+/// A file that is given.
+pub(super) enum File {
+    Whole(Bytes),
+    Long(Arc<Fetched>),
 }
 
-fn full_name(call: &Call<'_, '_, '_>, name: &[u8]) -> Result<Vec<u8>, Refusal> {
+impl File {
+    pub(super) fn length(&self) -> u64 {
+        match self {
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Long(file) => file.length(),
+        }
+    }
+
+    /// All of it, in memory.
+    pub(super) fn read(&self) -> std::io::Result<Vec<u8>> {
+        match self {
+            Self::Whole(bytes) => Ok(bytes.to_vec()),
+            Self::Long(file) => file.read(),
+        }
+    }
+
+    /// From the first byte to the last, both included.
+    fn part(&self, house: &Arc<House>, first: u64, last: u64) -> Body {
+        match self {
+            // Within what is in memory, so within `usize`.
+            Self::Whole(bytes) => bytes.slice(first as usize..=last as usize).into(),
+            Self::Long(file) => file.part(first, last, house.busy()),
+        }
+    }
+}
+
+/// A file that was given out, if it is kept and of this filter.
+fn kept(visit: &mut Visit, name: &[u8], address: Address) -> Result<Option<File>, Problem> {
+    let house = visit.house.clone();
+    visit.talk.view(Role::Read, |call| {
+        let full = full_name(call, name)?;
+        let engine = call.engine();
+        engine.bases.forget_old(&engine);
+        if let Some(file) = engine.bases.find(address, |kept| kept == full) {
+            return Ok(Some(File::Whole(Bytes::from_owner(file))));
+        }
+        Ok(house.fetches.of_address(engine.clock.now_ms(), &full, address).map(File::Long))
+    })
+}
+
+pub(super) fn full_name(call: &Call<'_, '_, '_>, name: &[u8]) -> Result<Vec<u8>, Refusal> {
     let mut full = Vec::new();
     match call.space() {
         None => {
@@ -75,28 +110,29 @@ pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
     // Who goes on with a part of a file wants that file.
     let wanted =
         visit.head.headers.get(IF_RANGE).and_then(|tag| tag.to_str().ok()).map(|tag| tag.trim().trim_matches('"'));
-    if let Some(wanted) = wanted.and_then(address)
-        && let Some(file) = visit.talk.view(Role::Read, |call| kept(call, &name, wanted))?
+    let wanted = wanted.and_then(address);
+    let goes_on = visit.head.headers.contains_key(IF_RANGE);
+    if let Some(wanted) = wanted
+        && let Some(file) = kept(visit, &name, wanted)?
     {
-        return given(visit, &name, wanted, Bytes::from_owner(file), true);
+        return given(visit, &name, wanted, &file, true);
+    }
+    if let Some(entry) = fetching::long_one(visit, &name)? {
+        let file = fetching::fetch(visit, &entry).await?;
+        let now = file.address;
+        return match conditions(&visit.head.headers, &now.to_string())? {
+            Some(answer) => Ok(answer),
+            None => given(visit, &name, now, &File::Long(file), !goes_on || wanted == Some(now)),
+        };
     }
     let digest = match visit.talk.say(&[b"BG.DIGEST", &name]).await? {
         Reply::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
         _ => return Err(Problem::internal("the address was not told")),
     };
-    if tags(&visit.head.headers, IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|tag| *tag == digest || tag == "*"))
-    {
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        tag(response.headers_mut(), &digest);
-        return Ok(response);
+    if let Some(answer) = conditions(&visit.head.headers, &digest)? {
+        return Ok(answer);
     }
-    if let Some(tags) = tags(&visit.head.headers, IF_MATCH)
-        && !tags.iter().any(|tag| *tag == digest || tag == "*")
-    {
-        return Err(precondition_failed(format!("the filter's file is now {digest}: fetch it without If-Match")));
-    }
-    let (address, file) = match visit.talk.say(&[b"BG.DUMP", &name]).await? {
+    let (now, file) = match visit.talk.say(&[b"BG.DUMP", &name]).await? {
         Reply::List(list) => match &list[..] {
             [Reply::Bytes(text), Reply::Bytes(file)] => {
                 (address(&String::from_utf8_lossy(text)), Bytes::copy_from_slice(file))
@@ -105,10 +141,24 @@ pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
         },
         _ => (None, Bytes::new()),
     };
-    let address = address.ok_or_else(|| Problem::internal("the file was not told"))?;
+    let now = now.ok_or_else(|| Problem::internal("the file was not told"))?;
     // Another one than the client has a part of: all of it.
-    let is_same = wanted.is_none();
-    given(visit, &name, address, file, is_same)
+    given(visit, &name, now, &File::Whole(file), !goes_on || wanted == Some(now))
+}
+
+/// What If-None-Match and If-Match have to say about a file: an answer, a problem, or nothing.
+fn conditions(headers: &HeaderMap, now: &str) -> Result<Option<Response<Body>>, Problem> {
+    let names_it = |tags: Vec<String>| tags.iter().any(|tag| *tag == now || tag == "*");
+    if tags(headers, IF_NONE_MATCH).is_some_and(names_it) {
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        tag(response.headers_mut(), now);
+        return Ok(Some(response));
+    }
+    match tags(headers, IF_MATCH).is_none_or(names_it) {
+        true => Ok(None),
+        false => Err(precondition_failed(format!("the filter's file is now {now}: fetch it without If-Match"))),
+    }
 }
 
 /// `GET /v1/filters/{name}/snapshot/{address}`.
@@ -118,24 +168,24 @@ pub(super) async fn by_address(visit: &mut Visit) -> Answer {
     let wanted = std::str::from_utf8(&text).ok().and_then(address).ok_or_else(|| {
         Problem::bad_request("the address of a file is 64 hexadecimal digits, as the header ETag of a snapshot has it")
     })?;
-    let file = visit.talk.view(Role::Read, |call| kept(call, &name, wanted))?.ok_or_else(|| {
+    let file = kept(visit, &name, wanted)?.ok_or_else(|| {
         Problem::not_found("the file of this address is not kept here (any more): fetch the snapshot as it is now")
     })?;
-    let mut response = given(visit, &name, wanted, Bytes::from_owner(file), true)?;
+    let mut response = given(visit, &name, wanted, &file, true)?;
     let forever = HeaderValue::from_static("private, max-age=31536000, immutable");
     response.headers_mut().insert(CACHE_CONTROL, forever);
     Ok(response)
 }
 
-fn tag(headers: &mut HeaderMap, address: &str) {
+pub(super) fn tag(headers: &mut HeaderMap, address: &str) {
     if let Ok(value) = HeaderValue::try_from(format!("\"{address}\"")) {
         headers.insert(ETAG, value);
     }
 }
 
 /// A file, or the part of it that is asked for.
-fn given(visit: &Visit, name: &[u8], address: Address, file: Bytes, may_be_part: bool) -> Answer {
-    let length = file.len();
+fn given(visit: &Visit, name: &[u8], address: Address, file: &File, may_be_part: bool) -> Answer {
+    let length = file.length();
     let asked = visit.head.headers.get(RANGE).filter(|_| may_be_part && visit.head.method == Method::GET);
     let range = match asked.and_then(|value| range(value.to_str().unwrap_or_default(), length)) {
         Some(Err(())) => {
@@ -146,10 +196,13 @@ fn given(visit: &Visit, name: &[u8], address: Address, file: Bytes, may_be_part:
         Some(Ok(range)) => Some(range),
         None => None,
     };
-    let mut response = match &range {
-        Some((first, last)) => answers::of(StatusCode::PARTIAL_CONTENT, FILTER, file.slice(*first..=*last)),
-        None => answers::of(StatusCode::OK, FILTER, file),
+    let (first, last) = range.unwrap_or((0, length.saturating_sub(1)));
+    let body = match visit.head.method == Method::HEAD {
+        true => Body::empty(),
+        false => file.part(&visit.house, first, last),
     };
+    let status = if range.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let mut response = answers::of(status, FILTER, body);
     let headers = response.headers_mut();
     tag(headers, &address.to_string());
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -172,9 +225,9 @@ fn given(visit: &Visit, name: &[u8], address: Address, file: Bytes, may_be_part:
 }
 
 /// The one range that is asked for; nothing for what is not understood, which is as if nothing was asked.
-fn range(text: &str, length: usize) -> Option<Result<(usize, usize), ()>> {
+fn range(text: &str, length: u64) -> Option<Result<(u64, u64), ()>> {
     let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let number = |text: &str| text.trim().parse::<usize>();
+    let number = |text: &str| text.trim().parse::<u64>();
     let found = match (first.trim(), last.trim()) {
         ("", "") => return None,
         ("", last) => {
@@ -193,75 +246,10 @@ fn range(text: &str, length: usize) -> Option<Result<(usize, usize), ()>> {
     Some(if found.0 <= found.1 && found.0 < length { Ok(found) } else { Err(()) })
 }
 
-/// `PUT /v1/filters/{name}/snapshot`.
-pub(super) async fn bring(visit: &mut Visit) -> Answer {
-    match visit.content_type().as_deref() {
-        Some(FILTER | "application/octet-stream") => {}
-        other => return Err(super::visit::wrong_type(other, &[FILTER, "application/octet-stream"])),
-    }
-    let name = visit.name();
-    if name.is_empty() {
-        return Err(Problem::bad_request("the name is empty: give one of 1 to 4096 bytes"));
-    }
-    let headers = &visit.head.headers;
-    let said =
-        headers.get(CONTENT_ADDRESS).map(|value| value.to_str().unwrap_or_default().trim_matches('"').to_owned());
-    let if_match = tags(headers, IF_MATCH);
-    let only_new = tags(headers, IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|tag| tag == "*"));
-    let file = visit.read(LONGEST_FILE).await?;
-    let is = Address::of(&file).to_string();
-    if let Some(said) = said.filter(|said| !said.eq_ignore_ascii_case(&is)) {
-        let said: String = said.chars().take(80).collect();
-        return Err(precondition_failed(format!(
-            "the body's address is {is}, and Content-Address says {said}: send it again"
-        )));
-    }
-    if let Some(tags) = if_match {
-        let now = match visit.talk.hear(&[b"BG.DIGEST", &name]).await? {
-            Reply::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
-            _ => "none".to_owned(),
-        };
-        if !tags.iter().any(|tag| *tag == now || tag == "*" && now != "none") {
-            return Err(precondition_failed(format!(
-                "the filter's file is now {now}: look at it before you replace it"
-            )));
-        }
-    }
-    let may_replace = visit.talk.user().is_some_and(|user| user.roles.contains(Role::Delete)) && !only_new;
-    // As long as it takes to read 16 MiB: other requests go to other threads meanwhile.
-    let talk = &mut visit.talk;
-    let loaded = tokio::task::block_in_place(|| {
-        talk.view(Role::Write, |call| {
-            let full = full_name(call, &name)?;
-            let was_there = call.find(&full).is_some();
-            if was_there && !may_replace {
-                return Ok(Err(was_there));
-            }
-            let existing = if was_there { Existing::Replace } else { Existing::Refuse };
-            loop {
-                match crate::session::bg::load(call, &full, &file, existing) {
-                    Ok(_) => return Ok(Ok(was_there)),
-                    Err(NotDone::Busy) => crate::sync::rest(),
-                    Err(NotDone::Refused(refusal)) => return Err(refusal),
-                }
-            }
-        })
-    })?;
-    let status = match loaded {
-        Err(_) if only_new => {
-            return Err(precondition_failed("there is a filter of this name, and If-None-Match says *"));
-        }
-        Err(_) => {
-            return Err(Problem::forbidden(
-                "there is a filter of this name, and to replace it needs the role delete: bring it under another name",
-            ));
-        }
-        Ok(true) => StatusCode::OK,
-        Ok(false) => StatusCode::CREATED,
-    };
-    let mut response = answers::json(status, &described(visit, &name).await?);
-    tag(response.headers_mut(), &is);
-    Ok(response)
+fn gone() -> Problem {
+    Problem::not_found(
+        "the file of this address is not kept here (any more): fetch the whole snapshot, and deltas from that",
+    )
 }
 
 /// `GET /v1/filters/{name}/delta`.
@@ -272,13 +260,17 @@ pub(super) async fn delta(visit: &mut Visit) -> Answer {
             "'since' in the query is the address of a file, 64 hexadecimal digits, as ETag of a snapshot has it",
         )
     })?;
+    if let Some(entry) = fetching::long_one(visit, &name)? {
+        let old = kept(visit, &name, since)?.ok_or_else(gone)?;
+        let new = fetching::fetch(visit, &entry).await?;
+        let (leads_to, delta) = fetching::difference(&visit.house, old, new).await?;
+        let mut response = answers::of(StatusCode::OK, DELTA, delta);
+        tag(response.headers_mut(), &leads_to.to_string());
+        return Ok(response);
+    }
     let delta = match visit.talk.hear(&[b"BG.DELTA", &name, since.to_string().as_bytes()]).await? {
         Reply::Bytes(delta) => Bytes::copy_from_slice(delta),
-        Reply::Error(line) if line.contains("is not kept here") => {
-            return Err(Problem::not_found(
-                "the file of this address is not kept here (any more): fetch the whole snapshot, and deltas from that",
-            ));
-        }
+        Reply::Error(line) if line.contains("is not kept here") => return Err(gone()),
         Reply::Error(line) => return Err(reply::problem(line)),
         _ => return Err(Problem::internal("the delta was not told")),
     };

@@ -4,11 +4,13 @@ use std::cmp::Ordering;
 
 use axum::http::header::LOCATION;
 use axum::http::{HeaderValue, StatusCode};
+use bloomgate::Kind;
 use bloomgate_command::{Role, glob};
 use bloomgate_http::problem::Problem;
 use serde_json::{Map, Value, json};
 
 use super::figures::{self, Brief};
+use super::files::full_name;
 use super::reply::Reply;
 use super::visit::Visit;
 use super::{Answer, answers, inside};
@@ -20,20 +22,28 @@ use crate::session::call::Call;
 const MOST_LISTED: usize = 100_000;
 /// Filters that are looked at between two breaths.
 const PIECE: usize = 1_000;
+/// Steps that a pattern takes between two breaths, and for the whole list.
+const STEPS: u64 = 1 << 20;
+const MOST_STEPS: u64 = 1 << 29;
 /// Filters of one page.
 const LONGEST_PAGE: u64 = 1_000;
 /// What a list may be sorted by.
-const SORTS: [&str; 9] = ["name", "items", "capacity", "bytes", "used", "rate", "age", "lookups", "growth"];
+const SORTS: [&str; 14] = [
+    "name", "kind", "items", "capacity", "bytes", "used", "fill", "asked", "rate", "measured", "bits", "age",
+    "lookups", "growth",
+];
 
 /// What a list is sorted by.
 enum By {
     Name(Vec<u8>),
+    Kind(&'static str),
     Number(f64),
 }
 
 fn compare(one: &By, other: &By) -> Ordering {
     match (one, other) {
         (By::Name(one), By::Name(other)) => one.cmp(other),
+        (By::Kind(one), By::Kind(other)) => one.cmp(other),
         (By::Number(one), By::Number(other)) => one.total_cmp(other),
         _ => Ordering::Equal,
     }
@@ -43,12 +53,20 @@ fn by(call: &Call<'_, '_, '_>, entry: &Entry, sort: &str, growth: Option<f64>) -
     let facts = |tell: fn(u64, u64, u64) -> f64| {
         entry.with(|filter| tell(filter.len(), filter.capacity(), filter.size_in_bytes())).unwrap_or(-1.0)
     };
+    let finding = || call.core.engine.watch.findings.of(entry.id);
+    // What is not known sorts below everything that is.
     By::Number(match sort {
+        "kind" => return By::Kind(entry.kind().name()),
         "items" => facts(|items, _, _| items as f64),
         "capacity" => facts(|_, capacity, _| capacity as f64),
         "bytes" => facts(|_, _, bytes| bytes as f64),
-        "used" => facts(|items, capacity, _| items as f64 / capacity.max(1) as f64),
+        "used" if entry.kind() == Kind::Stable => facts(|items, capacity, _| figures::used(items, capacity, true)),
+        "used" => facts(|items, capacity, _| figures::used(items, capacity, false)),
+        "fill" => finding().and_then(|finding| finding.look).map_or(-1.0, |look| look.fill),
+        "asked" => entry.with(|filter| filter.promised_rate()).unwrap_or(-1.0),
         "rate" => entry.with(|filter| filter.expected_rate()).unwrap_or(-1.0),
+        "measured" => finding().and_then(|finding| finding.measured()).unwrap_or(-1.0),
+        "bits" => facts(|items, capacity, bytes| figures::bits_per_item(items, capacity, bytes).unwrap_or(-1.0)),
         // The oldest first is the smallest moment first.
         "age" => -(entry.created_ms as f64),
         "lookups" => entry.counts().lookups as f64,
@@ -64,21 +82,28 @@ pub(super) async fn list(visit: &mut Visit) -> Answer {
     let limit = query.whole("limit", 1, LONGEST_PAGE)?.unwrap_or(100) as usize;
     let sort = query.one_of("sort", &SORTS)?.unwrap_or("name");
     let falls = query.one_of("order", &["asc", "desc"])? == Some("desc");
-    let pattern = query.bytes("match").map(<[u8]>::to_vec);
+    let pattern = query.bytes("match").map(glob::checked).transpose();
+    let pattern = pattern.map_err(|why| Problem::bad_request(why.as_str().trim_start_matches("ERR ").to_owned()))?;
+    let pattern = pattern.map(<[u8]>::to_vec);
     let kind = query.text("kind")?.map(str::to_owned);
     let mut found: Vec<(By, Entry)> = Vec::new();
-    let (mut next, mut looked_at, mut truncated) = (0, 0, false);
+    let (mut next, mut looked_at, mut truncated, mut steps) = (0, 0, false, 0);
     let house = visit.house.clone();
     loop {
         let more = visit.talk.view(Role::Read, |call| {
             let engine = call.engine();
             let now = engine.clock.now_ms();
             let entries = engine.names.from_id(next, PIECE);
-            let is_last = entries.len() < PIECE;
-            next = entries.last().map_or(next, |last| last.id + 1);
-            looked_at += entries.len();
+            let mut is_last = entries.len() < PIECE;
             let bound = call.bound();
+            let enough = steps + STEPS;
             for entry in entries {
+                if steps > enough {
+                    is_last = false;
+                    break;
+                }
+                next = entry.id + 1;
+                looked_at += 1;
                 let is_seen = match bound {
                     None => !is_reserved(&entry.name()),
                     Some((number, space)) => entry.space() == number && space.has(&entry.name()),
@@ -86,7 +111,9 @@ pub(super) async fn list(visit: &mut Visit) -> Answer {
                 if is_seen
                     && !entry.is_expired(now)
                     && kind.as_deref().is_none_or(|kind| entry.kind().name() == kind)
-                    && pattern.as_deref().is_none_or(|pattern| glob::matches(pattern, &call.shown(&entry)))
+                    && pattern
+                        .as_deref()
+                        .is_none_or(|pattern| glob::matches_counting(pattern, &call.shown(&entry), &mut steps))
                 {
                     found.push((by(call, &entry, sort, house.growth.of(entry.id)), entry));
                 }
@@ -96,7 +123,7 @@ pub(super) async fn list(visit: &mut Visit) -> Answer {
         if !more {
             break;
         }
-        if looked_at >= MOST_LISTED {
+        if looked_at >= MOST_LISTED || steps > MOST_STEPS {
             truncated = true;
             break;
         }
@@ -166,7 +193,7 @@ pub(super) async fn create(visit: &mut Visit) -> Answer {
     }
     let words: Vec<&[u8]> = words.iter().map(|word| &word[..]).collect();
     visit.talk.say(&words).await?;
-    let mut response = answers::json(StatusCode::CREATED, &described(visit, &name).await?);
+    let mut response = answers::json(StatusCode::CREATED, &written(visit, &name).await?);
     if let Ok(location) = HeaderValue::try_from(figures::path_of(&name)) {
         response.headers_mut().insert(LOCATION, location);
     }
@@ -179,8 +206,30 @@ pub(super) async fn describe(visit: &mut Visit) -> Answer {
     Ok(answers::json(StatusCode::OK, &described(visit, &name).await?))
 }
 
+/// What a write tells of its filter: everything, or the name alone to whoever may write and not read.
+pub(super) async fn written(visit: &mut Visit, name: &[u8]) -> Result<Value, Problem> {
+    if visit.talk.user().is_some_and(|user| user.roles.contains(Role::Read)) {
+        match described(visit, name).await {
+            // Somebody deleted it meanwhile: what was asked for is done all the same.
+            Err(problem) if problem.status() == StatusCode::NOT_FOUND => {}
+            told => return told,
+        }
+    }
+    Ok(json!({"name": figures::shown(name), "path": figures::path_of(name)}))
+}
+
+/// Whether there is a filter of a name, for whoever has this role and perhaps not the one to read.
+pub(super) fn is_there(visit: &mut Visit, role: Role, name: &[u8]) -> Result<bool, Problem> {
+    visit.talk.view(role, |call| {
+        let full = full_name(call, name)?;
+        let Some(entry) = call.find(&full) else { return Ok(false) };
+        call.sees(&entry);
+        Ok(true)
+    })
+}
+
 /// Everything about a filter.
-pub(super) async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, Problem> {
+async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, Problem> {
     let house = visit.house.clone();
     let brief = visit.talk.view(Role::Read, |call| {
         let entry = figures::find(call, name)?;
@@ -274,34 +323,47 @@ pub(super) async fn change(visit: &mut Visit) -> Answer {
         return Err(Problem::bad_request("there is nothing to change: give 'name', or 'expires_ms' (null for never)"));
     }
     let mut name = visit.name();
+    if let Some(to) = &to {
+        // Before anything is changed: what is refused is refused whole.
+        if to.is_empty() {
+            return Err(Problem::bad_request("the new name is empty: give one of 1 to 4096 bytes"));
+        }
+        if !is_there(visit, Role::Delete, &name)? {
+            return Err(super::reply::problem("ERR not found"));
+        }
+        if !replace && is_there(visit, Role::Delete, to.as_bytes())? {
+            return Err(taken());
+        }
+    }
     if ends {
+        // As the commands below want it.
+        let role = if at.is_some() { Role::Delete } else { Role::Write };
         let at = at.map(|at| at.to_string());
         let words: Vec<&[u8]> = match &at {
             Some(at) => vec![b"PEXPIREAT", &name, at.as_bytes()],
             None => vec![b"PERSIST", &name],
         };
-        let is_there = visit.talk.say(&words).await? != Reply::Int(0);
-        // PERSIST of one that has no end changes nothing: whether there is one at all says TYPE.
-        if !is_there && visit.talk.say(&[b"EXISTS", &name]).await? == Reply::Int(0) {
+        let changed = visit.talk.say(&words).await? != Reply::Int(0);
+        // PERSIST of one that has no end changes nothing, and says no more of one that is not there.
+        if !changed && !is_there(visit, role, &name)? {
             return Err(super::reply::problem("ERR not found"));
         }
-        if at.is_some() && visit.talk.say(&[b"EXISTS", &name]).await? == Reply::Int(0) {
+        if at.is_some() && !is_there(visit, role, &name)? {
             // It was to end in the past: it is gone.
             return Ok(answers::nothing());
         }
     }
     if let Some(to) = to {
         let to = to.into_bytes();
-        if to.is_empty() {
-            return Err(Problem::bad_request("the new name is empty: give one of 1 to 4096 bytes"));
-        }
         let command: &[u8] = if replace { b"RENAME" } else { b"RENAMENX" };
         if visit.talk.say(&[command, &name, &to]).await? == Reply::Int(0) {
-            return Err(super::reply::exists(
-                "there is a filter of the new name already: choose another, or give replace",
-            ));
+            return Err(taken());
         }
         name = to;
     }
-    Ok(answers::json(StatusCode::OK, &described(visit, &name).await?))
+    Ok(answers::json(StatusCode::OK, &written(visit, &name).await?))
+}
+
+fn taken() -> Problem {
+    super::reply::exists("there is a filter of the new name already: choose another, or give replace")
 }

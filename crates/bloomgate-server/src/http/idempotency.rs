@@ -4,13 +4,14 @@
 //! another request is a mistake and refused. Kept in memory, so a restart forgets it; what must not happen twice even then,
 //! taking a key out, carries the key on as the request id of BG.REMOVE, which is in the log.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use axum::response::IntoResponse;
+use bloomgate_http::body;
 use bloomgate_http::problem::Problem;
 
 use super::serving::House;
@@ -26,6 +27,8 @@ const MOST: usize = 10_000;
 const MOST_OF_ONE: usize = 1_000;
 /// Bytes of all of them.
 const MOST_BYTES: usize = 32 << 20;
+/// Bytes of one user after which no more of its requests are taken: nobody's answers push out those of others.
+const MOST_BYTES_OF_ONE: usize = 8 << 20;
 /// The longest key.
 const LONGEST_KEY: usize = 128;
 /// The longest body of a request with a key: its answer is kept.
@@ -42,6 +45,8 @@ struct Kept {
     print: Sum,
     user: String,
     at_ms: u64,
+    /// Its place in the order.
+    number: u64,
     answer: Option<(StatusCode, HeaderMap, Bytes)>,
 }
 
@@ -54,28 +59,49 @@ impl Kept {
 #[derive(Debug, Default)]
 struct Shelf {
     kept: HashMap<Sum, Kept>,
-    /// Oldest first.
-    order: VecDeque<Sum>,
+    /// Oldest first, by their numbers.
+    order: BTreeMap<u64, Sum>,
+    next: u64,
     bytes: usize,
 }
 
 impl Shelf {
+    /// Puts one there that is under way.
+    fn put(&mut self, slot: Sum, print: Sum, user: &str, now_ms: u64) {
+        let number = self.next;
+        self.next += 1;
+        let kept = Kept { print, user: user.to_owned(), at_ms: now_ms, number, answer: None };
+        self.bytes += kept.bytes();
+        self.kept.insert(slot, kept);
+        self.order.insert(number, slot);
+    }
+
     fn drop_one(&mut self, slot: &Sum) {
         if let Some(kept) = self.kept.remove(slot) {
             self.bytes -= kept.bytes();
+            self.order.remove(&kept.number);
         }
     }
 
-    /// Lets go of what is old, and of the oldest where there is too much.
+    /// Lets go of what is old, and of the oldest where there is too much. What is under way stays: it would be done twice if
+    /// it came again.
     fn tidy(&mut self, now_ms: u64) {
-        while let Some(slot) = self.order.front().copied() {
-            let is_old = self.kept.get(&slot).is_none_or(|kept| now_ms.saturating_sub(kept.at_ms) >= KEPT_MS);
-            if !is_old && self.kept.len() < MOST && self.bytes < MOST_BYTES {
-                return;
+        let (mut left, mut bytes, mut gone) = (self.kept.len(), self.bytes, Vec::new());
+        for slot in self.order.values() {
+            let Some(kept) = self.kept.get(slot).filter(|kept| kept.answer.is_some()) else { continue };
+            if now_ms.saturating_sub(kept.at_ms) < KEPT_MS && left < MOST && bytes < MOST_BYTES {
+                break;
             }
-            self.order.pop_front();
-            self.drop_one(&slot);
+            (left, bytes) = (left - 1, bytes - kept.bytes());
+            gone.push(*slot);
         }
+        gone.iter().for_each(|slot| self.drop_one(slot));
+    }
+
+    /// How many there are of a user, and their bytes.
+    fn of(&self, user: &str) -> (usize, usize) {
+        let of_user = self.kept.values().filter(|kept| kept.user == user);
+        of_user.fold((0, 0), |(count, bytes), kept| (count + 1, bytes + kept.bytes()))
     }
 }
 
@@ -175,27 +201,31 @@ pub(super) fn begin(house: &Arc<House>, user: &str, key: &str, print: Sum) -> Re
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
         return Ok(Turn::Again(response));
     }
-    if shelf.kept.values().filter(|kept| kept.user == user).count() >= MOST_OF_ONE {
+    let (count, bytes) = shelf.of(user);
+    if count >= MOST_OF_ONE || bytes >= MOST_BYTES_OF_ONE {
         return Err(Problem::too_many(
             format!(
-                "there were {MOST_OF_ONE} requests with an Idempotency-Key of this user within ten minutes: send fewer with one"
+                "the answers to requests with an Idempotency-Key of this user within ten minutes are {count}, of {bytes} bytes: \
+                 {MOST_OF_ONE} are kept, and {MOST_BYTES_OF_ONE} bytes; send fewer with one"
             ),
             Duration::from_secs(60),
         ));
     }
-    let kept = Kept { print, user: user.to_owned(), at_ms: now_ms, answer: None };
-    shelf.bytes += kept.bytes();
-    shelf.kept.insert(slot, kept);
-    shelf.order.push_back(slot);
+    if shelf.kept.len() >= MOST {
+        let detail = format!("{MOST} requests with an Idempotency-Key are under way: send it again in a moment");
+        return Err(Problem::unavailable(detail, Duration::from_secs(1)));
+    }
+    shelf.put(slot, print, user, now_ms);
     Ok(Turn::First(Asked { house: house.clone(), slot, is_open: true }))
 }
 
 impl Asked {
-    /// Keeps the answer, unless it only says that now is not the time.
+    /// Keeps the answer, unless it only says that now is not the time, or that not all of the request arrived.
     pub(super) async fn keep(mut self, answer: super::Answer) -> Response<Body> {
+        let broke_off = answer.as_ref().is_err_and(body::is_broken_off);
         let response = answer.unwrap_or_else(IntoResponse::into_response);
         let (head, body) = response.into_parts();
-        let passes = head.status.is_server_error() || matches!(head.status.as_u16(), 401 | 408 | 429);
+        let passes = broke_off || head.status.is_server_error() || matches!(head.status.as_u16(), 401 | 408 | 429);
         let Ok(body) = axum::body::to_bytes(body, LONGEST_ANSWER).await else {
             return Problem::internal("the answer is too long to be kept: send less with an Idempotency-Key")
                 .into_response();
@@ -240,23 +270,29 @@ mod tests {
     #[test]
     fn old_ones_go_and_the_oldest_when_there_are_too_many() {
         let mut shelf = Shelf::default();
+        let slot = |number: u64| print(&[&number.to_le_bytes()]);
         let put = |shelf: &mut Shelf, number: u64, at_ms| {
-            let kept = Kept { print: [0; 32], user: String::new(), at_ms, answer: None };
-            let slot = print(&[&number.to_le_bytes()]);
-            shelf.bytes += kept.bytes();
-            shelf.kept.insert(slot, kept);
-            shelf.order.push_back(slot);
+            shelf.put(slot(number), [0; 32], "shop", at_ms);
+            let kept = shelf.kept.get_mut(&slot(number)).unwrap();
+            kept.answer = Some((StatusCode::OK, HeaderMap::new(), Bytes::new()));
         };
         for number in 0..20 {
             put(&mut shelf, number, number);
         }
         shelf.tidy(KEPT_MS + 9);
         assert_eq!((shelf.kept.len(), shelf.order.len(), shelf.bytes), (10, 10, 10 * 512));
+        assert_eq!((shelf.of("shop"), shelf.of("bank")), ((10, 10 * 512), (0, 0)));
+        // One that is under way is not forgotten, however old it is.
+        shelf.kept.get_mut(&slot(10)).unwrap().answer = None;
         for number in 20..20 + MOST as u64 {
             put(&mut shelf, number, 20);
         }
         shelf.tidy(21);
         assert_eq!(shelf.kept.len(), MOST - 1);
         assert_eq!(shelf.bytes, shelf.kept.len() * 512);
+        assert!(shelf.kept.contains_key(&slot(10)) && !shelf.kept.contains_key(&slot(11)));
+        // Keys that came to nothing leave nothing.
+        (0..20 + MOST as u64).for_each(|number| shelf.drop_one(&slot(number)));
+        assert_eq!((shelf.kept.len(), shelf.order.len(), shelf.bytes), (0, 0, 0));
     }
 }

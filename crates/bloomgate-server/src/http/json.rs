@@ -3,6 +3,24 @@
 use bloomgate_http::problem::Problem;
 use serde_json::{Map, Value};
 
+/// Values of one body: more than there may be keys.
+const MOST_VALUES: usize = 1 << 18;
+
+/// How many values a body has at most: each but the first stands behind a comma or a bracket.
+fn values(body: &[u8]) -> usize {
+    let (mut values, mut in_text, mut escaped) = (1, false, false);
+    for &byte in body {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b',' | b'[' | b'{' if !in_text => values += 1,
+            _ => {}
+        }
+    }
+    values
+}
+
 /// An object that a client sent; what is taken out of it is known, and what is left over is refused.
 #[derive(Debug)]
 pub(super) struct Object {
@@ -13,6 +31,13 @@ pub(super) struct Object {
 impl Object {
     /// Reads a body.
     pub(super) fn read(body: &[u8]) -> Result<Self, Problem> {
+        // Before anything is made of it: a value takes 32 bytes, and in a body two are enough.
+        let values = values(body);
+        if values > MOST_VALUES {
+            return Err(Problem::too_large(format!(
+                "the body has {values} values, at most {MOST_VALUES} are read: send less at once"
+            )));
+        }
         match serde_json::from_slice(body) {
             Ok(Value::Object(fields)) => Ok(Self { fields, known: Vec::new() }),
             Ok(other) => Err(Problem::bad_request(format!("the body is {}: send a JSON object", kind_of(&other)))),
@@ -131,5 +156,17 @@ mod tests {
         }
         assert!(read(r#"{"a":1}"#).unwrap().text("a").is_err() && read(r#"{"n":-1}"#).unwrap().whole("n").is_err());
         assert!(read(r#"{"l":[1]}"#).unwrap().texts("l").is_err());
+    }
+
+    #[test]
+    fn values_are_counted_before_they_are_read() {
+        for (text, wanted) in
+            [("0", 1), (r#"{"a":1,"b":[1,2]}"#, 5), (r#"{"a":"1,2,[{\",\\","b":","}"#, 3), (r#"["\\\\","\",",0]"#, 4)]
+        {
+            assert_eq!(values(text.as_bytes()), wanted, "{text}");
+        }
+        let long = |count: usize| format!(r#"{{"l":[{}]}}"#, vec!["0"; count].join(","));
+        assert!(Object::read(long(MOST_VALUES - 2).as_bytes()).is_ok());
+        assert_eq!(Object::read(long(MOST_VALUES - 1).as_bytes()).unwrap_err().status(), 413);
     }
 }

@@ -1,30 +1,29 @@
 //! The server's metrics: one table gives name, help, unit and labels to the scrape and to docs/metrics.md.
 //!
-//! Nothing is counted for them on the way of a lookup that was not counted by its thread anyhow; a scrape adds up.
+//! Nothing is counted for them on the way of a lookup that was not counted by its thread anyhow; a scrape adds up. What only a
+//! walk over all filters tells comes from the last one of the lookout (`survey.rs`), ten seconds old at most.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use bloomgate::Kind;
 use bloomgate_http::listen::Traffic;
 use bloomgate_http::metrics::{Metric, Scrape, Value};
+use bloomgate_http::webhook;
 
 use super::figures::shown;
 use super::serving::House;
 use crate::engine::audit::Counts;
-use crate::engine::entry::{Body, Entry};
+use crate::engine::entry::Entry;
 use crate::engine::namespaces::Told;
 use crate::engine::watch::findings::Finding;
+use crate::engine::watch::random::Random;
+use crate::engine::watch::rounds::sample;
 use crate::session::info::resident_bytes;
 use crate::session::tallies::BOUNDS;
 
-macro_rules! metrics {
-    ($($id:ident = $kind:ident $name:literal $unit:literal $labels:expr, $help:literal;)+) => {
-        $(static $id: Metric = Metric::$kind($name, $help, $unit).labels($labels);)+
-        /// Every metric of the server, those of its HTTP connections after them.
-        pub static TABLE: &[&Metric] = &[$(&$id),+];
-    };
-}
-
-metrics! {
+bloomgate_http::metrics! {
+    /// Every metric of the server, those of its HTTP connections after them.
     BUILD = gauge "bloomgate_build_info" "" &["version"], "1, with the version of the program";
     UPTIME = gauge "bloomgate_uptime_seconds" "seconds" &[], "How long the server has been running";
     READY = gauge "bloomgate_ready" "" &[], "1 while it may be sent traffic (/readyz), else 0";
@@ -46,6 +45,8 @@ metrics! {
     FILTERS = gauge "bloomgate_filters" "" &["kind"], "Filters there are";
     FILTERS_MOST = gauge "bloomgate_filters_limit" "" &[], "Filters there may be (max-filters)";
     UNAVAILABLE = gauge "bloomgate_filters_unavailable" "" &["reason"], "Filters that cannot answer, because their secret is missing or because of something else; their commands get an error, never a no";
+    OVER_CAPACITY = gauge "bloomgate_filters_over_capacity" "" &[], "Filters that hold more items than they were made for, of all there are but stable ones; looked at every ten seconds";
+    WORST_USED = gauge "bloomgate_filter_worst_used_ratio" "ratio" &[], "The highest share of its capacity that a filter holds, of the same";
     WRITABLE = gauge "bloomgate_store_writable" "" &[], "1 while writes are taken, 0 while the disk fails and the server is read-only";
     LOG_BYTES = gauge "bloomgate_log_bytes" "bytes" &[], "Size of the log since the last snapshot";
     LOG_PENDING = gauge "bloomgate_log_pending_bytes" "bytes" &[], "Bytes of the log that wait for the disk";
@@ -61,22 +62,25 @@ metrics! {
     WORST_SCORE = gauge "bloomgate_filter_worst_score" "" &[], "The highest poisoning score of all filters, in standard deviations";
     WORST_RATE = gauge "bloomgate_filter_worst_rate_ratio" "ratio" &[], "The highest measured rate of all filters, as a multiple of the asked one; of filters that are certainly above it";
     FEEDBACK = counter "bloomgate_feedback_spared_total" "" &[], "Lookups that were answered with no because a client had reported the key";
-    NS = gauge "bloomgate_namespaces" "" &[], "Namespaces that are declared; the first 100 have figures of their own";
+    NS = gauge "bloomgate_namespaces" "" &[], "Namespaces that are declared; the first 100 by name have figures of their own, the others together those of `(others)`";
     NS_FILTERS = gauge "bloomgate_namespace_filters" "" &["namespace"], "Filters of a namespace";
+    NS_ITEMS = gauge "bloomgate_namespace_items" "" &["namespace"], "Items of the filters of a namespace; looked at every ten seconds";
+    NS_CAPACITY = gauge "bloomgate_namespace_capacity" "" &["namespace"], "Items that the filters of a namespace were made for; looked at every ten seconds";
+    NS_COMMANDS = counter "bloomgate_namespace_commands_total" "" &["namespace"], "Commands that were run on names of a namespace; those with several count for that of the first";
     NS_MEMORY = gauge "bloomgate_namespace_memory_bytes" "bytes" &["namespace"], "Memory of a namespace";
-    NS_LIMIT = gauge "bloomgate_namespace_memory_limit_bytes" "bytes" &["namespace"], "Memory that a namespace may have; 0 for no limit";
+    NS_LIMIT = gauge "bloomgate_namespace_memory_limit_bytes" "bytes" &["namespace"], "Memory that a namespace may have; 0 for no limit, and not told of `(others)`";
     NS_LOOKUPS = counter "bloomgate_namespace_lookups_total" "" &["namespace", "answer"], "Keys that were asked for in a namespace, by the answer";
     NS_ADDS = counter "bloomgate_namespace_adds_total" "" &["namespace", "result"], "Keys that were to be added in a namespace: new, seen or refused";
     NS_WAITS = counter "bloomgate_namespace_waits_total" "" &["namespace"], "Times that clients of a namespace waited because it had its share of items";
     NS_WAITED = counter "bloomgate_namespace_waited_seconds_total" "seconds" &["namespace"], "How long they waited";
     F_ITEMS = gauge "bloomgate_filter_items" "" &["filter"], "Items of a filter; the 100 largest filters have figures of their own";
-    F_CAPACITY = gauge "bloomgate_filter_capacity" "" &["filter"], "Items that a filter was made for";
+    F_CAPACITY = gauge "bloomgate_filter_capacity" "" &["filter"], "Items that a filter was made for; not of stable filters, which forget what is old";
     F_BYTES = gauge "bloomgate_filter_bytes" "bytes" &["filter"], "Size of a filter's bits";
     F_FILL = gauge "bloomgate_filter_fill_ratio" "ratio" &["filter"], "The share of a filter's bits that are set, from a sample";
     F_ASKED = gauge "bloomgate_filter_rate_asked_ratio" "ratio" &["filter"], "The rate of false positives that was asked for";
     F_EXPECTED = gauge "bloomgate_filter_rate_expected_ratio" "ratio" &["filter"], "The rate that the items in it make, by theory";
     F_MEASURED = gauge "bloomgate_filter_rate_measured_ratio" "ratio" &["filter"], "The rate that random keys found";
-    F_ESTIMATED = gauge "bloomgate_filter_rate_estimated_ratio" "ratio" &["filter"], "The rate that its bits make; of filters up to 1 MiB, larger ones are not counted for a scrape";
+    F_ESTIMATED = gauge "bloomgate_filter_rate_estimated_ratio" "ratio" &["filter"], "The rate that its bits make; of filters above 1 MiB from 1,024 random lines, and not of cuckoo, quotient and stable ones that large, which would have to be read whole";
     F_SCORE = gauge "bloomgate_filter_score" "" &["filter"], "How far its bits are from those of random keys, in standard deviations";
     F_LOOKUPS = counter "bloomgate_filter_lookups_total" "" &["filter", "answer"], "Keys that a filter was asked for, by the answer";
     F_ADDS = counter "bloomgate_filter_adds_total" "" &["filter", "result"], "Keys that were to be added to a filter: new, seen or refused";
@@ -84,12 +88,16 @@ metrics! {
 
 /// Namespaces with figures of their own.
 const NAMESPACES: usize = 100;
+/// The others together. No namespace can have this name.
+const OTHERS: &str = "(others)";
 /// Filters with figures of their own.
 const FILTERS_TOLD: usize = 100;
 /// Of so many that are looked at.
 const LOOKED_AT: usize = 20_000;
-/// Filters up to this size have their bits counted for a scrape.
+/// Filters up to this size have all their bits read for a scrape: 16,384 lines, 0.2 ms.
 const COUNTED: u64 = 1 << 20;
+/// Of larger ones so many lines are: 0.1 ms where they are in no cache, and the rate is known to some hundredths.
+const LINES: u64 = 1_024;
 /// Letters of a filter's name in a label.
 const LABEL: usize = 128;
 
@@ -105,6 +113,7 @@ pub(super) fn scrape(house: &House) -> Scrape {
         filters(&mut scrape, house);
     }
     house.traffic.collect(&mut scrape);
+    webhook::collect(house.lookout.webhook(), &mut scrape);
     scrape
 }
 
@@ -197,18 +206,64 @@ fn watch(scrape: &mut Scrape, house: &House) {
 
 fn namespaces(scrape: &mut Scrape, house: &House) {
     let namespaces = &house.engine.namespaces;
+    let survey = house.lookout.survey();
     scrape.whole(&NS, &[], namespaces.len() as u64);
-    for Told { name, max_memory, used, filters, counts, waits, waited_micros, .. } in namespaces.tell_first(NAMESPACES)
-    {
-        let label = [("namespace", &*name)];
-        scrape.whole(&NS_FILTERS, &label, filters);
-        scrape.whole(&NS_MEMORY, &label, used);
-        scrape.whole(&NS_LIMIT, &label, max_memory);
-        answers(scrape, &NS_LOOKUPS, &label, counts.lookups, counts.positives);
-        results(scrape, &NS_ADDS, &label, (counts.adds, counts.fresh, counts.refused));
-        scrape.whole(&NS_WAITS, &label, waits);
-        scrape.number(&NS_WAITED, &label, waited_micros as f64 / 1e6);
+    for told in namespaces.tell_first(NAMESPACES) {
+        scrape.whole(&NS_LIMIT, &[("namespace", &*told.name)], told.max_memory);
+        namespace(scrape, &told.name, &told, sums(&survey.spaces, told.number));
     }
+    let (mut others, mut sum) = (None, (0, 0));
+    namespaces.tell_others(NAMESPACES, |told| {
+        let (items, capacity) = sums(&survey.spaces, told.number);
+        sum = (sum.0 + items, sum.1 + capacity);
+        others = Some(match others.take() {
+            None => told,
+            Some(before) => together(before, told),
+        });
+    });
+    if let Some(others) = others {
+        namespace(scrape, OTHERS, &others, sum);
+    }
+}
+
+/// Items and capacity of a namespace.
+fn sums(spaces: &HashMap<u16, (u64, u64)>, number: u16) -> (u64, u64) {
+    spaces.get(&number).copied().unwrap_or_default()
+}
+
+/// What two namespaces come to.
+fn together(one: Told, other: Told) -> Told {
+    let counts = Counts {
+        lookups: one.counts.lookups + other.counts.lookups,
+        positives: one.counts.positives + other.counts.positives,
+        adds: one.counts.adds + other.counts.adds,
+        fresh: one.counts.fresh + other.counts.fresh,
+        removed: one.counts.removed + other.counts.removed,
+        refused: one.counts.refused + other.counts.refused,
+    };
+    Told {
+        used: one.used + other.used,
+        filters: one.filters + other.filters,
+        counts,
+        commands: one.commands + other.commands,
+        waits: one.waits + other.waits,
+        waited_micros: one.waited_micros + other.waited_micros,
+        ..one
+    }
+}
+
+fn namespace(scrape: &mut Scrape, name: &str, told: &Told, (items, capacity): (u64, u64)) {
+    let Told { used, filters, counts, commands, waits, waited_micros, .. } = *told;
+    let label = [("namespace", name)];
+    scrape.whole(&NS_FILTERS, &label, filters);
+    scrape.whole(&NS_ITEMS, &label, items);
+    scrape.whole(&NS_CAPACITY, &label, capacity);
+    scrape.whole(&NS_COMMANDS, &label, commands);
+    scrape.whole(&NS_MEMORY, &label, used);
+    answers(scrape, &NS_LOOKUPS, &label, counts.lookups, counts.positives);
+    results(scrape, &NS_ADDS, &label, (counts.adds, counts.fresh, counts.refused));
+    scrape.whole(&NS_WAITS, &label, waits);
+    scrape.number(&NS_WAITED, &label, waited_micros as f64 / 1e6);
 }
 
 fn filters(scrape: &mut Scrape, house: &House) {
@@ -217,9 +272,12 @@ fn filters(scrape: &mut Scrape, house: &House) {
         scrape.whole(&FILTERS, &[("kind", kind.name())], count as u64);
     }
     scrape.whole(&FILTERS_MOST, &[], engine.max_filters());
-    let (secret, other) = unavailable(house);
+    let (all, secret) = (engine.names.unavailable() as u64, engine.names.without_secret() as u64);
     scrape.whole(&UNAVAILABLE, &[("reason", "secret")], secret);
-    scrape.whole(&UNAVAILABLE, &[("reason", "other")], other);
+    scrape.whole(&UNAVAILABLE, &[("reason", "other")], all.saturating_sub(secret));
+    let survey = house.lookout.survey();
+    scrape.whole(&OVER_CAPACITY, &[], survey.over_capacity);
+    scrape.number(&WORST_USED, &[], survey.worst_used);
     let mut largest: Vec<(u64, Entry)> = engine
         .names
         .visible_from_id(0, LOOKED_AT)
@@ -229,24 +287,26 @@ fn filters(scrape: &mut Scrape, house: &House) {
     // The same ones for the same sizes, so that their lines do not come and go.
     largest.sort_by_key(|(bytes, entry)| (std::cmp::Reverse(*bytes), entry.id));
     largest.truncate(FILTERS_TOLD);
+    let mut random = Random::new();
     for (bytes, entry) in largest {
-        filter(scrape, house, &entry, bytes);
+        filter(scrape, house, &entry, bytes, &mut random);
     }
 }
 
-fn filter(scrape: &mut Scrape, house: &House, entry: &Entry, bytes: u64) {
+fn filter(scrape: &mut Scrape, house: &House, entry: &Entry, bytes: u64, random: &mut Random) {
     let name: String = shown(&entry.name()).chars().take(LABEL).collect();
     let label = [("filter", &*name)];
     let facts = entry.with(|filter| (filter.len(), filter.capacity(), filter.promised_rate(), filter.expected_rate()));
     let Some((items, capacity, asked, expected)) = facts else { return };
     scrape.whole(&F_ITEMS, &label, items);
-    scrape.whole(&F_CAPACITY, &label, capacity);
+    // What counts every insertion and forgets the old ones is never over its capacity: no alert is to say so.
+    if entry.kind() != Kind::Stable {
+        scrape.whole(&F_CAPACITY, &label, capacity);
+    }
     scrape.whole(&F_BYTES, &label, bytes);
     scrape.number(&F_ASKED, &label, asked);
     scrape.number(&F_EXPECTED, &label, expected);
-    if bytes <= COUNTED
-        && let Some(rate) = entry.with(|filter| filter.estimated_rate()).flatten()
-    {
+    if let Some(rate) = estimated_rate(entry, bytes, random) {
         scrape.number(&F_ESTIMATED, &label, rate);
     }
     if let Some(finding) = house.engine.watch.findings.of(entry.id) {
@@ -265,22 +325,19 @@ fn filter(scrape: &mut Scrape, house: &House, entry: &Entry, bytes: u64) {
     results(scrape, &F_ADDS, &label, (adds, fresh, refused));
 }
 
-/// Filters that cannot answer: because their secret is not there, and for other reasons.
-pub(super) fn unavailable(house: &House) -> (u64, u64) {
-    let all = house.engine.names.unavailable() as u64;
-    if all == 0 {
-        return (0, 0);
+/// The rate that its bits make, from all of them or from some lines; nothing where neither is to be had for a scrape.
+fn estimated_rate(entry: &Entry, bytes: u64, random: &mut Random) -> Option<f64> {
+    // What is built once tells it without a look.
+    if bytes <= COUNTED || matches!(entry.kind(), Kind::Fuse | Kind::Ribbon) {
+        return entry.with(|filter| filter.estimated_rate()).flatten();
     }
-    let is_secret = |entry: &Entry| matches!(entry.body(), Body::Unavailable { why, .. } if why.contains("secret"));
-    let secret =
-        house.engine.names.visible_from_id(0, LOOKED_AT).iter().filter(|entry| is_secret(entry)).count() as u64;
-    (secret, all.saturating_sub(secret))
+    sample(entry, LINES, random)?.estimated_rate()
 }
 
-/// The table with the metrics of connections.
+/// The table with the metrics of connections and of the webhook.
 #[must_use]
 pub fn table() -> Vec<&'static Metric> {
-    TABLE.iter().chain(Traffic::TABLE).copied().collect()
+    TABLE.iter().chain(Traffic::TABLE).chain(webhook::TABLE).copied().collect()
 }
 
 #[cfg(test)]

@@ -11,11 +11,15 @@
 //!
 //! One [`table`](routes::ROUTES) of routes gives the router, the OpenAPI description and the documentation.
 
+mod advice;
 mod alerts;
 mod answers;
+mod arriving;
 mod bits;
+mod bringing;
 mod bulk;
 mod events;
+mod fetching;
 mod figures;
 mod files;
 mod filters;
@@ -25,6 +29,9 @@ mod inside;
 mod items;
 mod json;
 mod keys;
+#[cfg(test)]
+mod lines_tests;
+mod lookout;
 pub mod metrics;
 pub mod openapi;
 mod overview;
@@ -35,13 +42,16 @@ mod query;
 mod reply;
 mod routes;
 mod schemas;
+mod seats;
 mod serving;
 mod sets;
+mod survey;
 mod talk;
 mod tenants;
 mod visit;
 mod workbench;
 
+pub use lookout::Lookout;
 pub use routes::{ROUTES, Route};
 pub use serving::{House, Http};
 

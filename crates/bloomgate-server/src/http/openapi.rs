@@ -130,7 +130,7 @@ fn content(shape: Shape, is_request: bool) -> Option<Value> {
             "application/json": {"schema": reference(name)},
             "text/plain": {"schema": {
                 "type": "string",
-                "description": if is_request { "A key a line." } else { "1 or 0 a line, in the order of the keys." },
+                "description": if is_request { "A key a line." } else { "1 or 0 a line, in the order of the keys; - for one that was refused." },
             }},
             "application/octet-stream": {"schema": {
                 "type": "string", "format": "binary",
@@ -147,12 +147,34 @@ fn content(shape: Shape, is_request: bool) -> Option<Value> {
     })
 }
 
+/// The headers that count what came of many keys, for whoever does not want to count the answers.
+fn counts(schema: &str) -> Option<Value> {
+    let of: &[(&str, &str)] = match schema {
+        "Checked" => &[("Bloomgate-Maybe", "How many may be in.")],
+        "Added" => &[
+            ("Bloomgate-New", "How many were certainly new."),
+            ("Bloomgate-Refused", "How many were refused: they are not in."),
+        ],
+        "Removed" => &[("Bloomgate-Removed", "How many were taken out.")],
+        "Reported" => &[("Bloomgate-Taken", "How many were taken.")],
+        _ => return None,
+    };
+    let all = [("Bloomgate-Keys", "How many keys the body had.")].iter().chain(of);
+    let header = |about: &str| json!({"description": about, "schema": {"type": "integer", "minimum": 0}});
+    Some(all.map(|(name, about)| ((*name).to_owned(), header(about))).collect::<Map<_, _>>().into())
+}
+
 fn responses(route: &Route, is_open: bool) -> Value {
     let (status, shape) = route.gives;
     let mut responses = Map::new();
     let mut answer = json!({"description": "As asked."});
     if let Some(content) = content(shape, false) {
         answer["content"] = content;
+    }
+    if let Shape::Keys(name) | Shape::Json(name) = shape
+        && let Some(headers) = counts(name)
+    {
+        answer["headers"] = headers;
     }
     responses.insert(status.to_string(), answer);
     let usual = if is_open { &[405, 503][..] } else { &USUAL[..] };
@@ -187,6 +209,7 @@ fn responses(route: &Route, is_open: bool) -> Value {
             416 => "There is no such range.",
             422 => "Understood, and refused: the detail says why.",
             429 => "Too many requests with an Idempotency-Key.",
+            507 => "There is no memory for it now, or no room on the disk.",
             _ => "Not now: the server loads, stops, is busy, or its disk fails.",
         };
         let mut answer = json!({"description": about});

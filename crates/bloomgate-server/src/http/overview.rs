@@ -1,4 +1,4 @@
-//! The server at a glance, what is wrong with it, and what to do better.
+//! The server at a glance, and what is wrong with it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,12 +10,11 @@ use bloomgate_command::{Refusal, Role};
 use bloomgate_http::problem::Problem;
 use serde_json::{Map, Value, json};
 
-use super::figures::{Brief, number};
-use super::pulse::Lately;
+use super::figures::number;
+use super::pulse::{Lately, Point};
 use super::serving::House;
 use super::visit::Visit;
 use super::{Answer, answers};
-use crate::engine::entry::Entry;
 use crate::engine::journal::Journal;
 use crate::engine::watch::findings::Finding;
 use crate::session::call::Call;
@@ -25,12 +24,6 @@ use crate::store::LogState;
 
 /// The version of the paths and shapes.
 const API_VERSION: u64 = 1;
-/// Filters that advice looks at.
-const LOOKED_AT: usize = 20_000;
-/// Sentences of advice at once.
-const MOST_ADVICE: usize = 100;
-/// A filter that will be full within this time is worth a sentence.
-const SOON: f64 = 3.0 * 86_400.0;
 
 /// `/about.json`.
 pub(super) fn about(house: &Arc<House>, _: &Parts) -> Response<Body> {
@@ -43,7 +36,8 @@ pub(super) fn about(house: &Arc<House>, _: &Parts) -> Response<Body> {
 
 /// `GET /metrics`.
 pub(super) async fn metrics(visit: &mut Visit) -> Answer {
-    visit.talk.view(Role::Read, only_unbound)?;
+    // Also while it loads: that it is not ready is a figure too.
+    visit.talk.view_early(Role::Read, only_unbound)?;
     let house = visit.house.clone();
     let scraped = tokio::task::spawn_blocking(move || super::metrics::scrape(&house)).await;
     let scrape = scraped.map_err(|_| Problem::internal("counting ended early: try again"))?;
@@ -94,7 +88,7 @@ pub(super) async fn alerts(visit: &mut Visit) -> Answer {
 }
 
 pub(super) fn alerts_of(house: &House, call: &Call<'_, '_, '_>) -> Vec<Value> {
-    house.alerts.now().iter().filter_map(|alert| alert.to_json(call.space())).collect()
+    house.lookout.now().iter().filter_map(|alert| alert.to_json(call.space())).collect()
 }
 
 /// The server at a glance; of a bound user what is in the namespace in place of all.
@@ -111,9 +105,10 @@ pub(super) fn tell(house: &House, call: &Call<'_, '_, '_>) -> Value {
             .map(|(kind, count)| (kind.name().to_owned(), count.into()))
             .collect();
         told["kinds"] = kinds.into();
+        told["history"] = history(house);
         told["addresses"] = json!({"resp": address("resp"), "tls": address("tls"), "http": house.address.to_string()});
     } else {
-        (told["kinds"], told["addresses"]) = (json!({}), Value::Null);
+        (told["kinds"], told["addresses"], told["history"]) = (json!({}), Value::Null, Value::Null);
     }
     told
 }
@@ -132,7 +127,6 @@ pub(super) fn figures(house: &House, call: &Call<'_, '_, '_>) -> Value {
         "version": env!("CARGO_PKG_VERSION"), "api_version": API_VERSION, "simd": bloomgate::simd_path(),
         "uptime_seconds": desk.started.elapsed().as_secs_f64(), "now_ms": engine.clock.now_ms(),
         "health": {"ready": ready.is_ok(), "state": state, "why": ready.err()},
-        "max_filters": engine.max_filters(),
     });
     let mut put = |name: &str, value: Value| told[name] = value;
     match call.space().map(|space| engine.namespaces.tell(space.name())) {
@@ -140,6 +134,7 @@ pub(super) fn figures(house: &House, call: &Call<'_, '_, '_>) -> Value {
             let totals = desk.totals();
             let lately = house.pulse.lately();
             put("filters", engine.names.visible().into());
+            put("max_filters", engine.max_filters().into());
             put("unavailable_filters", engine.names.unavailable().into());
             put("lookups", totals.lookups.into());
             put("definitely_not", totals.lookups.saturating_sub(totals.positives).into());
@@ -160,6 +155,7 @@ pub(super) fn figures(house: &House, call: &Call<'_, '_, '_>) -> Value {
         Some(space) => {
             let counts = space.as_ref().map(|told| told.counts).unwrap_or_default();
             put("filters", space.as_ref().map(|told| told.filters).into());
+            put("max_filters", space.as_ref().map(|told| told.max_filters).filter(|most| *most > 0).into());
             put("unavailable_filters", Value::Null);
             put("lookups", counts.lookups.into());
             put("definitely_not", counts.lookups.saturating_sub(counts.positives).into());
@@ -177,6 +173,19 @@ pub(super) fn figures(house: &House, call: &Call<'_, '_, '_>) -> Value {
         }
     }
     told
+}
+
+/// The rates of the last minutes: a list of moments, and lists of as many values.
+fn history(house: &House) -> Value {
+    let curve = house.pulse.curve();
+    // A tenth of a lookup is as good as the rest of the digits.
+    let list = |tell: fn(&Point) -> f64| -> Vec<f64> {
+        curve.iter().map(|point| (tell(point) * 10.0).round() / 10.0).collect()
+    };
+    json!({
+        "at_ms": curve.iter().map(|point| point.at_ms).collect::<Vec<_>>(),
+        "lookups": list(|point| point.lookups), "definitely_not": list(|point| point.definitely_not),
+    })
 }
 
 fn per_second(lately: Option<&Lately>) -> Value {
@@ -223,114 +232,5 @@ fn watch(house: &House) -> Value {
     json!({
         "suspicious": suspicious, "poisoned": poisoned, "worst_rate_ratio": number(worst),
         "probes": watch.probes.load(Relaxed),
-    })
-}
-
-/// A sentence of advice.
-fn advice(brief: Option<&Brief>, severity: &str, sentence: String, reason: &str, command: String) -> Value {
-    json!({
-        "severity": severity, "about": brief.map(|brief| super::figures::shown(&brief.name)),
-        "path": brief.map(|brief| super::figures::path_of(&brief.name)),
-        "sentence": sentence, "reason": reason, "command": command,
-    })
-}
-
-/// `GET /v1/advice`.
-pub(super) async fn advise(visit: &mut Visit) -> Answer {
-    let house = visit.house.clone();
-    let told = visit.talk.view(Role::Read, |call| {
-        let mut told = if call.space().is_none() { of_server(&house) } else { Vec::new() };
-        let entries = match call.bound() {
-            None => house.engine.names.visible_from_id(0, LOOKED_AT),
-            Some((number, space)) => {
-                let is_seen = |entry: &Entry| entry.space() == number && space.has(&entry.name());
-                house.engine.names.from_id(0, LOOKED_AT).into_iter().filter(is_seen).collect()
-            }
-        };
-        for entry in &entries {
-            if told.len() >= MOST_ADVICE {
-                break;
-            }
-            let brief = Brief::of(call, entry, house.growth.of(entry.id));
-            told.extend(of_filter(&brief, entry));
-        }
-        Ok(told)
-    })?;
-    Ok(answers::json(StatusCode::OK, &json!({"advice": told})))
-}
-
-fn of_server(house: &House) -> Vec<Value> {
-    let mut told = Vec::new();
-    let (used, most) = (house.engine.budget.used(), house.engine.budget.most());
-    if used as f64 > 0.9 * most as f64 {
-        told.push(advice(
-            None,
-            "warning",
-            format!("The filters take {} of {} bytes.", used, most),
-            "When the budget is spent, filters that would grow refuse keys, and new ones are not made.",
-            format!("CONFIG SET max-memory {}", most.saturating_mul(2)),
-        ));
-    }
-    if matches!(house.engine.journal, Journal::Nowhere(_)) {
-        told.push(advice(
-            None,
-            "info",
-            "Nothing is kept on disk.".to_owned(),
-            "A restart begins with no filters, and a name that is not there answers no over the Redis protocol.",
-            "bloomgate serve --data ./bloomgate-data".to_owned(),
-        ));
-    }
-    told
-}
-
-fn of_filter(brief: &Brief, entry: &Entry) -> Option<Value> {
-    let word = |bytes: &[u8]| super::workbench::quoted(bytes);
-    let name = word(&brief.name);
-    let larger = |factor: u64| {
-        let capacity = brief.items.max(brief.capacity).saturating_mul(factor);
-        format!(
-            "BG.CREATE {} LIKE {name} CAPACITY {capacity} RATE {}",
-            word(&[&brief.name[..], b":next"].concat()),
-            brief.asked
-        )
-    };
-    if brief.items > brief.capacity {
-        return Some(advice(
-            Some(brief),
-            "warning",
-            format!("It holds {} items and was made for {}.", brief.items, brief.capacity),
-            "Beyond its capacity the rate of false positives rises above what was asked for. Make a larger one, fill it from \
-             the data, then BG.SWAP the two.",
-            larger(2),
-        ));
-    }
-    if let Some(seconds) = brief.full_in().filter(|&seconds| seconds < SOON) {
-        return Some(advice(
-            Some(brief),
-            "warning",
-            format!("At its growth it is full in {:.1} hours.", seconds / 3_600.0),
-            "A full filter refuses keys. Make a larger one in time, fill it from the data, then BG.SWAP the two.",
-            larger(4),
-        ));
-    }
-    if brief.counts.lookups > 10_000 && brief.counts.positives as f64 > 0.95 * brief.counts.lookups as f64 {
-        return Some(advice(
-            Some(brief),
-            "info",
-            "More than 95 of 100 lookups are answered with maybe: it spares little.".to_owned(),
-            "A filter saves the lookups that would find nothing. Either few of them are, or its rate is too high.",
-            format!("BG.STATS {name}"),
-        ));
-    }
-    let old = entry.created_ms + 7 * 86_400_000;
-    let is_large = brief.bytes > 1 << 20 && brief.items > 0 && brief.items * 16 < brief.capacity;
-    (is_large && old < brief.now_ms).then(|| {
-        advice(
-            Some(brief),
-            "info",
-            format!("After a week it holds {} of the {} items it was made for.", brief.items, brief.capacity),
-            "Folding makes it smaller without its keys, as far as the rate allows for the items that are in.",
-            format!("BG.FOLD {name} RATE {}", brief.asked),
-        )
     })
 }

@@ -13,6 +13,8 @@ use super::{Answer, answers, reply};
 
 /// Points of the curve of rate against memory.
 const POINTS: u32 = 40;
+/// The window of a ring when nobody says it: an hour.
+const WINDOW_MS: u64 = 3_600_000;
 /// Seconds of a day.
 const DAY: f64 = 86_400.0;
 
@@ -188,12 +190,12 @@ fn lines(need: &Need, plan: &Plan) -> Value {
         // Built once, from a file in the server's import folder.
         false => (format!("BG.BUILD keys FROM keys.txt KIND {kind} RATE {rate}"), String::new()),
     };
-    json!({"cli": cli, "resp": resp, "http": Some(http).filter(|http| !http.is_empty()), "rust": rust(kind, items, rate)})
+    json!({"cli": cli, "resp": resp, "http": Some(http).filter(|http| !http.is_empty()), "rust": rust(kind, items, rate, WINDOW_MS)})
 }
 
-/// The line of Rust that makes one, for kinds that are made empty.
-pub(super) fn rust(kind: Kind, items: u64, rate: f64) -> Option<String> {
-    let name = match kind {
+/// The type of a kind in Rust, for kinds that are made empty.
+pub(super) fn type_of(kind: Kind) -> Option<&'static str> {
+    Some(match kind {
         Kind::Classic => "Classic",
         Kind::Blocked => "Blocked",
         Kind::Partitioned => "Partitioned",
@@ -202,9 +204,22 @@ pub(super) fn rust(kind: Kind, items: u64, rate: f64) -> Option<String> {
         Kind::Cuckoo => "Cuckoo",
         Kind::GrowingCuckoo => "GrowingCuckoo",
         Kind::Quotient => "Quotient",
+        Kind::Rotating => "Rotating",
+        Kind::Stable => "Stable",
         _ => return None,
+    })
+}
+
+/// The line of Rust that makes one, for kinds that are made empty.
+pub(super) fn rust(kind: Kind, items: u64, rate: f64, window_ms: u64) -> Option<String> {
+    // A plan sizes by items and rate, and a stable filter has no number of items.
+    let name = type_of(kind).filter(|_| kind != Kind::Stable)?;
+    let window = match (kind, window_ms % 1_000) {
+        (Kind::Rotating, 0) => format!(".window(std::time::Duration::from_secs({}))", window_ms / 1_000),
+        (Kind::Rotating, _) => format!(".window(std::time::Duration::from_millis({window_ms}))"),
+        _ => String::new(),
     };
-    Some(format!("let mut keys = bloomgate::{name}::builder().items({items}).rate({rate:?}).build()?;"))
+    Some(format!("let mut keys = bloomgate::{name}::builder(){window}.items({items}).rate({rate:?}).build()?;"))
 }
 
 /// A rate that is written short and is no lower, so that what was planned to fit still does.

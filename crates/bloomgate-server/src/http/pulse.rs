@@ -1,4 +1,5 @@
-//! The last ten seconds: what was counted each second, for rates and latencies of now.
+//! The last ten seconds: what was counted each second, for rates and latencies of now. And the last five minutes of those
+//! rates, so that whoever opens the dashboard sees where they come from.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,8 @@ use crate::session::tallies::{BOUNDS, BUCKETS};
 pub(super) const EVERY_MS: u64 = 1_000;
 /// Looks that are kept: ten seconds and one.
 const KEPT: usize = 11;
+/// Points of the curve that are kept: five minutes.
+const CURVE: usize = 300;
 
 /// What was counted at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -42,18 +45,29 @@ pub(super) struct Lately {
     pub slowest_of_hundred: Option<f64>,
 }
 
+/// The rates at one moment.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Point {
+    pub at_ms: u64,
+    pub lookups: f64,
+    pub definitely_not: f64,
+}
+
 /// The moments that are kept.
 #[derive(Debug, Default)]
-pub(super) struct Pulse(Mutex<VecDeque<Beat>>);
+pub(super) struct Pulse {
+    beats: Mutex<VecDeque<Beat>>,
+    curve: Mutex<VecDeque<Point>>,
+}
+
+fn locked<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Pulse {
-    fn beats(&self) -> MutexGuard<'_, VecDeque<Beat>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Keeps a moment.
     pub(super) fn push(&self, beat: Beat) {
-        let mut beats = self.beats();
+        let mut beats = locked(&self.beats);
         // CONFIG RESETSTAT begins again.
         if beats.back().is_some_and(|last| last.totals.commands > beat.totals.commands) {
             beats.clear();
@@ -62,11 +76,23 @@ impl Pulse {
         while beats.len() > KEPT {
             beats.pop_front();
         }
+        drop(beats);
+        let Some(Lately { lookups, definitely_not, .. }) = self.lately() else { return };
+        let mut curve = locked(&self.curve);
+        curve.push_back(Point { at_ms: beat.at_ms, lookups, definitely_not });
+        while curve.len() > CURVE {
+            curve.pop_front();
+        }
+    }
+
+    /// The rates of the last minutes, the oldest first.
+    pub(super) fn curve(&self) -> Vec<Point> {
+        locked(&self.curve).iter().copied().collect()
     }
 
     /// What the last seconds were like; nothing before there are two moments.
     pub(super) fn lately(&self) -> Option<Lately> {
-        let beats = self.beats();
+        let beats = locked(&self.beats);
         let (first, last) = (beats.front()?, beats.back()?);
         between(first, last)
     }
@@ -131,8 +157,16 @@ mod tests {
         }
         let idle = pulse.lately().unwrap();
         assert_eq!((idle.lookups, idle.median), (0.0, None));
-        assert_eq!(pulse.beats().len(), KEPT);
+        assert_eq!(locked(&pulse.beats).len(), KEPT);
         pulse.push(beat(40_000, 0, 0, 0, 0));
         assert_eq!(pulse.lately(), None, "counters began again");
+        // The curve has what was told each second, and goes on over that.
+        let curve = pulse.curve();
+        assert_eq!((curve.len(), curve[0]), (28, Point { at_ms: 2_000, lookups: 100.0, definitely_not: 60.0 }));
+        for second in 41..1_000 {
+            pulse.push(beat(second * 1_000, 0, 0, 0, 0));
+        }
+        let curve = pulse.curve();
+        assert_eq!((curve.len(), curve[CURVE - 1].at_ms), (CURVE, 999_000));
     }
 }

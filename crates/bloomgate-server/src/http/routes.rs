@@ -12,7 +12,9 @@ use bloomgate_http::problem::Problem;
 
 use super::serving::House;
 use super::visit::{self, Visit};
-use super::{Answer, bulk, events, files, filters, inside, items, overview, plan, sets, tenants, workbench};
+use super::{
+    Answer, advice, bringing, bulk, events, files, filters, inside, items, overview, plan, sets, tenants, workbench,
+};
 
 /// Who may ask.
 pub enum Who {
@@ -40,7 +42,7 @@ pub enum Shape {
     Nothing,
     /// JSON of this name among the schemas.
     Json(&'static str),
-    /// Keys in any form, or their answers as JSON of this name, digits in lines, or a bitmap.
+    /// Keys in any form, or their answers as JSON of this name, in lines, or a bitmap.
     Keys(&'static str),
     /// A file of this type.
     File(&'static str),
@@ -69,8 +71,6 @@ pub struct Route {
     pub gives: (u16, Shape),
     /// Problems beside those that every route has.
     pub problems: &'static [u16],
-    /// The longest body where it is not the usual one, also with an Idempotency-Key.
-    pub(super) longest: Option<usize>,
     pub(super) run: for<'v> fn(&'v mut Visit) -> Running<'v>,
 }
 
@@ -99,18 +99,12 @@ impl Route {
         about: &'static str,
     ) -> Self {
         let who = Who::User(role);
-        Self { method, path, about, who, query: &[], takes, gives, problems: &[], longest: None, run }
+        Self { method, path, about, who, query: &[], takes, gives, problems: &[], run }
     }
 
     /// What may stand in its query.
     const fn query(mut self, query: &'static [Asks]) -> Self {
         self.query = query;
-        self
-    }
-
-    /// The longest body where it is not the usual one.
-    const fn longest(mut self, bytes: usize) -> Self {
-        self.longest = Some(bytes);
         self
     }
 
@@ -136,20 +130,20 @@ pub static ROUTES: &[Route] = &[
     Route::open("/openapi.json", visit::openapi, Shape::File("application/json"), "This description."),
     Route::new(&Method::GET, "/v1/filters", "read", |visit| Box::pin(filters::list(visit)), (Nothing, (200, Json("FilterList"))),
         "The filters there are, with their figures, by pages.").query(&[
-            asks("match", "string", "Only names that match this pattern (`shop:*`)."),
+            asks("match", "string", "Only names that match this pattern (`shop:*`), of at most 256 bytes."),
             asks("kind", "string", "Only filters of this kind."),
-            asks("sort", "name|items|capacity|bytes|used|rate|age|lookups|growth", "What the list is sorted by; `name` unless said."),
+            asks("sort", "name|kind|items|capacity|bytes|used|fill|asked|rate|measured|bits|age|lookups|growth", "What the list is sorted by; `name` unless said. `asked`, `rate` and `measured` are the promised, the expected and the measured rate; `bits` is what an item costs that it has room for, once it is half full one that is in it."),
             asks("order", "asc|desc", "Rising or falling; `asc` unless said."),
             asks("offset", "integer", "How many to leave out; 0 unless said."),
             asks("limit", "integer", "How many to tell: 1 to 1000, 100 unless said."),
         ]),
-    Route::new(&Method::POST, "/v1/filters", "write", |visit| Box::pin(filters::create(visit)), (Json("NewFilter"), (201, Json("Filter"))),
+    Route::new(&Method::POST, "/v1/filters", "write", |visit| Box::pin(filters::create(visit)), (Json("NewFilter"), (201, Json("Written"))),
         "Makes an empty filter, as BG.CREATE does.").problems(&[409, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}", "read", |visit| Box::pin(filters::describe(visit)), (Nothing, (200, Json("Filter"))),
         "Everything about a filter; its bits are counted and probed now.").problems(&[404, 422]),
     Route::new(&Method::DELETE, "/v1/filters/{name}", "delete", |visit| Box::pin(filters::delete(visit)), (Nothing, (204, Nothing)),
         "Deletes a filter.").problems(&[404, 422]),
-    Route::new(&Method::PATCH, "/v1/filters/{name}", "delete", |visit| Box::pin(filters::change(visit)), (Json("FilterChange"), (200, Json("Filter"))),
+    Route::new(&Method::PATCH, "/v1/filters/{name}", "delete", |visit| Box::pin(filters::change(visit)), (Json("FilterChange"), (200, Json("Written"))),
         "Gives a filter another name, or another end. An end in the past deletes it (204).").problems(&[204, 404, 409, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}/keys/{key}", "read", |visit| Box::pin(items::check(visit)), (Nothing, (200, Json("KeyAnswer"))),
         "Whether a key is definitely not in the filter, or maybe. 404 is said of the filter alone.").problems(&[404, 422]),
@@ -162,27 +156,27 @@ pub static ROUTES: &[Route] = &[
     Route::new(&Method::POST, "/v1/filters/{name}/check", "read", |visit| Box::pin(bulk::check(visit)), (Keys("Keys"), (200, Keys("Checked"))),
         "Asks for many keys.").problems(&[404, 422]),
     Route::new(&Method::POST, "/v1/filters/{name}/add", "write", |visit| Box::pin(bulk::add(visit)), (Keys("Keys"), (200, Keys("Added"))),
-        "Adds many keys.").problems(&[404, 422]),
+        "Adds many keys. Those that the filter has no room for are refused, the others are added: as a bitmap, which cannot say which, that is 422.").problems(&[404, 422]),
     Route::new(&Method::POST, "/v1/filters/{name}/remove", "delete", |visit| Box::pin(bulk::remove(visit)), (Keys("Keys"), (200, Keys("Removed"))),
         "Takes one copy of each of many keys out.").problems(&[404, 422]),
     Route::new(&Method::POST, "/v1/filters/{name}/feedback", "delete", |visit| Box::pin(bulk::feedback(visit)), (Keys("Keys"), (200, Json("Reported"))),
         "Reports keys that the filter takes for present and that a look at the data has just proved absent (BG.FEEDBACK).").problems(&[404, 422]),
-    Route::new(&Method::POST, "/v1/filters/{name}/merge", "write", |visit| Box::pin(sets::merge(visit)), (Json("Merge"), (200, Json("Filter"))), "Adds all items of other filters of the same shape and contract; makes the filter if there is none.").problems(&[404, 422]),
-    Route::new(&Method::POST, "/v1/filters/{name}/intersect", "delete", |visit| Box::pin(sets::intersect(visit)), (Json("Intersect"), (200, Json("Filter"))), "Makes the filter of what two others both have.").problems(&[404, 422]),
-    Route::new(&Method::POST, "/v1/filters/{name}/copy", "write", |visit| Box::pin(sets::copy(visit)), (Json("Copy"), (200, Json("Filter"))), "Copies the filter as it is at one instant; tells of the copy.").problems(&[404, 409, 422]),
-    Route::new(&Method::POST, "/v1/filters/{name}/swap", "delete", |visit| Box::pin(sets::swap(visit)), (Json("Swap"), (200, Json("Filter"))), "Exchanges the names of two filters at one instant.").problems(&[404, 422]),
-    Route::new(&Method::POST, "/v1/filters/{name}/fold", "write", |visit| Box::pin(sets::fold(visit)), (Json("Fold"), (200, Json("Filter"))), "Makes the filter smaller, by a factor or as far as a rate allows.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/merge", "write", |visit| Box::pin(sets::merge(visit)), (Json("Merge"), (200, Json("Written"))), "Adds all items of other filters of the same shape and contract; makes the filter if there is none.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/intersect", "delete", |visit| Box::pin(sets::intersect(visit)), (Json("Intersect"), (200, Json("Written"))), "Makes the filter of what two others both have.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/copy", "write", |visit| Box::pin(sets::copy(visit)), (Json("Copy"), (200, Json("Written"))), "Copies the filter as it is at one instant; tells of the copy.").problems(&[404, 409, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/swap", "delete", |visit| Box::pin(sets::swap(visit)), (Json("Swap"), (200, Json("Written"))), "Exchanges the names of two filters at one instant.").problems(&[404, 422]),
+    Route::new(&Method::POST, "/v1/filters/{name}/fold", "write", |visit| Box::pin(sets::fold(visit)), (Json("Fold"), (200, Json("Written"))), "Makes the filter smaller, by a factor or as far as a rate allows.").problems(&[404, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}/heat", "read", |visit| Box::pin(inside::heat(visit)), (Nothing, (200, Json("Heat"))), "How full stretches of the filter's bits are.").query(&[asks("cells", "integer", "How many stretches: 1 to 4096, 256 unless said.")]).problems(&[404, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}/explain", "read", |visit| Box::pin(inside::explain(visit)), (Nothing, (200, Json("Explanation"))), "What a key finds in the filter: its digest, lines and bits.").query(&[asks("key", "string", "The key."), asks("key_base64", "string", "The key, where it is no text.")]).problems(&[404, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}/audit", "read", |visit| Box::pin(sets::audit(visit)), (Nothing, (200, Json("Counters"))), "What was asked and answered.").problems(&[404, 422]),
-    Route::new(&Method::POST, "/v1/filters/{name}/audit/reset", "read", |visit| Box::pin(sets::reset(visit)), (Nothing, (200, Json("Counters"))), "The same, and from zero again.").problems(&[404, 422]),
-    Route::new(&Method::GET, "/v1/filters/{name}/snapshot", "read", |visit| Box::pin(files::snapshot(visit)), (Nothing, (200, Shape::File(files::FILTER))), "The filter as its file, up to 16 MiB; its tag is its content address. Takes If-None-Match, If-Match, Range and If-Range.").problems(&[206, 304, 404, 412, 416, 422]),
-    Route::new(&Method::PUT, "/v1/filters/{name}/snapshot", "write", |visit| Box::pin(files::bring(visit)), (Shape::File(files::FILTER), (201, Json("Filter"))), "Makes the filter from a file, or replaces it (200; needs the role delete). Takes If-None-Match: *, If-Match and Content-Address.").problems(&[200, 412, 422]).longest(files::LONGEST_FILE),
+    Route::new(&Method::POST, "/v1/filters/{name}/audit/reset", "admin", |visit| Box::pin(sets::reset(visit)), (Nothing, (200, Json("Counters"))), "The same, and from zero again; needs the role read too.").problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/snapshot", "read", |visit| Box::pin(files::snapshot(visit)), (Nothing, (200, Shape::File(files::FILTER))), "The filter as its file; its tag is its content address. Takes If-None-Match, If-Match, Range and If-Range.").problems(&[206, 304, 404, 412, 416, 422, 507]),
+    Route::new(&Method::PUT, "/v1/filters/{name}/snapshot", "write", |visit| Box::pin(bringing::bring(visit)), (Shape::File(files::FILTER), (201, Json("Written"))), "Makes the filter from a file, or replaces it (200; needs the role delete), when all of it is there and right. Takes If-None-Match: *, If-Match and Content-Address.").problems(&[200, 412, 422, 507]),
     Route::new(&Method::GET, "/v1/filters/{name}/snapshot/{address}", "read", |visit| Box::pin(files::by_address(visit)), (Nothing, (200, Shape::File(files::FILTER))), "A file that was given out, by its address, for an hour.").problems(&[206, 404, 416, 422]),
-    Route::new(&Method::GET, "/v1/filters/{name}/delta", "read", |visit| Box::pin(files::delta(visit)), (Nothing, (200, Shape::File(files::DELTA))), "What makes a file that was given out into the one of now; its tag is the address it leads to.").query(&[asks("since", "string", "The address of the file that you have.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/delta", "read", |visit| Box::pin(files::delta(visit)), (Nothing, (200, Shape::File(files::DELTA))), "What makes a file that was given out into the one of now; its tag is the address it leads to.").query(&[asks("since", "string", "The address of the file that you have.")]).problems(&[404, 422, 507]),
     Route::new(&Method::GET, "/v1/overview", "read", |visit| Box::pin(overview::overview(visit)), (Nothing, (200, Json("Overview"))), "The server at a glance; of a bound user the namespace."),
     Route::new(&Method::GET, "/v1/alerts", "read", |visit| Box::pin(overview::alerts(visit)), (Nothing, (200, Json("Alerts"))), "What is wrong now; docs/runbook.md has a section for each."),
-    Route::new(&Method::GET, "/v1/advice", "read", |visit| Box::pin(overview::advise(visit)), (Nothing, (200, Json("Advices"))), "What could be better, why, and the command that does it."),
+    Route::new(&Method::GET, "/v1/advice", "read", |visit| Box::pin(advice::advise(visit)), (Nothing, (200, Json("Advices"))), "What could be better, why, and the command that does it."),
     Route::new(&Method::GET, "/v1/whoami", "", |visit| Box::pin(overview::whoami(visit)), (Nothing, (200, Json("User"))), "Who asks."),
     Route::new(&Method::GET, "/v1/plan", "", |visit| Box::pin(plan::plan(visit)), (Nothing, (200, Json("Plan"))), "Which filter, how large, and the lines that make it: the planner of the library.").query(&[
         asks("items", "integer", "Keys in the set today."),

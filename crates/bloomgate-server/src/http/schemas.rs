@@ -75,7 +75,13 @@ fn brief() -> Vec<Field> {
         ("used", about(or_null(number()), "items / capacity")),
         ("bytes", whole()),
         ("memory", about(whole(), "Bytes with what is kept beside the bits.")),
-        ("bits_per_item", or_null(number())),
+        (
+            "bits_per_item",
+            about(
+                or_null(number()),
+                "What an item costs it: one that it has room for, and once it is half full one that is in it.",
+            ),
+        ),
         ("fill", about(or_null(number()), "The share of bits or slots in use.")),
         ("rate", of("Rates")),
         ("verdict", json!({"type": "string", "enum": ["ok", "suspicious", "poisoned", "unknown"]})),
@@ -117,7 +123,14 @@ fn filters() -> Vec<(&'static str, Value)> {
             "generation_list",
             list(answer(vec![("items", whole()), ("fill", or_null(number())), ("age_seconds", number())])),
         ),
-        ("recreate", json!({"type": "object"})),
+        (
+            "recreate",
+            about(
+                json!({"type": "object", "additionalProperties": or_null(text())}),
+                "The lines that make an empty filter like it: resp, http, cli, rust, each or null; cli_why and rust_why say why \
+                 there is none, secret what is to be done where keys are hashed under a secret.",
+            ),
+        ),
         ("estimate", answer(vec![("items", or_null(whole())), ("low", or_null(whole())), ("high", or_null(whole()))])),
         ("watch", json!({"type": "object"})),
         ("feedback", json!({"type": ["object", "null"]})),
@@ -125,8 +138,12 @@ fn filters() -> Vec<(&'static str, Value)> {
     ] {
         filter["properties"][name] = schema;
     }
+    let mut written = json!({"anyOf": [of("Filter"), of("Named")]});
+    written["description"] = "Everything about the filter; to whoever has not the role read, which it is.".into();
     vec![
         ("Filter", filter),
+        ("Named", answer(vec![("name", text()), ("path", text())])),
+        ("Written", written),
         (
             "FilterList",
             answer(vec![
@@ -158,10 +175,10 @@ fn filters() -> Vec<(&'static str, Value)> {
                     "cells",
                     about(
                         list(or_null(number())),
-                        "The share of set bits of each stretch; none for kinds without such bits.",
+                        "The share of set bits of each stretch, of a cuckoo or quotient filter of slots in use; none for kinds without such bits.",
                     ),
                 ),
-                ("bits_per_cell", whole()),
+                ("bits_per_cell", about(whole(), "Bits, or slots, of a stretch.")),
                 ("expected", or_null(number())),
                 ("histogram", list(answer(vec![("fill", or_null(number())), ("share", number())]))),
                 ("sampled", truth()),
@@ -184,6 +201,32 @@ fn filters() -> Vec<(&'static str, Value)> {
                         ("block", or_null(whole())),
                         ("bits", json!({"type": ["array", "null"], "items": whole()})),
                         ("set", json!({"type": ["array", "null"], "items": truth()})),
+                        (
+                            "counters",
+                            about(
+                                json!({"type": ["array", "null"], "items": answer(vec![("counter", whole()), ("holds", whole())])}),
+                                "Of a counting filter; the cells of a stable one.",
+                            ),
+                        ),
+                        (
+                            "fingerprint",
+                            about(
+                                or_null(text()),
+                                "What is kept of the key, in hexadecimal: the fingerprint of a cuckoo filter, the \
+                                 remainder of a quotient filter.",
+                            ),
+                        ),
+                        (
+                            "buckets",
+                            about(
+                                json!({
+                                    "type": ["array", "null"],
+                                    "items": answer(vec![("bucket", whole()), ("slots", list(or_null(text())))]),
+                                }),
+                                "Where that may lie: the two buckets of a cuckoo filter, with null for a free slot; the \
+                                 home slot of a quotient filter, without any.",
+                            ),
+                        ),
                     ])),
                 ),
                 ("note", or_null(text())),
@@ -304,10 +347,17 @@ fn server() -> Vec<(&'static str, Value)> {
         ("summary", text()),
         ("filter", or_null(text())),
         ("path", or_null(text())),
+        (
+            "total",
+            about(
+                or_null(whole()),
+                "Alerts of this name that there are, of which 100 are told at most; null for users of a namespace.",
+            ),
+        ),
         ("runbook", text()),
     ]);
     let advice = answer(vec![
-        ("severity", json!({"type": "string", "enum": ["info", "warning"]})),
+        ("severity", json!({"type": "string", "enum": ["critical", "warning", "info"]})),
         ("about", or_null(text())),
         ("path", or_null(text())),
         ("sentence", text()),
@@ -337,7 +387,7 @@ fn server() -> Vec<(&'static str, Value)> {
                 ("health", answer(vec![("ready", truth()), ("state", text()), ("why", or_null(text()))])),
                 ("user", of("User")),
                 ("filters", or_null(whole())),
-                ("max_filters", whole()),
+                ("max_filters", or_null(whole())),
                 ("unavailable_filters", or_null(whole())),
                 ("lookups", whole()),
                 ("definitely_not", about(whole(), "Lookups that were spared.")),
@@ -353,11 +403,24 @@ fn server() -> Vec<(&'static str, Value)> {
                 ("watch", json!({"type": ["object", "null"]})),
                 ("kinds", json!({"type": "object", "additionalProperties": whole()})),
                 ("addresses", json!({"type": ["object", "null"]})),
+                (
+                    "history",
+                    about(
+                        json!({"type": ["object", "null"]}),
+                        "Rates of the last five minutes: at_ms, lookups and definitely_not are lists of one value a second.",
+                    ),
+                ),
                 ("alerts", list(alert.clone())),
             ]),
         ),
         ("Alerts", answer(vec![("alerts", list(alert))])),
-        ("Advices", answer(vec![("advice", list(advice))])),
+        (
+            "Advices",
+            answer(vec![
+                ("total", about(whole(), "Pieces of advice that there are, of which the 100 most urgent are told.")),
+                ("advice", list(advice)),
+            ]),
+        ),
         (
             "Plan",
             answer(vec![

@@ -1,18 +1,19 @@
 //! Filters from filters: merged, intersected, copied, exchanged, folded; and their counters.
 
 use axum::http::StatusCode;
+use bloomgate_command::Role;
 use bloomgate_http::problem::Problem;
 use serde_json::Value;
 
-use super::filters::described;
+use super::filters::{is_there, written};
 use super::reply::Reply;
 use super::visit::Visit;
 use super::{Answer, answers, reply};
 
-/// Gives a command and describes a filter afterwards.
-async fn then_describe(visit: &mut Visit, words: &[&[u8]], name: &[u8]) -> Answer {
+/// Gives a command and tells of a filter afterwards.
+async fn then_tell(visit: &mut Visit, words: &[&[u8]], name: &[u8]) -> Answer {
     visit.talk.say(words).await?;
-    Ok(answers::json(StatusCode::OK, &described(visit, name).await?))
+    Ok(answers::json(StatusCode::OK, &written(visit, name).await?))
 }
 
 /// `POST /v1/filters/{name}/merge`.
@@ -26,7 +27,7 @@ pub(super) async fn merge(visit: &mut Visit) -> Answer {
     let name = visit.name();
     let mut words: Vec<&[u8]> = vec![b"BG.MERGE", &name];
     words.extend(sources.iter().map(|source| source.as_bytes()));
-    then_describe(visit, &words, &name).await
+    then_tell(visit, &words, &name).await
 }
 
 /// `POST /v1/filters/{name}/intersect`.
@@ -35,7 +36,7 @@ pub(super) async fn intersect(visit: &mut Visit) -> Answer {
     let (left, right) = (body.needed_text("left")?, body.needed_text("right")?);
     body.end()?;
     let name = visit.name();
-    then_describe(visit, &[b"BG.INTERSECT", &name, left.as_bytes(), right.as_bytes()], &name).await
+    then_tell(visit, &[b"BG.INTERSECT", &name, left.as_bytes(), right.as_bytes()], &name).await
 }
 
 /// `POST /v1/filters/{name}/copy`.
@@ -51,12 +52,12 @@ pub(super) async fn copy(visit: &mut Visit) -> Answer {
     }
     if visit.talk.say(&words).await? == Reply::Int(0) {
         // Neither says which of the two it is.
-        return Err(match visit.talk.say(&[b"EXISTS", &name]).await? {
-            Reply::Int(0) => reply::problem("ERR not found"),
-            _ => reply::exists("there is a filter of that name already: choose another, or give replace"),
+        return Err(match is_there(visit, Role::Write, &name)? {
+            false => reply::problem("ERR not found"),
+            true => reply::exists("there is a filter of that name already: choose another, or give replace"),
         });
     }
-    Ok(answers::json(StatusCode::OK, &described(visit, to.as_bytes()).await?))
+    Ok(answers::json(StatusCode::OK, &written(visit, to.as_bytes()).await?))
 }
 
 /// `POST /v1/filters/{name}/swap`.
@@ -65,7 +66,7 @@ pub(super) async fn swap(visit: &mut Visit) -> Answer {
     let with = body.needed_text("with")?;
     body.end()?;
     let name = visit.name();
-    then_describe(visit, &[b"BG.SWAP", &name, with.as_bytes()], &name).await
+    then_tell(visit, &[b"BG.SWAP", &name, with.as_bytes()], &name).await
 }
 
 /// `POST /v1/filters/{name}/fold`.
@@ -81,7 +82,7 @@ pub(super) async fn fold(visit: &mut Visit) -> Answer {
     };
     let mut words: Vec<&[u8]> = vec![b"BG.FOLD", &name];
     words.extend(value.iter().map(|word| word.as_bytes()));
-    then_describe(visit, &words, &name).await
+    then_tell(visit, &words, &name).await
 }
 
 /// `GET /v1/filters/{name}/audit`.

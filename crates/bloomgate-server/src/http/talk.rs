@@ -4,7 +4,6 @@
 //! filter is busy or a namespace had its share, workers for what takes long. What replies depend on is collected, and waited
 //! for once, before the answer leaves ([`Talk::settle`]): a body of a million keys costs one sync of the disk.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,8 +11,9 @@ use bloomgate_command::{Refusal, Role};
 use bloomgate_http::problem::Problem;
 
 use super::reply::{self, Reply};
-use super::serving::House;
+use super::serving::{Caller, House};
 use crate::access::User;
+use crate::engine::holders::Holder;
 use crate::session::call::Call;
 use crate::session::{Dues, Next, Session};
 use crate::store::Gate;
@@ -37,8 +37,8 @@ pub(super) struct Talk {
 
 impl Talk {
     /// One who comes from there, and is nobody or `default` until a login.
-    pub(super) fn new(house: &Arc<House>, from: SocketAddr) -> Self {
-        let session = Session::new(house.desk.visitor(from), &house.desk);
+    pub(super) fn new(house: &Arc<House>, from: Caller) -> Self {
+        let session = Session::new(house.desk.visitor(from.address, from.has_certificate), &house.desk);
         let (input, out) = (Vec::new(), Vec::new());
         Self { house: house.clone(), session, dues: Dues::default(), since: Instant::now(), input, out }
     }
@@ -51,6 +51,14 @@ impl Talk {
     /// The namespace that the user is bound to.
     pub(super) fn namespace(&self) -> Option<&str> {
         self.session.space().map(|space| space.name())
+    }
+
+    /// Whom the places are for that it takes.
+    pub(super) fn holder(&self) -> Holder {
+        match self.namespace() {
+            Some(space) => Holder::Namespace(self.house.engine.namespaces.number(space).unwrap_or(0)),
+            None => Holder::User(self.user().map_or("", |user| &user.name).into()),
+        }
     }
 
     /// Says words; the reply. An error of the command is a problem.
@@ -155,6 +163,18 @@ impl Talk {
         let house = self.house.clone();
         let mut core = house.core();
         let told = self.session.view(&mut core, &house.desk, role, &mut self.dues, tell);
+        told.map_err(|refusal| reply::problem(refusal.as_str()))
+    }
+
+    /// Shows what there is to see before everything is loaded, too.
+    pub(super) fn view_early<T>(
+        &mut self,
+        role: Role,
+        tell: impl FnOnce(&mut Call<'_, '_, '_>) -> Result<T, Refusal>,
+    ) -> Result<T, Problem> {
+        let house = self.house.clone();
+        let mut core = house.core();
+        let told = self.session.view_early(&mut core, &house.desk, role, &mut self.dues, tell);
         told.map_err(|refusal| reply::problem(refusal.as_str()))
     }
 

@@ -1,11 +1,11 @@
 //! One request: which route it is, whether it was meant for us, who asks, and then the handler.
 
-use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::header::{ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::response::IntoResponse;
@@ -15,10 +15,10 @@ use bloomgate_http::problem::Problem;
 use bloomgate_http::{base64, health, pages};
 
 use super::query::Query;
-use super::routes::{ROUTES, Route, Who};
-use super::serving::House;
+use super::routes::{ROUTES, Route, Shape, Who};
+use super::serving::{Caller, House, LONGEST_BODY};
 use super::talk::Talk;
-use super::{Answer, idempotency, path, reply};
+use super::{Answer, bringing, idempotency, path, reply};
 use crate::access::MAX_PASSWORD;
 use crate::access::directory::{denied, first_user};
 use crate::session::config::setting;
@@ -29,7 +29,11 @@ pub(super) const LONGEST_JSON: usize = 8 << 20;
 pub(super) const BODY_TIME: Duration = Duration::from_secs(60);
 /// A body that nobody wanted is read up to here and thrown away: some clients show no answer that comes before they are done.
 const UNWANTED: usize = 64 << 10;
-const UNWANTED_TIME: Duration = Duration::from_secs(5);
+/// When to come again to a server that has no memory for more bodies.
+const BUSY: Duration = Duration::from_secs(1);
+/// When to come again to a server that stops.
+const STOPPING: Duration = Duration::from_secs(5);
+pub(super) const UNWANTED_TIME: Duration = Duration::from_secs(5);
 
 /// A request on its way to a handler.
 pub(super) struct Visit {
@@ -41,6 +45,10 @@ pub(super) struct Visit {
     /// The parts of the path that stand for names, decoded.
     pub parts: Vec<Vec<u8>>,
     pub query: Query,
+    /// The body, where it was read already.
+    whole: Option<Bytes>,
+    /// What was read of the body, until it is answered.
+    held: Held,
 }
 
 impl Visit {
@@ -51,8 +59,7 @@ impl Visit {
 
     /// The conversation, for something that goes on after the answer has begun; what is left is one of nobody in particular.
     pub(super) fn take_talk(&mut self) -> Talk {
-        let from = SocketAddr::from(([127, 0, 0, 1], 0));
-        std::mem::replace(&mut self.talk, Talk::new(&self.house, from))
+        std::mem::replace(&mut self.talk, Talk::new(&self.house, Caller::here()))
     }
 
     /// The name of the user.
@@ -66,9 +73,15 @@ impl Visit {
         Some(idempotency::request_id(self.user(), key))
     }
 
-    /// The whole body, for handlers of JSON and other short ones.
+    /// The whole body, for handlers of JSON and other short ones. Together they hold `client-memory` at most until they are
+    /// answered: a thousand connections could each hold one of 8 MiB else, and send its last byte never, or wait with it for
+    /// their namespace's share.
     pub(super) async fn read(&mut self, most: usize) -> Result<Bytes, Problem> {
-        body::read(&mut self.body, most, BODY_TIME).await
+        if let Some(whole) = self.whole.take() {
+            return Ok(whole);
+        }
+        let held = &mut self.held;
+        body::read_counted(&mut self.body, most, BODY_TIME, |more| held.take(more as u64)).await
     }
 
     /// The type of the body, without its parameters; nothing if it does not say.
@@ -87,6 +100,34 @@ impl Visit {
     }
 }
 
+/// What a body holds.
+struct Held {
+    house: Arc<House>,
+    bytes: u64,
+}
+
+impl Held {
+    fn take(&mut self, more: u64) -> Result<(), Problem> {
+        let most = self.house.desk.rules.client_memory();
+        let held = self.house.held.fetch_add(more, Ordering::Relaxed) + more;
+        self.bytes += more;
+        if held > most {
+            let detail = format!(
+                "bodies that are not answered yet hold {most} bytes already, all that they may (client-memory): send less at once, \
+                 or come again"
+            );
+            return Err(Problem::unavailable(detail, BUSY));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.house.held.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// 415: a body of another type.
 pub(super) fn wrong_type(got: Option<&str>, allowed: &[&str]) -> Problem {
     let got: String = got.unwrap_or("nothing").chars().take(100).collect();
@@ -99,8 +140,9 @@ pub(super) fn wrong_type(got: Option<&str>, allowed: &[&str]) -> Problem {
 }
 
 /// The answer to a request.
-pub(super) async fn answer(house: Arc<House>, from: SocketAddr, request: Request<Body>) -> Response<Body> {
+pub(super) async fn answer(house: Arc<House>, from: Caller, request: Request<Body>) -> Response<Body> {
     let (head, body) = request.into_parts();
+    let _busy = house.busy();
     let head_only = head.method == Method::HEAD;
     let mut body = Some(body);
     let mut response = match route(&house, from, head, &mut body).await {
@@ -119,10 +161,14 @@ pub(super) async fn answer(house: Arc<House>, from: SocketAddr, request: Request
     if head_only {
         *response.body_mut() = Body::empty();
     }
+    if house.is_stopping() {
+        // The next request goes elsewhere.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     response
 }
 
-async fn route(house: &Arc<House>, from: SocketAddr, head: Parts, body: &mut Option<Body>) -> Answer {
+async fn route(house: &Arc<House>, from: Caller, head: Parts, body: &mut Option<Body>) -> Answer {
     let (route, parts) = match find(&head) {
         Ok(found) => found,
         Err(problem) => return page(&head).ok_or(problem),
@@ -131,25 +177,85 @@ async fn route(house: &Arc<House>, from: SocketAddr, head: Parts, body: &mut Opt
         Query::read(head.uri.query(), &[])?;
         return Ok(tell(house, &head));
     }
+    if house.is_stopping() {
+        return Err(Problem::unavailable("the server is stopping: ask again when it is back", STOPPING));
+    }
+    // A file is as long as a filter may be: who reads it looks.
+    if !matches!(route.takes, Shape::File(_))
+        && let Some(whole) = body.take()
+    {
+        *body = Some(body::limited(&head.headers, whole, LONGEST_BODY)?);
+    }
     let parts = parts.iter().map(|part| path::decoded(part)).collect::<Result<Vec<_>, _>>()?;
     let known: Vec<&str> = route.query.iter().map(|query| query.name).collect();
     let query = Query::read(head.uri.query(), &known)?;
     let talk = enter(house, &head, from).await?;
     // From here on the handler reads it, or lets it lie.
     let Some(rest) = body.take() else { return Err(Problem::internal("the body is gone")) };
-    let mut visit = Visit { house: house.clone(), talk, head, body: rest, route, parts, query };
-    let answer = once(&mut visit).await;
-    *body = Some(visit.body);
-    answer
+    let held = Held { house: house.clone(), bytes: 0 };
+    let mut visit = Visit { house: house.clone(), talk, head, body: rest, route, parts, query, whole: None, held };
+    let asked = match asked(&mut visit).await {
+        Ok(Keyed::No) => None,
+        Ok(Keyed::Turn(idempotency::Turn::First(asked))) => Some(asked),
+        Ok(Keyed::Turn(idempotency::Turn::Again(response))) => {
+            *body = Some(visit.body);
+            return Ok(response);
+        }
+        Err(problem) => {
+            *body = Some(visit.body);
+            return Err(problem);
+        }
+    };
+    let Some(asked) = asked else {
+        let answer = run(&mut visit).await;
+        *body = Some(visit.body);
+        return answer;
+    };
+    // In a task of its own, which goes on when the client does not wait: what was done has to be known when it asks again.
+    // There are no more of them than keys, and no larger than what bodies may hold.
+    let under_way = tokio::spawn(async move {
+        let _busy = visit.house.busy();
+        let answer = run(&mut visit).await;
+        (asked.keep(answer).await, visit.body)
+    });
+    let (response, rest) =
+        under_way.await.map_err(|_| Problem::internal("the request was not carried out to its end"))?;
+    *body = Some(rest);
+    Ok(response)
 }
 
-/// Runs a handler; a write with a key that was answered already is answered alike.
-async fn once(visit: &mut Visit) -> Answer {
+/// Whether a request has a key by which it is known when it comes again.
+enum Keyed {
+    No,
+    Turn(idempotency::Turn),
+}
+
+/// Looks whether a write with a key was answered already.
+async fn asked(visit: &mut Visit) -> Result<Keyed, Problem> {
     let writes = !matches!(visit.head.method, Method::GET | Method::HEAD);
     let Some(key) = idempotency::key(&visit.head.headers)?.filter(|_| writes).map(str::to_owned) else {
-        return run(visit).await;
+        return Ok(Keyed::No);
     };
-    let read = visit.read(visit.route.longest.unwrap_or(idempotency::LONGEST_BODY)).await?;
+    // A file is known by its address, and is not held for its sum.
+    let address = match visit.route.takes {
+        Shape::File(_) => bringing::said(&visit.head.headers)?,
+        _ => None,
+    };
+    let read = match address {
+        Some(address) => address.0.to_vec().into(),
+        None => {
+            let read = visit.read(idempotency::LONGEST_BODY).await;
+            let tell = |problem: Problem| match visit.route.takes {
+                Shape::File(_) => problem.more(", or its address in the header Content-Address"),
+                _ => problem,
+            };
+            let read = read.map_err(tell)?;
+            // Some handlers want it whole, others piece by piece.
+            visit.body = Body::from(read.clone());
+            visit.whole = Some(read.clone());
+            read
+        }
+    };
     let head = &visit.head;
     let header = |name| head.headers.get(name).map_or(&b""[..], HeaderValue::as_bytes);
     let print = idempotency::print(&[
@@ -160,21 +266,15 @@ async fn once(visit: &mut Visit) -> Answer {
         header(ACCEPT),
         &read,
     ]);
-    visit.body = Body::from(read);
-    match idempotency::begin(&visit.house, visit.user(), &key, print)? {
-        idempotency::Turn::Again(response) => Ok(response),
-        idempotency::Turn::First(asked) => {
-            let answer = run(visit).await;
-            Ok(asked.keep(answer).await)
-        }
-    }
+    idempotency::begin(&visit.house, visit.user(), &key, print).map(Keyed::Turn)
 }
 
-/// Runs a handler. Here for all of them: nothing is said before it is as durable as the policy wants.
+/// Runs a handler. Here for all of them: nothing is said before it is as durable as the policy wants, a problem neither: it may
+/// say how much was done.
 async fn run(visit: &mut Visit) -> Answer {
-    let response = (visit.route.run)(visit).await?;
+    let answer = (visit.route.run)(visit).await;
     visit.talk.settle().await?;
-    Ok(response)
+    answer
 }
 
 /// The route of a request, with the parts of its path that stand for names.
@@ -208,7 +308,7 @@ fn page(head: &Parts) -> Option<Response<Body>> {
 }
 
 /// Whether the request was meant for us, and who asks: a conversation as that user.
-async fn enter(house: &Arc<House>, head: &Parts, from: SocketAddr) -> Result<Talk, Problem> {
+async fn enter(house: &Arc<House>, head: &Parts, from: Caller) -> Result<Talk, Problem> {
     let access = &house.desk.access;
     Hosts::check_same_site(&head.headers, &head.uri)?;
     let mut talk = Talk::new(house, from);
@@ -229,7 +329,8 @@ async fn enter(house: &Arc<House>, head: &Parts, from: SocketAddr) -> Result<Tal
             }
         }
         None => {
-            if access.denies(from.ip()) {
+            // A certificate of ours opens the door, as on the port of TLS; who comes through it is asked behind it.
+            if !from.has_certificate && access.denies(from.address.ip()) {
                 let port =
                     |name| setting(&house.desk, name).and_then(|port| port.parse().ok()).filter(|&port: &u16| port > 0);
                 return Err(reply::problem(&denied(&first_user(port("port"), port("tls-port")))));
@@ -240,9 +341,12 @@ async fn enter(house: &Arc<House>, head: &Parts, from: SocketAddr) -> Result<Tal
                      USER:PASSWORD)",
                 ));
             }
-            // Without a login, what tells programs of this machine from web pages that reach for it is the name alone.
-            house.hosts.check(&head.headers, &head.uri)?;
         }
+    }
+    if talk.user().is_none_or(|user| user.no_password) {
+        // Whoever needs no password proves nothing by a login, since any will do: what tells programs of this machine from web
+        // pages that reach for it is the name alone.
+        house.hosts.check(&head.headers, &head.uri)?;
     }
     Ok(talk)
 }
@@ -288,7 +392,17 @@ pub(super) fn openapi(_: &Arc<House>, _: &Parts) -> Response<Body> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lookout::Lookout;
     use super::*;
+    use crate::access::Directory;
+    use crate::engine::Engine;
+    use crate::engine::clock::Clock;
+    use crate::engine::contracts::Contracts;
+    use crate::engine::journal::Journal;
+    use crate::logging::Log;
+    use crate::net::worker::Workers;
+    use crate::session::desk::Desk;
+    use crate::settings::Settings;
 
     #[test]
     fn logins_are_read_in_both_forms() {
@@ -305,5 +419,41 @@ mod tests {
         for wrong in ["", "Basic", "Basic ???", "Digest x", "secret"] {
             assert_eq!(read(wrong), None, "{wrong}");
         }
+    }
+    /// A house that nobody has moved into, with these settings.
+    fn house(settings: &Settings) -> Arc<House> {
+        let (limits, defaults) = (settings.limits.clone(), settings.defaults.clone());
+        let engine = Engine::new(Journal::nowhere(), Contracts::new(None), Clock::start(), limits, defaults, 4);
+        let (engine, access) = (Arc::new(engine), Directory::open(settings).unwrap());
+        engine.end_loading();
+        let desk = Desk::new(4, Some(access), String::new(), Vec::new());
+        let log = Log::start(settings.log_format, settings.log_level).unwrap();
+        let address = "127.0.0.1:8479".parse().unwrap();
+        let lookout = Lookout::new(settings, &log, address, Some(address)).unwrap();
+        let desk = Arc::new(desk.told(settings, log));
+        let workers = Workers::start(&engine, &desk, 1, 0).unwrap();
+        Arc::new(House::new(&engine, &desk, &workers, &lookout, address, 1, 2))
+    }
+
+    /// What somebody gets who comes from elsewhere and does not log in.
+    async fn comes(house: &Arc<House>, has_certificate: bool) -> Result<(), u16> {
+        let from = Caller { address: "192.0.2.7:50000".parse().unwrap(), has_certificate };
+        let request = Request::builder().uri("/v1/whoami").header("host", "filters.example.com").body(()).unwrap();
+        let entered = enter(house, &request.into_parts().0, from).await;
+        entered.map(drop).map_err(|problem| problem.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn protected_mode_holds_and_a_certificate_opens_the_door_and_no_more() {
+        let mut settings = Settings { http_hosts: vec!["filters.example.com".to_owned()], ..Settings::default() };
+        let open = house(&settings);
+        assert_eq!(comes(&open, false).await, Err(403));
+        assert_eq!(comes(&open, true).await, Ok(()));
+        crate::settings::table::set(&mut settings, "password", "a long one").unwrap();
+        let closed = house(&settings);
+        assert_eq!(comes(&closed, false).await, Err(401));
+        assert_eq!(comes(&closed, true).await, Err(401));
+        let unprotected = house(&Settings { protected_mode: false, password: None, ..settings });
+        assert_eq!(comes(&unprotected, false).await, Ok(()));
     }
 }

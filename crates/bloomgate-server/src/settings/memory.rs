@@ -28,6 +28,13 @@ pub fn limit() -> &'static MemoryLimit {
     FOUND.get_or_init(|| within(machine_bytes(), Path::new("/")))
 }
 
+/// What clients may make the server hold where nobody says it, of a process that may have so much: a quarter of what filters leave
+/// over, and enough for a long request.
+#[must_use]
+pub fn for_clients(bytes: u64) -> u64 {
+    (bytes / 16).clamp(64 << 20, 4 << 30)
+}
+
 /// What is wrong with a limit for the filters, for whoever set it.
 #[must_use]
 pub fn worries(max_memory: u64, used: u64, limit: &MemoryLimit) -> Vec<String> {

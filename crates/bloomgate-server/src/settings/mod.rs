@@ -1,5 +1,6 @@
 //! How a server is started.
 
+pub mod files;
 pub mod memory;
 pub mod rewriting;
 pub mod table;
@@ -9,6 +10,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
+
+use bloomgate_http::webhook::Receiver;
 
 use crate::access::Sealed;
 use crate::engine::watch::WatchSettings;
@@ -26,6 +29,8 @@ pub struct Settings {
     pub tls: Option<SocketAddr>,
     /// Where the HTTP side is reached.
     pub http: HttpAt,
+    /// Whether the HTTP side is served over TLS, by the certificate of `tls_cert`.
+    pub http_tls: bool,
     /// Names beside this machine's own under which the HTTP side may be asked for without a login.
     pub http_hosts: Vec<String>,
     /// The file of the certificate, with the chain behind it.
@@ -38,6 +43,8 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     /// When a write counts as safe.
     pub fsync: Fsync,
+    /// Bytes of log below which no snapshot is made by itself.
+    pub snapshot_log: u64,
     /// Threads that serve connections.
     pub threads: usize,
     /// Limits of the filters.
@@ -60,6 +67,8 @@ pub struct Settings {
     pub output_stall: Duration,
     /// Bytes that the replies of one client may take at once.
     pub output_limit: usize,
+    /// Bytes that all clients together may make the server hold.
+    pub client_memory: u64,
     /// The file of the master secret; in the data folder if not said.
     pub master_key: Option<PathBuf>,
     /// The folder whose files BG.BUILD may read.
@@ -76,6 +85,8 @@ pub struct Settings {
     pub config: Option<PathBuf>,
     /// How the server watches itself.
     pub watch: WatchSettings,
+    /// Who is told when an alert begins or ends.
+    pub alert_webhook: Option<Receiver>,
 }
 
 /// Where the HTTP side is reached.
@@ -114,12 +125,14 @@ impl Default for Settings {
             resp: Some(SocketAddr::from(([127, 0, 0, 1], 6479))),
             tls: None,
             http: HttpAt::None,
+            http_tls: false,
             http_hosts: Vec::new(),
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
             data: None,
             fsync: Fsync::default(),
+            snapshot_log: 64 << 20,
             threads,
             limits: Limits { max_memory: memory, max_filter_memory: memory, max_filters: 10_000_000 },
             max_clients: 10_000,
@@ -128,6 +141,7 @@ impl Default for Settings {
             request_deadline: Duration::from_secs(30),
             output_stall: Duration::from_secs(10),
             output_limit: 64 << 20,
+            client_memory: memory::for_clients(memory::limit().bytes),
             password: None,
             access: None,
             protected_mode: true,
@@ -139,6 +153,7 @@ impl Default for Settings {
             log_format: Format::default(),
             config: None,
             watch: WatchSettings::default(),
+            alert_webhook: None,
         }
     }
 }

@@ -64,6 +64,17 @@ pub static TABLE: &[Setting] = &[
         get: Some(|settings| settings.http.address().map_or("none".to_owned(), |address| address.to_string())),
     },
     Setting {
+        name: "http-tls",
+        value: "yes|no",
+        about: "whether http is served over TLS, with the certificate, key and authorities of tls",
+        live: false,
+        set: |settings, text| {
+            settings.http_tls = truth(text)?;
+            Ok(())
+        },
+        get: Some(|settings| if settings.http_tls { "yes" } else { "no" }.to_owned()),
+    },
+    Setting {
         name: "http-hosts",
         value: "NAMES",
         about: "names, separated by commas, under which http may be asked for without a login, beside this machine's own",
@@ -77,7 +88,7 @@ pub static TABLE: &[Setting] = &[
     Setting {
         name: "tls-cert",
         value: "FILE",
-        about: "the certificate for tls, with the chain behind it (PEM); read again when it changes",
+        about: "the certificate for tls and http-tls, with the chain behind it (PEM); read again when it changes",
         live: false,
         set: |settings, text| {
             settings.tls_cert = file(text)?;
@@ -99,7 +110,7 @@ pub static TABLE: &[Setting] = &[
     Setting {
         name: "tls-client-ca",
         value: "FILE",
-        about: "authorities (PEM): over tls only clients with a certificate of one of them are let in",
+        about: "authorities (PEM): over tls and http-tls only clients with a certificate of one of them are let in",
         live: false,
         set: |settings, text| {
             settings.tls_client_ca = file(text)?;
@@ -128,6 +139,21 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         },
         get: Some(|settings| settings.fsync.to_string()),
+    },
+    Setting {
+        name: "snapshot-log",
+        value: "SIZE",
+        about: "the log that makes a snapshot by itself: as large as all filters, and this at least",
+        live: false,
+        set: |settings, text| {
+            let bytes = size(text)?;
+            if !(1 << 20..=1 << 40).contains(&bytes) {
+                return Err(format!("'{text}' is not between 1MiB and 1TiB"));
+            }
+            settings.snapshot_log = bytes;
+            Ok(())
+        },
+        get: Some(|settings| settings.snapshot_log.to_string()),
     },
     Setting {
         name: "threads",
@@ -236,7 +262,7 @@ pub static TABLE: &[Setting] = &[
     Setting {
         name: "output-limit",
         value: "SIZE",
-        about: "memory that the replies of one client may take at once",
+        about: "bytes that the reply to one command may take; of a transaction, after which its other commands are not run",
         live: true,
         set: |settings, text| {
             let bytes = size(text)?;
@@ -247,6 +273,21 @@ pub static TABLE: &[Setting] = &[
             Ok(())
         },
         get: Some(|settings| settings.output_limit.to_string()),
+    },
+    Setting {
+        name: "client-memory",
+        value: "SIZE",
+        about: "memory for what all clients make the server hold: requests that are not whole, transactions, replies not taken",
+        live: true,
+        set: |settings, text| {
+            let bytes = size(text)?;
+            if !(1 << 20..=1 << 40).contains(&bytes) {
+                return Err(format!("'{text}' is not between 1MiB and 1TiB"));
+            }
+            settings.client_memory = bytes;
+            Ok(())
+        },
+        get: Some(|settings| settings.client_memory.to_string()),
     },
     Setting {
         name: "password",
@@ -370,6 +411,21 @@ pub static TABLE: &[Setting] = &[
             true => settings.watch.share.to_string(),
             false => "off".to_owned(),
         }),
+    },
+    Setting {
+        name: "alert-webhook",
+        value: "URL",
+        about: "http:// or https:// URL that is told when an alert begins or ends, as Alertmanager would; none unless said",
+        live: false,
+        set: |settings, text| {
+            settings.alert_webhook = match text {
+                "none" => None,
+                _ => Some(text.parse().map_err(|error: bloomgate_http::Error| error.to_string())?),
+            };
+            Ok(())
+        },
+        // Its path may hold a token.
+        get: None,
     },
     Setting {
         name: "feedback-entries",
@@ -528,7 +584,7 @@ pub fn find(name: &str) -> Result<&'static Setting, String> {
 /// The name that is nearest to a wrong one, if it is near.
 pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (steps, near) = known.map(|known| (strsim::levenshtein(name, known), known)).min()?;
-    (steps <= 3.max(name.len() / 3)).then_some(near)
+    (steps <= (name.len() / 2).min(3.max(name.len() / 3))).then_some(near)
 }
 
 fn address(text: &str) -> Result<std::net::SocketAddr, String> {
@@ -660,12 +716,16 @@ mod tests {
             ("output-stall", "0", "100ms at least"),
             ("idle-timeout", "1ms", "100ms at least"),
             ("output-limit", "5GiB", "between 1MiB and 4GiB"),
+            ("client-memory", "1000", "between 1MiB and 1TiB"),
+            ("snapshot-log", "1000", "between 1MiB and 1TiB"),
             ("tls-cert", "", "at least one character"),
             ("http", "everywhere", "no address"),
+            ("http-tls", "perhaps", "neither yes nor no"),
             ("http-hosts", "filters.example.com:80", "without a port"),
             ("log-level", "loud", "error, warn, info and debug"),
             ("log-format", "xml", "text and json"),
             ("cf-error-rate", "nan", "between 0 and 1"),
+            ("alert-webhook", "ftp://alerts.example/hook", "neither http nor https"),
         ] {
             let error = set(&mut settings, name, text).unwrap_err();
             assert!(error.contains(says), "{name} {text}: {error}");
@@ -680,6 +740,7 @@ mod tests {
             ("resp", "none"),
             ("tls", "[::1]:7001"),
             ("http", "[::1]:7002"),
+            ("http-tls", "yes"),
             ("http-hosts", "filters.example.com,192.0.2.7"),
             ("tls-cert", "cert.pem"),
             ("import-dir", folder.path().to_str().unwrap()),
@@ -688,6 +749,8 @@ mod tests {
             ("idle-timeout", "1500ms"),
             ("request-deadline", "60s"),
             ("output-limit", "1048576"),
+            ("client-memory", "33554432"),
+            ("snapshot-log", "2097152"),
             ("slower-than", "-1"),
             ("log-level", "debug"),
             ("bf-error-rate", "0.001"),
@@ -704,7 +767,7 @@ mod tests {
         let mut again = Settings { import_dir: None, ..Settings::default() };
         for setting in TABLE {
             let text = setting.text(&told);
-            assert_eq!(text.is_none(), setting.name == "password", "{}", setting.name);
+            assert_eq!(text.is_none(), matches!(setting.name, "password" | "alert-webhook"), "{}", setting.name);
             if let Some(text) = text.filter(|text| !text.is_empty()) {
                 set(&mut again, setting.name, &text).unwrap();
             }

@@ -114,6 +114,64 @@ fn requests_of_web_pages_are_refused() {
     running.stop();
 }
 
+/// A page whose own name points here may send a login; where any password does, that is none.
+#[test]
+fn a_login_without_a_password_opens_nothing_to_web_pages() {
+    let running = Running::start();
+    assert_eq!(running.resp(&["ACL SETUSER open on nopass +@all", "ACL SETUSER boss on >secret +@all"]), ["+OK"; 2]);
+    let evil = [("host", "evil.example")];
+    for (user, password) in [("default", "x"), ("default", ""), ("open", "x"), ("open", "")] {
+        let mut page = running.client().login(user, password);
+        let why = page.send("GET", "/v1/users", &evil, b"").problem(403, "forbidden");
+        assert!(why.contains("evil.example"), "{why}");
+        page.send("PUT", "/v1/users/mallory", &evil, br#"{"enabled":true}"#).problem(403, "forbidden");
+        page.send("GET", "/v1/users", &[("host", "localhost")], b"").is(200);
+    }
+    for login in ["Bearer default:x", "Bearer open:x"] {
+        let mut page = running.client().with("authorization", login);
+        page.send("GET", "/v1/users", &evil, b"").problem(403, "forbidden");
+    }
+    // Who knows a password is no page that happened to be opened.
+    running.client().login("boss", "secret").send("GET", "/v1/users", &evil, b"").is(200);
+    running.stop();
+}
+
+/// What was done is not answered with a refusal because nothing of it may be read.
+#[test]
+fn who_writes_and_may_not_read_is_told_that_it_is_done() {
+    let running = Running::start();
+    assert_eq!(running.resp(&["ACL SETUSER writer on >secret +@write +@delete"]), ["+OK"]);
+    let mut writer = running.client().login("writer", "secret");
+    let named = |name: &str| json!({"name": name, "path": format!("/v1/filters/{name}")});
+    let wish = json!({"name": "a", "kind": "blocked", "capacity": 1_000, "rate": 0.01});
+    let made = writer.json("POST", "/v1/filters", &wish).is(201);
+    assert_eq!((made.json(), made.header("location")), (named("a"), Some("/v1/filters/a")));
+    for (path, body, told) in [
+        ("a/copy", json!({"to": "b"}), "b"),
+        ("both/intersect", json!({"left": "a", "right": "b"}), "both"),
+        ("a/merge", json!({"sources": ["b"]}), "a"),
+        ("a/swap", json!({"with": "b"}), "a"),
+        ("a/fold", json!({"rate": 0.5}), "a"),
+    ] {
+        let answer = writer.json("POST", &format!("/v1/filters/{path}"), &body).is(200).json();
+        assert_eq!(answer, named(told), "{path}");
+    }
+    writer.json("POST", "/v1/filters/a/copy", &json!({"to": "b"})).problem(409, "exists");
+    writer.json("POST", "/v1/filters/none/copy", &json!({"to": "c"})).problem(404, "not-found");
+    let later = 4_102_444_800_000_u64;
+    let patch = json!({"name": "c", "expires_ms": later});
+    assert_eq!(writer.json("PATCH", "/v1/filters/b", &patch).is(200).json(), named("c"));
+    assert_eq!(writer.json("PATCH", "/v1/filters/c", &json!({"expires_ms": null})).is(200).json(), named("c"));
+    writer.json("PATCH", "/v1/filters/none", &json!({"expires_ms": null})).problem(404, "not-found");
+    let file = running.client().get("/v1/filters/a/snapshot").is(200).body;
+    let kind = [("content-type", "application/octet-stream")];
+    assert_eq!(writer.send("PUT", "/v1/filters/d/snapshot", &kind, &file).is(201).json(), named("d"));
+    assert_eq!(writer.json("POST", "/v1/filters/a/add", &json!({"keys": []})).is(200).json()["keys"], 0);
+    writer.get("/v1/filters/a").problem(403, "forbidden");
+    assert_eq!(running.resp(&["EXISTS a both c d"]), [":4"]);
+    running.stop();
+}
+
 #[test]
 fn a_named_host_is_answered_without_a_login() {
     let settings =

@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use crate::harness::{PATIENCE, Running};
 
 /// A stream of events, as one logged in so would get it.
-struct Stream(BufReader<TcpStream>);
+pub struct Stream(BufReader<TcpStream>);
 
 impl Stream {
-    fn open(running: &Running, login: Option<&str>) -> Self {
+    pub fn open(running: &Running, login: Option<&str>) -> Self {
         let mut stream = TcpStream::connect(running.http).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let login = login.map(|login| format!("authorization: Bearer {login}\r\n")).unwrap_or_default();
@@ -26,7 +26,7 @@ impl Stream {
     }
 
     /// The next event of a name that is as wanted; nothing when the stream ends.
-    fn next(&mut self, name: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+    pub fn next(&mut self, name: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
         let mut event = String::new();
         loop {
             let mut line = String::new();
@@ -69,9 +69,53 @@ fn figures_come_each_second_and_events_when_they_happen() {
     assert!(told["message"].as_str().unwrap().contains("reader") && !told.to_string().contains("secret"), "{told}");
     let mut reader = Stream::open(&running, Some("reader:secret"));
     reader.next("stats", |_| true).unwrap();
+    // What was done in a second is told by the names of commands, never with what was asked for, and to those who run it.
+    running.resp(&["BG.EXISTS f hidden-item", "BG.EXISTS f hidden-item other-item"]);
+    let ran = |work: &Value| {
+        let commands = work["commands"].as_array().unwrap().clone();
+        commands.into_iter().find(|command| command["name"] == "BG.EXISTS")
+    };
+    let work = stream.next("work", |work| ran(work).is_some()).unwrap();
+    assert_eq!(ran(&work).unwrap(), json!({"name": "BG.EXISTS", "calls": 2, "failed": 0, "rejected": 0}));
+    assert!(work["at_ms"].is_u64() && !work.to_string().contains("item"), "{work}");
     // Whoever is deleted hears nothing more.
     running.resp(&["ACL DELUSER reader"]);
-    assert!(reader.next("stats", |stats| stats["overview"]["filters"] == 99).is_none());
+    assert!(reader.next("work", |_| true).is_none(), "a reader is not told of commands, and then of nothing");
     running.stop();
     assert!(stream.next("never", |_| true).is_none(), "the stream ends with the server");
+}
+
+/// A page puts what the stream tells in the place of what the list told: both say the same.
+#[test]
+fn the_stream_and_the_list_say_the_same_of_a_filter() {
+    let running = Running::start();
+    let mut client = running.client();
+    for kind in ["stable", "blocked"] {
+        let wish = json!({"name": kind, "kind": kind, "capacity": 10, "rate": 0.01});
+        client.json("POST", "/v1/filters", &wish).is(201);
+    }
+    let mut stream = Stream::open(&running, None);
+    stream.next("stats", |_| true).unwrap();
+    let keys: Vec<String> = (0..50).map(|key| format!("key-{key}")).collect();
+    for kind in ["stable", "blocked"] {
+        client.json("POST", &format!("/v1/filters/{kind}/add"), &json!({ "keys": keys })).is(200);
+    }
+    let mut seen = 0;
+    while seen < 2 {
+        let stats = stream.next("stats", |stats| stats["filters"] != json!([])).unwrap();
+        for told in stats["filters"].as_array().unwrap() {
+            let listed = client.get(told["path"].as_str().unwrap()).is(200).json();
+            for (name, value) in told.as_object().unwrap() {
+                assert_eq!(*value, listed[name], "{name} of {}", told["name"]);
+            }
+            // It forgets, and is never over its capacity; the other refuses what is too much.
+            let (items, used, refused) = (&told["items"], &told["used"], told["refused"].as_u64().unwrap());
+            match told["name"].as_str() {
+                Some("stable") => assert_eq!((items, used, refused), (&json!(50), &json!(1.0), 0)),
+                _ => assert!(refused >= 39 && used.as_f64() == Some(1.0), "{told}"),
+            }
+            seen += 1;
+        }
+    }
+    running.stop();
 }

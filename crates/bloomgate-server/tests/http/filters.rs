@@ -1,7 +1,9 @@
 //! Filters are made, listed, described, renamed and deleted.
 
+use std::time::Duration;
+
 use bloomgate_server::store::Fsync;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::Running;
 
@@ -24,7 +26,9 @@ fn a_filter_from_its_making_to_its_end() {
     assert_eq!(running.resp(&["BG.ADD shop/seen alice"]), ["*1"]);
     let told = client.get("/v1/filters/shop%2Fseen").is(200).json();
     assert_eq!((&told["items"], &told["adds"], &told["new"]), (&json!(1), &json!(1), &json!(1)));
-    assert!(told["rate"]["estimated"].is_number() && told["estimate"]["items"] == 1, "{told}");
+    // Two of its bits may be one: the estimate of a single key is rounded down then.
+    let estimate = told["estimate"]["items"].as_u64().unwrap();
+    assert!(told["rate"]["estimated"].is_number() && estimate <= 1, "{told}");
 
     let renamed = client.json("PATCH", "/v1/filters/shop%2Fseen", &json!({"name": "seen"})).is(200).json();
     assert_eq!(renamed["path"], "/v1/filters/seen");
@@ -93,6 +97,8 @@ fn lists_have_pages_patterns_and_orders() {
     for number in 0..25u64 {
         let (name, kind) = (format!("f:{number:02}"), if number.is_multiple_of(5) { "cuckoo" } else { "blocked" });
         let wish = json!({"name": name, "kind": kind, "capacity": 1_000 + number * 100, "rate": 0.01});
+        // Ages are told in milliseconds: the last is the youngest alone.
+        std::thread::sleep(Duration::from_millis(if number == 24 { 5 } else { 0 }));
         client.json("POST", "/v1/filters", &wish).is(201);
     }
     for key in ["a", "b", "c"] {
@@ -114,6 +120,46 @@ fn lists_have_pages_patterns_and_orders() {
         assert_eq!(names(&format!("?sort={sort}&order=desc&limit=1")), ["f:07"], "{sort}");
     }
     assert_eq!(names("?sort=age&limit=1"), ["f:24"]);
+    assert_eq!(names("?sort=kind&limit=1&offset=20"), ["f:00"]);
+    // Whatever a list is sorted by, the figures that it tells are in that order; what is not known yet comes first.
+    client
+        .json("POST", "/v1/filters", &json!({"name": "wide", "kind": "classic", "capacity": 500, "rate": 0.2}))
+        .is(201);
+    client
+        .json("POST", "/v1/filters", &json!({"name": "tight", "kind": "counting", "capacity": 500, "rate": 0.001}))
+        .is(201);
+    for (sort, field) in [
+        ("items", "/items"),
+        ("capacity", "/capacity"),
+        ("bytes", "/bytes"),
+        ("used", "/used"),
+        ("fill", "/fill"),
+        ("asked", "/rate/asked"),
+        ("rate", "/rate/expected"),
+        ("measured", "/rate/measured"),
+        ("lookups", "/lookups"),
+    ] {
+        for order in ["asc", "desc"] {
+            // The watch may find something between the sorting and the telling: it does not do so ten times in a row.
+            let is_sorted = (0..10).any(|_| {
+                let list = client.get(&format!("/v1/filters?sort={sort}&order={order}")).is(200).json();
+                let figure = |row: &Value| row.pointer(field).unwrap().as_f64().unwrap_or(-1.0);
+                let mut told: Vec<f64> = list["filters"].as_array().unwrap().iter().map(figure).collect();
+                if order == "desc" {
+                    told.reverse();
+                }
+                told.len() == 27 && told.is_sorted()
+            });
+            assert!(is_sorted, "{sort} {order}");
+        }
+    }
+    let mut first = |query: &str| {
+        let list = client.get(&format!("/v1/filters?limit=1&{query}")).is(200).json();
+        list["filters"][0]["name"].as_str().unwrap().to_owned()
+    };
+    assert_eq!((first("sort=asked&order=desc"), first("sort=asked")), ("wide".to_owned(), "tight".to_owned()));
+    // 3.5 bits for an item at 20 %, and 60 in counters at 0.1 %.
+    assert_eq!((first("sort=bits"), first("sort=bits&order=desc")), ("wide".to_owned(), "tight".to_owned()));
     let list = client.get("/v1/filters?match=f:07").json();
     let row = &list["filters"][0];
     assert_eq!(

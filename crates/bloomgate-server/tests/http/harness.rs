@@ -3,13 +3,15 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bloomgate_server::serve::serve_on;
 use bloomgate_server::settings::HttpAt;
-use bloomgate_server::store::Fsync;
-use bloomgate_server::{Ready, Settings, Stopped, serve};
+use bloomgate_server::store::{Disk, Fsync, RealDisk};
+use bloomgate_server::{Ready, Settings, Stopped};
 use serde_json::Value;
 
 /// No test waits longer for an answer: a server that hangs fails it.
@@ -49,10 +51,28 @@ impl Running {
 
     /// Starts one with these settings, and waits until it is ready.
     pub fn start_with(settings: Settings) -> Self {
+        Self::start_on(Arc::new(RealDisk), settings)
+    }
+
+    /// The same on a disk that a test holds up.
+    pub fn start_on(disk: Arc<dyn Disk>, settings: Settings) -> Self {
         let (tell, told) = channel::<Ready>();
-        let thread = std::thread::spawn(move || serve(&settings, |ready| tell.send(ready.clone()).unwrap()));
+        let thread = std::thread::spawn(move || serve_on(disk, &settings, |ready| tell.send(ready.clone()).unwrap()));
         let ready = told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("not ready: {:?}", thread.is_finished()));
         Self { resp: ready.address, http: ready.http.unwrap(), thread }
+    }
+
+    /// Starts one that is not waited for, on ports that were free a moment ago.
+    pub fn begin_on(disk: Arc<dyn Disk>, settings: Settings) -> Self {
+        let free = || std::net::TcpListener::bind(ANY).unwrap().local_addr().unwrap();
+        let (resp, http) = (free(), free());
+        let settings = Settings { resp: Some(resp), http: HttpAt::At(http), ..settings };
+        let thread = std::thread::spawn(move || serve_on(disk, &settings, |_| ()));
+        let begun = Instant::now();
+        while TcpStream::connect(http).is_err() {
+            assert!(begun.elapsed() < PATIENCE && !thread.is_finished(), "it never listened");
+        }
+        Self { resp, http, thread }
     }
 
     /// A client of HTTP.
@@ -66,11 +86,14 @@ impl Running {
         stream.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
         let mut say = |line: &&str| {
             stream.get_mut().write_all(format!("{line}\r\n").as_bytes()).unwrap();
-            let mut reply = String::new();
-            stream.read_line(&mut reply).unwrap();
-            reply.trim_end().to_owned()
+            first_line_of_reply(&mut stream)
         };
         lines.iter().map(&mut say).collect()
+    }
+
+    /// Waits until it has stopped.
+    pub fn end(self) {
+        self.thread.join().unwrap().unwrap();
     }
 
     /// Stops it, as a user with this login would.
@@ -85,6 +108,19 @@ impl Running {
     pub fn stop(self) {
         self.stop_as(None);
     }
+}
+
+/// Reads one reply of RESP2 to its end, so that the command after it is not given before this one was done.
+fn first_line_of_reply(stream: &mut BufReader<TcpStream>) -> String {
+    let mut line = String::new();
+    stream.read_line(&mut line).unwrap();
+    let length = line.get(1..).and_then(|rest| rest.trim_end().parse::<usize>().ok());
+    match (line.as_bytes().first(), length) {
+        (Some(b'*'), Some(elements)) => (0..elements).for_each(|_| drop(first_line_of_reply(stream))),
+        (Some(b'$'), Some(bytes)) => stream.read_exact(&mut vec![0; bytes + 2]).unwrap(),
+        _ => {}
+    }
+    line.trim_end().to_owned()
 }
 
 /// An answer.
@@ -194,13 +230,19 @@ impl Client {
         answer
     }
 
+    /// Bytes as they are, and nothing is waited for.
+    pub fn put_raw(&mut self, bytes: &[u8]) {
+        self.stream.get_mut().write_all(bytes).unwrap();
+    }
+
     /// Bytes as they are.
     pub fn raw(&mut self, bytes: &[u8]) -> Answer {
         self.stream.get_mut().write_all(bytes).unwrap();
         self.answer(false)
     }
 
-    fn answer(&mut self, head_only: bool) -> Answer {
+    /// The next answer.
+    pub fn answer(&mut self, head_only: bool) -> Answer {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         let status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no answer: {line:?}")).parse().unwrap();
@@ -212,7 +254,7 @@ impl Client {
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
         }
         let mut answer = Answer { status, headers, body: Vec::new() };
-        if head_only || status == 204 || status == 304 {
+        if head_only || matches!(status, 100 | 204 | 304) {
             return answer;
         }
         match answer.header("content-length").map(|length| length.parse().unwrap()) {

@@ -139,5 +139,14 @@ fn a_full_filter_says_which_keys_it_refused() {
     assert!(added["refused"].as_u64() > Some(0) && added["error"].as_str().unwrap().contains("full"), "{added}");
     let why = client.put("/v1/filters/f/keys/one-more").problem(422, "refused");
     assert!(why.contains("full"), "{why}");
+    // In lines it is no digit, and a bitmap is not given: a key that is not in must not look like one that is.
+    let lines = [("content-type", "text/plain")];
+    let told = client.send("POST", "/v1/filters/f/add", &lines, b"0\none-more\n").is(200);
+    assert_eq!((told.text(), told.header("bloomgate-refused")), ("0\n-\n", Some("1")));
+    let bitmap = [("content-type", "text/plain"), ("accept", "application/octet-stream")];
+    let told = client.send("POST", "/v1/filters/f/add", &bitmap, b"0\none-more\n");
+    assert_eq!(told.header("bloomgate-refused"), Some("1"));
+    assert!(told.problem(422, "refused").contains("1 of 2 keys were refused"));
+    client.send("POST", "/v1/filters/f/add", &bitmap, b"0\n").is(200);
     running.stop();
 }

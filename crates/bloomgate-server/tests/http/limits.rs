@@ -2,7 +2,10 @@
 
 use serde_json::json;
 
-use crate::harness::Running;
+use bloomgate_server::Settings;
+
+use crate::events::Stream;
+use crate::harness::{Running, settings};
 
 #[test]
 fn long_bodies_and_keys_are_refused() {
@@ -50,5 +53,105 @@ fn nonsense_is_told_and_nothing_ends() {
     client.send("POST", "/v1/filters", &json_body, deep.as_bytes()).problem(400, "bad-request");
     assert_eq!(client.send("HEAD", "/v1/filters", &[], b"").is(200).body.len(), 0);
     assert_eq!(client.get("/healthz").is(200).text(), "ok\n");
+    running.stop();
+}
+
+/// Four million numbers in a body of eight megabytes are counted, not kept.
+#[test]
+fn lists_without_end_are_refused_before_they_are_read() {
+    let running = Running::start();
+    let json_body = [("content-type", "application/json")];
+    let list = |begin: &str| format!("{{\"{begin}\":[{}0]}}", "0,".repeat(4_000_000));
+    for (path, begin) in [("f/check", "keys"), ("f/merge", "sources")] {
+        let why = running
+            .client()
+            .send("POST", &format!("/v1/filters/{path}"), &json_body, list(begin).as_bytes())
+            .problem(413, "too-large");
+        assert!(why.contains("4000003 values"), "{why}");
+    }
+    running.stop();
+}
+
+/// One tenant opens as many streams as one may have; the next one of another is still answered.
+#[test]
+fn one_tenant_leaves_places_for_the_others() {
+    let running = Running::start();
+    assert_eq!(running.resp(&["ACL SETUSER other on >secret +@all"]), ["+OK"]);
+    let streams: Vec<Stream> = (0..50).map(|_| Stream::open(&running, None)).collect();
+    let why = running.client().get("/v1/events").problem(503, "unavailable");
+    assert!(why.contains("50 streams"), "{why}");
+    drop(Stream::open(&running, Some("other:secret")));
+    drop(streams);
+    running.stop();
+}
+
+#[test]
+fn bodies_that_never_end_hold_no_more_than_clients_may() {
+    let running = Running::start_with(Settings { client_memory: 1 << 20, ..settings() });
+    let begin = |length: usize| {
+        let head = "POST /v1/filters HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+        [format!("{head}content-length: {length}\r\n\r\n").into_bytes(), vec![b' '; 700 << 10]].concat()
+    };
+    // The first one holds most of it, and goes on being sent. It may still be on its way when the second comes, and be refused
+    // itself: then there is another first one, which has more time.
+    let mut first = None;
+    let refused = (0..25).any(|attempt| {
+        first.insert(running.client()).put_raw(&begin(4 << 20));
+        std::thread::sleep(std::time::Duration::from_millis(20 * (attempt + 1)));
+        let mut next = running.client();
+        // Whole, so that it is answered whatever is held.
+        let whole = begin(700 << 10);
+        let answer = next.raw(&whole);
+        match answer.status {
+            503 => {
+                let why = answer.problem(503, "unavailable");
+                assert!(why.contains("client-memory"), "{why}");
+                true
+            }
+            _ => {
+                answer.problem(400, "bad-request");
+                false
+            }
+        }
+    });
+    assert!(refused, "all of them were held");
+    drop(first);
+    // What it held is free again, soon.
+    let free = (0..250).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        running.client().raw(&begin(700 << 10)).status == 400
+    });
+    assert!(free, "it is held for ever");
+    running.stop();
+}
+
+/// A body is held until it is answered, also while it waits for its namespace's share.
+#[test]
+fn bodies_that_wait_for_their_share_are_held_too() {
+    let running = Running::start_with(Settings { client_memory: 1 << 20, ..settings() });
+    let said = running.resp(&[
+        "BG.NAMESPACE SET shop PREFIX shop: ITEMSPERSECOND 100",
+        "ACL SETUSER shop on >secret +@all namespace=shop",
+        "BG.CREATE shop:f KIND blocked CAPACITY 1000000 RATE 0.01",
+    ]);
+    assert_eq!(said, ["+OK"; 3]);
+    let body = json!({"keys": vec!["x".repeat(10); 50_000]}).to_string();
+    let ask = |path: &str, more: &str, body: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\n{more}content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    // When all of it has arrived, eight minutes of waiting are ahead of it. One that is overtaken by the next is refused itself,
+    // and begun again with more time.
+    let mut waits = None;
+    let refused = (0..25).any(|attempt| {
+        let add = ask("/v1/filters/f/add", "authorization: Bearer shop:secret\r\n", &body);
+        waits.insert(running.client()).put_raw(add.as_bytes());
+        std::thread::sleep(std::time::Duration::from_millis(40 * (attempt + 1)));
+        running.client().raw(ask("/v1/filters/none/check", "", &body).as_bytes()).status == 503
+    });
+    assert!(refused, "what waits is not counted");
+    drop(waits);
     running.stop();
 }

@@ -1,13 +1,18 @@
 //! The HTTP side of a whole server, over real sockets.
 
 mod access;
+mod alerts;
 mod events;
 mod files;
 mod filters;
 mod harness;
+mod health;
 mod keys;
 mod limits;
+mod long_files;
+mod metrics;
 mod repeating;
+mod secure;
 mod server;
 mod sets;
 mod tenants;

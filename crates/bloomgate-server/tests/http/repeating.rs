@@ -1,9 +1,13 @@
 //! A write with an Idempotency-Key that comes again is not done again.
 
-use bloomgate_server::store::Fsync;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bloomgate_server::Settings;
+use bloomgate_server::store::{FaultyDisk, Fsync, RealDisk};
 use serde_json::json;
 
-use crate::harness::{Client, Running};
+use crate::harness::{Client, PATIENCE, Running, settings};
 
 #[test]
 fn the_same_request_gets_the_same_answer() {
@@ -60,5 +64,118 @@ fn a_removal_is_not_done_twice_even_after_a_restart() {
     for key in ["a", "b"] {
         assert_eq!(client.get(&format!("/v1/filters/f/keys/{key}/count")).json()["count"], 1, "{key}");
     }
+    running.stop();
+}
+
+/// A server whose disk holds up what is written to it.
+fn on_a_held_disk(folder: &std::path::Path) -> (FaultyDisk, Running) {
+    let disk = FaultyDisk::new(RealDisk);
+    let kept = Settings { data: Some(folder.to_path_buf()), fsync: Fsync::Always, ..settings() };
+    let running = Running::start_on(Arc::new(disk.clone()), kept);
+    (disk, running)
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The client goes before it is answered, and asks again: by then it is done, and not done twice.
+#[test]
+fn what_was_done_for_a_client_that_left_is_not_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, running) = on_a_held_disk(folder.path());
+    let mut client = running.client();
+    for (name, capacity) in [("a", 1_000), ("b", 2_000)] {
+        let wish = json!({"name": name, "kind": "counting", "capacity": capacity, "rate": 0.01});
+        client.json("POST", "/v1/filters", &wish).is(201);
+    }
+    let requests = [
+        ("/v1/filters/a/swap", "application/json", json!({"with": "b"}).to_string()),
+        ("/v1/filters/a/add", "text/plain", "alice\n".to_owned()),
+    ];
+    for (path, kind, body) in requests {
+        let headers = [("idempotency-key", path), ("content-type", kind)];
+        disk.hold_syncs(true);
+        let mut leaves = running.client();
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\nidempotency-key: {path}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        leaves.put_raw([head.as_bytes(), body.as_bytes()].concat().as_slice());
+        until("nothing was written", || disk.syncing() > 0);
+        drop(leaves);
+        // Time enough to notice that nobody is there.
+        std::thread::sleep(Duration::from_millis(300));
+        client.send("POST", path, &headers, body.as_bytes()).problem(409, "in-use");
+        disk.hold_syncs(false);
+        until("it never ends", || {
+            let answer = client.send("POST", path, &headers, body.as_bytes());
+            if answer.status == 409 {
+                return false;
+            }
+            assert_eq!(answer.is(200).header("idempotency-replayed"), Some("true"), "{path}");
+            true
+        });
+    }
+    assert_eq!(client.get("/v1/filters/a").json()["capacity"], 2_000, "exchanged once");
+    assert_eq!(client.get("/v1/filters/a/keys/alice/count").json()["count"], 1, "added once");
+    running.stop();
+}
+
+/// "The first 512 keys are done" is said when they are as durable as the policy wants, not before.
+#[test]
+fn a_problem_that_tells_what_is_done_waits_for_the_disk_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let (disk, running) = on_a_held_disk(folder.path());
+    let mut client = running.client();
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "blocked", "capacity": 10_000})).is(201);
+    disk.hold_syncs(true);
+    let too_long = [b"ok\n".repeat(1_000), vec![b'x'; (64 << 10) + 1]].concat();
+    let (tell, told) = std::sync::mpsc::channel();
+    let asking = std::thread::spawn(move || {
+        let answer = client.send("POST", "/v1/filters/f/add", &[("content-type", "text/plain")], &too_long);
+        tell.send(answer.problem(413, "too-large")).unwrap();
+    });
+    until("nothing was written", || disk.syncing() > 0);
+    assert!(told.recv_timeout(Duration::from_millis(300)).is_err(), "it was told before it was kept");
+    disk.hold_syncs(false);
+    let why = told.recv_timeout(PATIENCE).unwrap();
+    assert!(why.contains("the first 512 keys of the body are done"), "{why}");
+    asking.join().unwrap();
+    running.stop();
+}
+
+/// A file that broke off says nothing about the file: sent again, it is taken.
+#[test]
+fn a_key_is_free_again_when_the_body_broke_off() {
+    let running = Running::start();
+    let mut client = running.client();
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "blocked", "capacity": 100_000})).is(201);
+    let file = client.get("/v1/filters/f/snapshot").is(200);
+    let address = file.header("etag").unwrap().trim_matches('"').to_owned();
+    let headers = [
+        ("content-type", "application/octet-stream"),
+        ("content-address", &*address),
+        ("idempotency-key", "breaks-off"),
+    ];
+    let mut leaves = running.client();
+    let mut head =
+        format!("PUT /v1/filters/g/snapshot HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n", file.body.len());
+    headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
+    leaves.put_raw(&[head.as_bytes(), b"\r\n", &file.body[..1_000]].concat());
+    std::thread::sleep(Duration::from_millis(100));
+    drop(leaves);
+    until("the key is never free", || {
+        let answer = client.send("PUT", "/v1/filters/g/snapshot", &headers, &file.body);
+        if answer.status == 409 {
+            return false;
+        }
+        assert_eq!(answer.is(201).header("idempotency-replayed"), None);
+        true
+    });
     running.stop();
 }

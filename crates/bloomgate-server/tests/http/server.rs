@@ -2,17 +2,18 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::harness::Running;
+use crate::harness::{PATIENCE, Running};
 
 #[test]
 fn health_and_what_the_process_is() {
     let running = Running::start();
     let mut client = running.client();
     assert_eq!(client.get("/healthz").is(200).text(), "ok\n");
-    assert_eq!(client.get("/readyz").is(200).text(), "ready, 0 filters\n");
+    assert_eq!(client.get("/readyz").is(200).text(), "ready\n");
     let about = client.get("/about.json").is(200).json();
     assert_eq!((&about["process"], &about["login_needed"]), (&json!("server"), &json!(false)));
     let description = client.get("/openapi.json").is(200).json();
@@ -49,6 +50,72 @@ fn an_overview_counts_what_was_spared() {
     );
     assert!(client.get("/v1/advice").is(200).json()["advice"].to_string().contains("Nothing is kept"));
     assert_eq!(client.get("/v1/alerts").is(200).json(), json!({"alerts": []}));
+    running.stop();
+}
+
+/// It counts every insertion and forgets the old ones: more of them than it remembers are its daily bread.
+#[test]
+fn a_stable_filter_is_never_over_its_capacity() {
+    let running = Running::start();
+    let mut client = running.client();
+    for kind in ["stable", "blocked"] {
+        running.resp(&[&format!("BG.CREATE {kind} KIND {kind} CAPACITY 100 RATE 0.01 ONFULL goon")]);
+        let keys: Vec<String> = (0..300).map(|number| format!("key-{number}")).collect();
+        client.json("POST", &format!("/v1/filters/{kind}/add"), &json!({"keys": keys})).is(200);
+    }
+    let used = |told: serde_json::Value| told["used"].as_f64().unwrap();
+    assert!(used(client.get("/v1/filters/blocked").is(200).json()) > 2.0);
+    assert_eq!(used(client.get("/v1/filters/stable").is(200).json()), 1.0);
+    let advice = client.get("/v1/advice").is(200).json();
+    let about: Vec<&str> =
+        advice["advice"].as_array().unwrap().iter().filter_map(|one| one["about"].as_str()).collect();
+    assert_eq!(about, ["blocked"]);
+    // Panels compare items with this.
+    let scraped = client.get("/metrics").is(200);
+    let metrics = scraped.text();
+    assert!(metrics.contains("bloomgate_filter_capacity{filter=\"blocked\"} 100\n"), "{metrics}");
+    assert!(!metrics.contains("bloomgate_filter_capacity{filter=\"stable\"}"), "{metrics}");
+    running.stop();
+}
+
+#[test]
+fn advice_comes_with_commands_that_the_server_takes() {
+    let running = Running::start();
+    let mut client = running.client();
+    let made = running.resp(&[
+        "BG.CREATE \"too small\" KIND blocked CAPACITY 10 RATE 0.01 ONFULL goon",
+        "BG.CREATE full KIND cuckoo CAPACITY 1 RATE 0.01",
+        "BG.CREATE open KIND rotating CAPACITY 1000 RATE 0.001 WINDOW 60 HASH xxh3",
+        "BG.CREATE fine KIND blocked CAPACITY 1000 RATE 0.01",
+        "BF.RESERVE chain 0.01 10",
+    ]);
+    assert_eq!(made, ["+OK"; 5]);
+    let keys: Vec<String> = (0..200).map(|key| format!("key-{key}")).collect();
+    for name in ["too%20small", "full", "open", "chain", "fine"] {
+        client.json("POST", &format!("/v1/filters/{name}/add"), &json!({"keys": keys})).is(200);
+    }
+    let told = client.get("/v1/advice").is(200).json();
+    let of = |about: &str| -> Vec<(String, String)> {
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        let all = told["advice"].as_array().unwrap().iter().filter(|said| said["about"] == about);
+        all.map(|said| (text(&said["sentence"]), text(&said["command"]))).collect()
+    };
+    assert_eq!(of("fine"), []);
+    for (about, sentence) in [
+        ("too small", "items, and was made for 10 items."),
+        ("full", "It is full and has refused"),
+        ("open", "hashed without a secret"),
+        ("chain", "It has grown to"),
+    ] {
+        let said = of(about);
+        assert!(said.len() == 1 && said[0].0.contains(sentence), "{about}: {said:?}");
+        let command = &*said[0].1;
+        assert!(command.starts_with("BG.CREATE") && command.contains(":next"), "{command}");
+        assert_eq!(running.resp(&[command]), ["+OK"], "{command}");
+    }
+    // What is urgent comes first.
+    let severities: Vec<_> = told["advice"].as_array().unwrap().iter().map(|said| &said["severity"]).collect();
+    assert!(severities.is_sorted_by_key(|severity| **severity == "info"), "{severities:?}");
     running.stop();
 }
 
@@ -163,5 +230,36 @@ fn any_command_and_its_reply() {
     client.json("POST", "/v1/command", &json!({"argv": ["BG.INFO", "seen"]})).is(200);
     let slow = client.get("/v1/slowlog?limit=5").is(200).json();
     assert!(slow["slow"].to_string().contains("BG.INFO"), "{slow}");
+    running.stop();
+}
+
+/// A hundred of them are told, and how many there are.
+#[test]
+fn of_many_overfull_filters_it_is_told_how_many_there_are() {
+    let running = Running::start();
+    let mut client = running.client();
+    let all = 130u64;
+    for number in 0..all {
+        let wish =
+            json!({"name": format!("f{number}"), "kind": "classic", "capacity": 5, "rate": 0.001, "on_full": "goon"});
+        client.json("POST", "/v1/filters", &wish).is(201);
+        let keys: Vec<String> = (0..20).map(|key| format!("key-{key}")).collect();
+        client.json("POST", &format!("/v1/filters/f{number}/add"), &json!({ "keys": keys })).is(200);
+    }
+    let told = client.get("/v1/advice").is(200).json();
+    // And that nothing is kept on disk.
+    assert_eq!((told["advice"].as_array().unwrap().len(), &told["total"]), (100, &json!(all + 1)));
+    // It is looked every ten seconds what is wrong.
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let told = client.get("/v1/alerts").is(200).json();
+        let over = told["alerts"].as_array().unwrap().iter().filter(|alert| alert["name"] == "BloomgateOverCapacity");
+        let totals: Vec<_> = over.map(|alert| alert["total"].as_u64().unwrap()).collect();
+        if totals == [all; 100] {
+            break;
+        }
+        assert!(Instant::now() < until, "{totals:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
     running.stop();
 }

@@ -79,3 +79,45 @@ fn users_are_made_and_changed() {
     }
     running.stop();
 }
+
+/// ITEMSPERSECOND over HTTP: a body of more keys than a second's share waits, and all of it is done; a command that would wait
+/// for half a minute is refused.
+#[test]
+fn a_namespace_that_had_its_share_waits_over_http_too() {
+    let running = Running::start();
+    let mut client = running.client();
+    client.json("PUT", "/v1/namespaces/shop", &json!({"prefix": "shop:", "items_per_second": 2_000})).is(200);
+    client
+        .json("POST", "/v1/filters", &json!({"name": "shop:f", "kind": "blocked", "capacity": 100_000, "rate": 0.001}))
+        .is(201);
+    client.json("POST", "/v1/filters", &json!({"name": "free", "kind": "blocked", "capacity": 100_000})).is(201);
+    let body: String = (0..7_168).map(|number| format!("key-{number}\n")).collect();
+    let begun = std::time::Instant::now();
+    client.send("POST", "/v1/filters/free/add", &[("content-type", "text/plain")], body.as_bytes()).is(200);
+    let free = begun.elapsed();
+    let begun = std::time::Instant::now();
+    let added =
+        client.send("POST", "/v1/filters/shop:f/add", &[("content-type", "text/plain")], body.as_bytes()).is(200);
+    let waited = begun.elapsed();
+    // Of 7,168 items 512 come at once and some 4,000 may be paid for ahead: the last batch has to wait for more than a second.
+    assert!(waited > std::time::Duration::from_secs(1), "{waited:?}, and {free:?} without a limit");
+    assert!(added.text().lines().filter(|&line| line == "1").count() > 7_100, "all of it is done");
+    assert_eq!(client.get("/v1/filters/free").is(200).json()["kind"], "blocked", "others go on");
+    let told = client.get("/metrics").is(200);
+    let figure = |series: &str| -> f64 {
+        let line = told.text().lines().find_map(|line| line.strip_prefix(series)).unwrap();
+        line.trim().parse().unwrap()
+    };
+    assert!(figure("bloomgate_namespace_waits_total{namespace=\"shop\"}") >= 1.0);
+    assert!(figure("bloomgate_namespace_waited_seconds_total{namespace=\"shop\"}") > 0.5);
+    // 70,000 items would take 35 seconds.
+    let user = json!({"enabled": true, "roles": ["read", "write"], "namespace": "shop", "password": "secret"});
+    client.json("PUT", "/v1/users/shop", &user).is(200);
+    let mut shop = Client::new(running.http).login("shop", "secret");
+    let items = (0..70_000).map(|item| item.to_string());
+    let argv: Vec<String> = ["BF.MADD", "f"].map(str::to_owned).into_iter().chain(items).collect();
+    let refused = shop.json("POST", "/v1/command", &json!({"argv": argv})).is(200).json();
+    let why = refused["error"].as_str().unwrap_or_else(|| panic!("{refused}"));
+    assert!(why.contains("the command costs 70000 items") && why.contains("may have 2000 a second"), "{why}");
+    running.stop();
+}
