@@ -2,11 +2,13 @@
 //! acknowledged until the filter has the key. And what the feed's triggers cost whoever writes.
 //!
 //! ```text
-//! cargo run --release --all-features --example feed_window -- sqlite:FILE [rows]
-//! cargo run --release --all-features --example feed_window -- postgres://me@host/database [rows]
+//! cargo run --release --all-features --example feed_window -- sqlite:FILE [rows [writers]]
+//! cargo run --release --all-features --example feed_window -- postgres://me@host/database [rows [writers]]
 //! ```
 //!
-//! It makes a table `feed_window` there, and drops it again.
+//! With more than one writer the rows are shared out among so many threads, each with a connection of its own, that all write
+//! at once and as fast as they can: then the window is that of a feed which always has something to tell, and of commits
+//! that stand in line. It makes a table `feed_window` there, and drops it again.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -26,6 +28,18 @@ enum Writer {
 }
 
 impl Writer {
+    async fn open(place: &str) -> Result<Self, Failed> {
+        if let Some(path) = place.strip_prefix("sqlite:") {
+            let connection = rusqlite::Connection::open(path)?;
+            connection.busy_timeout(Duration::from_secs(30))?;
+            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")?;
+            return Ok(Self::Sqlite(connection));
+        }
+        let (client, connection) = tokio_postgres::connect(place, tokio_postgres::NoTls).await?;
+        tokio::spawn(connection);
+        Ok(Self::Postgres(client))
+    }
+
     async fn run(&self, sql: &str) -> Result<(), Failed> {
         match self {
             Self::Sqlite(connection) => connection.execute_batch(sql)?,
@@ -47,6 +61,72 @@ impl Writer {
     }
 }
 
+/// The windows of rows that one writer commits, each after the one before it is known.
+async fn alone(writer: &Writer, gate: &Gate, rows: usize) -> Result<Vec<Duration>, Failed> {
+    let mut windows = Vec::with_capacity(rows);
+    for number in 0..rows {
+        let key = format!("window-{number}");
+        writer.run(&format!("INSERT INTO feed_window VALUES ('{key}', {number})")).await?;
+        windows.push(window(gate, &key).await);
+        // At any moment between two reads.
+        tokio::time::sleep(Duration::from_micros(number as u64 * 7919 % 20_000)).await;
+    }
+    Ok(windows)
+}
+
+/// From now, when a key was committed, until the filter has it.
+async fn window(gate: &Gate, key: &str) -> Duration {
+    let (committed, key) = (Instant::now(), Key::from(key));
+    while gate.look(&key).is_some() {
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
+    committed.elapsed()
+}
+
+/// The windows of rows that many writers commit at once, and how long each commit took. A writer does not wait until its row is
+/// known: others look for that, so that the writers never rest.
+fn together(place: &str, gate: &Gate, rows: usize, writers: usize) -> Result<(Vec<Duration>, Vec<Duration>), Failed> {
+    let each = rows.div_ceil(writers);
+    let runtime = tokio::runtime::Handle::current();
+    let threads: Vec<_> = (0..writers)
+        .map(|who| {
+            let (place, gate, runtime) = (place.to_owned(), gate.clone(), runtime.clone());
+            std::thread::spawn(move || -> Result<_, String> {
+                let own = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let own = own.map_err(|error| error.to_string())?;
+                own.block_on(async move {
+                    let writer = Writer::open(&place).await.map_err(|error| error.to_string())?;
+                    let (mut commits, mut looking) = (Vec::with_capacity(each), Vec::with_capacity(each));
+                    for number in 0..each {
+                        let (key, begun) = (format!("window-{who}-{number}"), Instant::now());
+                        let sql = format!("INSERT INTO feed_window VALUES ('{key}', {number})");
+                        writer.run(&sql).await.map_err(|error| error.to_string())?;
+                        commits.push(begun.elapsed());
+                        let gate = gate.clone();
+                        let committed = Instant::now();
+                        looking.push(runtime.spawn(async move {
+                            let waited = committed.elapsed();
+                            waited + window(&gate, &key).await
+                        }));
+                    }
+                    let mut windows = Vec::with_capacity(each);
+                    for one in looking {
+                        windows.push(one.await.map_err(|error| error.to_string())?);
+                    }
+                    Ok((windows, commits))
+                })
+            })
+        })
+        .collect();
+    let (mut windows, mut commits) = (Vec::with_capacity(rows), Vec::with_capacity(rows));
+    for thread in threads {
+        let (its_windows, its_commits) = thread.join().map_err(|_| "a writer panicked")??;
+        windows.extend(its_windows);
+        commits.extend(its_commits);
+    }
+    Ok((windows, commits))
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -54,20 +134,12 @@ async fn main() -> Result<(), Failed> {
         return Err("say where: feed_window sqlite:FILE or postgres://USER@HOST/DATABASE [ROWS]".into());
     };
     let rows: usize = rest.first().map_or(Ok(2000), |rows| rows.parse())?;
+    let writers: usize = rest.get(1).map_or(Ok(1), |writers| writers.parse())?;
+    if rows == 0 || !(1..=256).contains(&writers) {
+        return Err("at least one row, and from 1 to 256 writers".into());
+    }
     let path = place.strip_prefix("sqlite:");
-    let writer = match path {
-        Some(path) => {
-            let connection = rusqlite::Connection::open(path)?;
-            connection.busy_timeout(Duration::from_secs(5))?;
-            connection.execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")?;
-            Writer::Sqlite(connection)
-        }
-        None => {
-            let (client, connection) = tokio_postgres::connect(place, tokio_postgres::NoTls).await?;
-            tokio::spawn(connection);
-            Writer::Postgres(client)
-        }
-    };
+    let writer = Writer::open(place).await?;
     writer.run("DROP TABLE IF EXISTS feed_window; CREATE TABLE feed_window (k TEXT PRIMARY KEY, v INTEGER)").await?;
     let without = writer.write("without", rows).await?;
     let plan = FeedPlan::default();
@@ -86,19 +158,12 @@ async fn main() -> Result<(), Failed> {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let beside = writer.write("beside", rows).await?;
-    let mut windows = Vec::with_capacity(rows);
-    for number in 0..rows {
-        let key = format!("window-{number}");
-        writer.run(&format!("INSERT INTO feed_window VALUES ('{key}', {number})")).await?;
-        let committed = Instant::now();
-        let key = Key::from(key.as_str());
-        while gate.look(&key).is_some() {
-            tokio::time::sleep(Duration::from_micros(200)).await;
-        }
-        windows.push(committed.elapsed());
-        // At any moment between two reads.
-        tokio::time::sleep(Duration::from_micros(number as u64 * 7919 % 20_000)).await;
-    }
+    let (mut windows, beside_others) = if writers == 1 {
+        (alone(&writer, &gate, rows).await?, Vec::new())
+    } else {
+        tokio::task::block_in_place(|| together(place, &gate, rows, writers))?
+    };
+    let rows = windows.len();
     windows.sort_unstable();
     let at = |share: f64| windows[((rows - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     println!(
@@ -110,6 +175,12 @@ async fn main() -> Result<(), Failed> {
     println!(
         "a transaction of one row, in the middle: {without:.0} us without a feed, {with:.0} us with it, {beside:.0} us while a gate follows it"
     );
+    if writers > 1 {
+        let mut commits = beside_others;
+        commits.sort_unstable();
+        let at = |share: f64| commits[((rows - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
+        println!("{writers} writers at once; a transaction of each: p50 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.99));
+    }
     gate.stop().await;
     match path {
         Some(path) => Sqlite::remove_feed(path, "feed_window", false)?,

@@ -25,6 +25,9 @@ use crate::policy::State;
 struct Beside {
     version: u64,
     scanned: u64,
+    /// As of when that scan was, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    built_ms: Option<u64>,
     /// The place in the feed up to which the filter has everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     feed: Option<String>,
@@ -103,7 +106,8 @@ pub(crate) fn load(
     let AnyFilter::Blocked(filter) = filter else { return Err("filter.bloom is no filter of a gate".to_owned()) };
     filter.contract().ensure_same(&filters::contract(secret, key_type)).map_err(said)?;
     let filter = filter.into_shared().map_err(said)?;
-    Ok(Some((Generation::saved(beside.version, filter, beside.scanned, removed), beside.feed.map(Mark))))
+    let saved = Generation::saved(beside.version, filter, beside.scanned, removed, beside.built_ms);
+    Ok(Some((saved, beside.feed.map(Mark))))
 }
 
 impl Inner {
@@ -111,9 +115,9 @@ impl Inner {
     pub(crate) async fn save(&self) {
         let _alone = self.saving.lock().await;
         // Before the filter is looked up and its bits are read: whichever it is, it has everything up to the mark.
-        let mark = self.feeding.as_ref().and_then(|feeding| {
+        let reached = self.feeding.as_ref().and_then(|feeding| {
             feeding.saved();
-            feeding.mark()
+            feeding.reached()
         });
         let face = arc_swap::Guard::into_inner(self.filters.face());
         let (Some(folder), Some(current)) = (self.settings.data.clone(), face.current.clone()) else {
@@ -124,13 +128,13 @@ impl Inner {
             return;
         }
         let is_whole = matches!(face.state, State::Ready { .. }) && !current.is_tainted();
-        let mark = mark.filter(|_| is_whole);
-        let kept = mark.clone();
+        let reached = reached.filter(|_| is_whole);
+        let kept = reached.as_ref().map(|reached| reached.mark.clone());
         let saved = tokio::task::spawn_blocking(move || save(&folder, &current, kept.as_ref())).await;
         let saved = saved.unwrap_or_else(|error| Err(crate::gate::died(error)));
-        if let (Some(feeding), Some(mark), Ok(())) = (&self.feeding, &mark, &saved) {
+        if let (Some(feeding), Some(reached), Ok(())) = (&self.feeding, &reached, &saved) {
             // If it cannot be written down now, the next start scans.
-            _ = feeding.release(Some(mark)).await;
+            _ = feeding.release(self, Some(reached)).await;
         }
         self.saved(saved);
     }
@@ -149,7 +153,8 @@ fn save(folder: &Path, current: &Generation, mark: Option<&Mark>) -> Result<()> 
     let Some(filter) = current.local_bits() else { return Ok(()) };
     let beside = |feed: Option<&Mark>| {
         let feed = feed.map(|mark| mark.0.clone());
-        let beside = Beside { version: current.version(), scanned: current.scanned(), feed };
+        let (version, scanned, built_ms) = (current.version(), current.scanned(), current.built_ms());
+        let beside = Beside { version, scanned, built_ms, feed };
         let text = serde_json::to_vec(&beside).map_err(|error| Error::new(ErrorKind::Invalid, error.to_string()))?;
         bloomgate::format::write_atomically(&folder.join("filter.json"), |out| {
             out.write_all(&text).map_err(|error| bloomgate::Error::io("writing what belongs to the filter", error))
@@ -171,6 +176,7 @@ impl Gate {
         if let (Some(feeding), None) = (&self.inner.feeding, &self.inner.settings.data) {
             feeding.leave().await;
         }
+        self.inner.source.stopped().await;
         self.inner.saved(self.inner.baseline.close().await);
         drop(self.inner.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }

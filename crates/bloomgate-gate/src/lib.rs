@@ -21,6 +21,8 @@ mod baseline;
 pub mod breaker;
 pub mod caches;
 pub mod callers;
+#[cfg(any(feature = "layer", feature = "service"))]
+mod clients;
 pub mod clock;
 mod counters;
 mod error;
@@ -52,6 +54,8 @@ pub mod service;
 mod shards;
 pub mod sources;
 mod stats;
+#[cfg(any(feature = "layer", feature = "proxy"))]
+mod statuses;
 pub mod tenants;
 
 pub use error::{Error, ErrorKind, Result};

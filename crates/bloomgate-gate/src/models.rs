@@ -197,7 +197,7 @@ impl Rebuilding {
             (4, _) => {
                 let mut batch = KeyBatch::default();
                 rebuild.scan.iter().for_each(|key| batch.push(key));
-                now(self.filters.fill(rebuild.next.as_ref().unwrap(), &batch)).unwrap();
+                now(self.filters.fill(rebuild.next.as_ref().unwrap(), &mut batch)).unwrap();
             }
             _ => {
                 self.filters.swap(rebuild.next.as_ref().unwrap(), 0).unwrap();

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bloomgate::math::estimate::rate_interval;
 use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -45,6 +46,15 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// A filter that is lost again and again, as one whose name two gates share, is rebuilt later each time, unless it was there
 /// for so long.
 const STEADY: Duration = Duration::from_secs(600);
+/// A filter that is full or too often wrong is rebuilt again after so many times what the last such rebuild took: whoever adds
+/// keys that the source refuses has it scanned a tenth of the time, and not all the time.
+pub(crate) const REST: u32 = 10;
+/// A rate that a rebuild did not mend is not mended by the next one: keys of the source itself may crowd into few places of the
+/// filter, and whoever asks for known false positives again and again makes them many of the absent keys. So at most every hour.
+const MENDED: Duration = Duration::from_secs(3600);
+/// How sure a measured rate must be, in standard deviations: it is looked at every second for months, and one look in 300,000 is
+/// wrong by chance.
+const SURE: f64 = 4.5;
 /// Rebuilds that are remembered for reports; of one tenant among many, a few.
 const HISTORY: usize = 20;
 const FEW: usize = 3;
@@ -83,6 +93,11 @@ impl Serialize for Reason {
 }
 
 impl Reason {
+    /// Whether keys that were added bring it about, such that the source has and such that it refused.
+    pub(crate) fn is_of_adds(self) -> bool {
+        matches!(self, Self::Rate | Self::Capacity)
+    }
+
     /// The name in reports, as JSON has it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -153,6 +168,8 @@ pub(crate) struct Rebuilds {
     history: Mutex<VecDeque<Rebuilt>>,
     /// Whether it is one of many.
     among_many: bool,
+    /// When one last ended that was to mend the rate.
+    mended: Mutex<Option<Instant>>,
     /// Failures since the last success.
     pub failures: AtomicU64,
     pub started: AtomicBool,
@@ -269,6 +286,9 @@ impl Inner {
             history.push_back(rebuilt.clone());
         }
         let Some(error) = error else {
+            if rebuilt.reason == Reason::Rate {
+                *lock(&self.rebuilds.mended) = Some(Instant::now());
+            }
             self.counters.one(Count::Rebuilds);
             self.rebuilds.failures.store(0, Relaxed);
             return self.rebuilds.first_ready();
@@ -352,11 +372,18 @@ impl Inner {
         // Every write answered before this moment is in the scan, every later one is put into the filter.
         let moment = self.moment();
         let mut scan = unless_silent(self.source.scan()).await?;
-        let (mut batch, mut sample) = (KeyBatch::default(), Sampler::default());
-        while unless_silent(scan.next(&mut batch)).await? {
-            self.filters.fill(next, &batch).await?;
+        let (mut batch, mut ahead, mut sample) = (KeyBatch::default(), KeyBatch::default(), Sampler::default());
+        let mut goes_on = unless_silent(scan.next(&mut batch)).await?;
+        while goes_on {
             batch.iter().for_each(|key| sample.offer(key));
+            // The next keys are on their way while these are put in: the two cost the longer of their times, not both.
+            // First the filling, which hands them to a thread.
+            let filling = self.filters.fill(next, &mut batch);
+            let (filled, read) = tokio::join!(filling, unless_silent(scan.next(&mut ahead)));
+            filled?;
             self.rebuilds.scanned.store(next.scanned(), Relaxed);
+            goes_on = read?;
+            std::mem::swap(&mut batch, &mut ahead);
         }
         drop(scan);
         if next.scanned() > next.capacity() {
@@ -387,10 +414,11 @@ impl Inner {
         if let Some(feeding) = &self.feeding {
             // Written down before the swap: a database that is set back to before this scan, where rows are that the scan did
             // not see any more, is known by its older place.
-            feeding.release(None).await?;
+            feeding.release(self, None).await?;
         }
         // What was read before the scan may be older than what the scan saw.
         self.shards.forget_all();
+        next.begins_after(self.counters.get(Count::AbsentByFilter), self.counters.get(Count::FalsePositiveReads));
         self.filters.swap(next, moment.watermark)?;
         if let Some(room) = &self.room {
             room.took(next);
@@ -446,12 +474,34 @@ impl Inner {
             Some(Reason::Removals)
         } else if current.items() > current.capacity() {
             Some(Reason::Capacity)
-        } else if current.items() > current.capacity() / 2 && current.expected_rate() > current.rate() * MOST_RATE {
-            // A filter that is half full has half its rate at most: what costs 20 us is asked only beyond that.
+        } else if self.is_too_often_wrong(current) {
             Some(Reason::Rate)
         } else {
             None
         }
+    }
+
+    /// Whether the rate of a filter is past all that was asked for, and was not just mended.
+    fn is_too_often_wrong(&self, current: &Arc<Generation>) -> bool {
+        // A filter of the last run may have been made for another rate; one among many is made for its share of the memory.
+        let asked = if self.room.is_some() { current.rate() } else { self.settings.rate };
+        let rate = match current.local_bits() {
+            // Many tenants are looked at every second: those without a new key are not counted.
+            Some(_) if current.is_as_built() => return false,
+            // By its bits, for the number of its keys does not say where they are.
+            Some(_) => current.counted_soon().map_or(0.0, |counted| counted.rate),
+            // Elsewhere it grows in stages that keep the rate, or says so: what is left is what came of its answers.
+            None => self.measured_since(current).map_or(0.0, |(hits, trials)| rate_interval(hits, trials, SURE).0),
+        };
+        rate > asked * MOST_RATE && lock(&self.rebuilds.mended).is_none_or(|mended| mended.elapsed() >= MENDED)
+    }
+
+    /// Lookups of absent keys since a filter came into force: those that it let through and that were asked of the source (a
+    /// key that is remembered as absent counts once), and all. None where it stops nobody.
+    pub(crate) fn measured_since(&self, current: &Generation) -> Option<(u64, u64)> {
+        let counted = (self.counters.get(Count::AbsentByFilter), self.counters.get(Count::FalsePositiveReads));
+        let (stopped, passed) = current.since_it_began(counted.0, counted.1).filter(|_| self.may_block)?;
+        Some((passed, stopped + passed))
     }
 }
 
@@ -539,8 +589,15 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     let mut pause = BACK_OFF.0;
     // After a filter was lost, and the last time one was.
     let mut lost: (Duration, Option<Instant>) = (BACK_OFF.0, None);
+    let mut rested = Instant::now();
+    let mut is_overdue = false;
     loop {
-        let reason = next_reason(&inner).await;
+        // What was due and failed is due still, unless somebody rebuilt meanwhile; what else there was to do shows again.
+        let is_overdue_still = std::mem::take(&mut is_overdue) && inner.rebuilds.failures.load(Relaxed) > 0;
+        let reason = match is_overdue_still {
+            true => inner.rebuilds.take_reason().unwrap_or(Reason::Schedule),
+            false => next_reason(&inner, rested).await,
+        };
         if matches!(reason, Reason::Lost | Reason::WriteMissed) {
             if lost.1.is_some_and(|last| last.elapsed() < STEADY) {
                 tokio::time::sleep(jitter(lost.0, 0.5)).await;
@@ -550,7 +607,12 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             }
             lost.1 = Some(Instant::now());
         }
-        match inner.rebuild(reason, false).await {
+        let begun = Instant::now();
+        let rebuilt = inner.rebuild(reason, false).await;
+        if reason.is_of_adds() {
+            rested = Instant::now() + begun.elapsed() * REST;
+        }
+        match rebuilt {
             Ok(_) => pause = BACK_OFF.0,
             Err(error) if error.kind() == ErrorKind::Gap && inner.feeding.is_some() => {
                 if let Some(feeding) = &inner.feeding {
@@ -558,6 +620,7 @@ pub(crate) async fn run(inner: Arc<Inner>) {
                 }
             }
             Err(_) => {
+                is_overdue = reason == Reason::Schedule;
                 tokio::time::sleep(jitter(pause, 0.5)).await;
                 pause = (pause * 2).min(BACK_OFF.1);
             }
@@ -565,15 +628,15 @@ pub(crate) async fn run(inner: Arc<Inner>) {
     }
 }
 
-/// Waits until there is a reason to rebuild.
-async fn next_reason(inner: &Inner) -> Reason {
+/// Waits until there is a reason to rebuild. Not before `rested` for what added keys alone bring about.
+async fn next_reason(inner: &Inner, rested: Instant) -> Reason {
     // Many gates that started together do not scan together.
     let due = inner.settings.rebuild_every.map(|every| Instant::now() + jitter(every, 0.1));
     loop {
         if let Some(reason) = lock(&inner.rebuilds.reason).take() {
             return reason;
         }
-        if let Some(reason) = inner.worn_out() {
+        if let Some(reason) = inner.worn_out().filter(|reason| !reason.is_of_adds() || Instant::now() >= rested) {
             return reason;
         }
         if due.is_some_and(|due| Instant::now() >= due) {
@@ -589,11 +652,50 @@ async fn next_reason(inner: &Inner) -> Reason {
 
 /// A time that is off by at most this share to either side.
 pub(crate) fn jitter(time: Duration, share: f64) -> Duration {
-    let mut bytes = [0; 8];
     // Without randomness of the system there is no secret either, and no gate.
-    let random = bloomgate::Secret::generate().map_or(0.5, |secret| {
-        bytes.copy_from_slice(&secret.check());
-        (u64::from_le_bytes(bytes) >> 11) as f64 / (1u64 << 53) as f64
-    });
+    let random = bloomgate::Secret::generate().map_or(1 << 63, |secret| u64::from_le_bytes(secret.check()));
+    off_by(time, share, random)
+}
+
+/// A time that is off by a share to either side, the earliest for the number 0 and the latest for the largest one.
+fn off_by(time: Duration, share: f64, random: u64) -> Duration {
+    let random = (random >> 11) as f64 / (1u64 << 53) as f64;
     time.mul_f64(1.0 + share * (2.0 * random - 1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_jitter_stays_within_its_share_and_uses_all_of_it() {
+        let hour = Duration::from_secs(3600);
+        let minutes = |share: f64, random: u64| off_by(hour, share, random).as_secs_f64() / 60.0;
+        for (share, random, expected) in
+            [(0.1, 0, 54.0), (0.1, 1 << 63, 60.0), (0.1, u64::MAX, 66.0), (0.5, 0, 30.0), (0.5, u64::MAX, 90.0)]
+        {
+            let got = minutes(share, random);
+            assert!((got - expected).abs() < 1e-6, "{share} {random}: {got}");
+        }
+        // SplitMix64 from a fixed seed: spread evenly over the whole, so that many gates do not scan together.
+        let (mut random, mut tenths) = (7u64, [0; 10]);
+        for _ in 0..10_000 {
+            random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            let share = (minutes(0.1, mixed ^ (mixed >> 31)) - 54.0) / 12.0;
+            assert!((0.0..1.0).contains(&share), "{share}");
+            tenths[(share * 10.0) as usize] += 1;
+        }
+        // 1,000 of each with a deviation of 30: z = 4.5.
+        assert!(tenths.iter().all(|count| (865..1135).contains(count)), "{tenths:?}");
+    }
+
+    #[test]
+    fn the_randomness_of_a_jitter_is_used() {
+        let times: Vec<Duration> = (0..64).map(|_| jitter(Duration::from_secs(100), 0.1)).collect();
+        assert!(times.iter().all(|time| (90.0..=110.0).contains(&time.as_secs_f64())), "{times:?}");
+        // All on one side: once in 2^63 runs.
+        assert!(times.iter().any(|time| time.as_secs() < 100) && times.iter().any(|time| time.as_secs() >= 100));
+    }
 }

@@ -7,9 +7,11 @@ use hyper::header::{HeaderMap, HeaderName, LOCATION};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 
-use crate::gate::{Gate, Seen};
+use crate::callers::Place;
+use crate::error::{Error, ErrorKind, Result};
+use crate::gate::{Announced, Gate, Seen, Unnamed};
 use crate::key::Key;
-use crate::rules::{Reading, Rule, Written};
+use crate::rules::{Exception, Reading, Rule, Written, keys_of};
 
 /// Frameworks that take another method from a header take these; a request with one is a write whatever its first line says.
 const OVERRIDES: [HeaderName; 3] = [
@@ -32,7 +34,8 @@ pub(crate) enum Kind {
 }
 
 pub(crate) fn kind(method: &Method, headers: &HeaderMap) -> Kind {
-    if OVERRIDES.iter().any(|name| headers.contains_key(name)) {
+    // By the few names that are there: to look each of these up costs three hashes.
+    if headers.keys().any(|name| OVERRIDES.contains(name)) {
         return Kind::Write;
     }
     match *method {
@@ -48,6 +51,8 @@ pub(crate) fn kind(method: &Method, headers: &HeaderMap) -> Kind {
 pub(crate) enum Asked {
     One(Key),
     Two([Key; 2]),
+    /// By what the service may cut off. That such a one is not found does not mean that none of them is there.
+    OneOf(Vec<Key>),
 }
 
 impl Asked {
@@ -55,26 +60,71 @@ impl Asked {
         match self {
             Self::One(key) => std::slice::from_ref(key),
             Self::Two(keys) => keys,
+            Self::OneOf(keys) => keys,
+        }
+    }
+
+    /// How what came of it is read.
+    pub fn certainty(&self) -> Certainty {
+        match self {
+            Self::One(_) | Self::Two(_) => Certainty::Sure,
+            Self::OneOf(_) => Certainty::Unsure,
+        }
+    }
+}
+
+/// Whether it is known which key a lookup was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Certainty {
+    Sure,
+    Unsure,
+}
+
+impl Certainty {
+    /// What an answer says of the key.
+    pub fn seen(self, status: StatusCode) -> Seen {
+        match (self, seen(status)) {
+            (Self::Unsure, Seen::Absent) => Seen::Unclear,
+            (_, seen) => seen,
         }
     }
 }
 
 /// The key of a lookup, if it can be read with certainty and is one of the source's type. What is not of the type (`abc`
 /// where keys are integers) passes: the service may read `42abc` as 42.
-pub(crate) fn asked(gate: &Gate, rules: &[Rule], head: &Parts) -> Option<Asked> {
+pub(crate) fn asked(gate: &Gate, rules: &[Rule], exceptions: &[Exception], head: &Parts) -> Option<Asked> {
     let (path, query) = (head.uri.path(), head.uri.query());
+    let asked = read(gate, rules, path, query)?;
+    // Only where there is a key: most requests are for one, or for none, and few services have exceptions.
+    (!excepted(exceptions, path)).then_some(asked)
+}
+
+/// Whether a path is one of those at which lookups pass.
+pub(crate) fn excepted(exceptions: &[Exception], path: &str) -> bool {
+    exceptions.iter().any(|exception| exception.covers(path))
+}
+
+fn read(gate: &Gate, rules: &[Rule], path: &str, query: Option<&str>) -> Option<Asked> {
+    // Read by rules that are not certain, so that the others count too.
+    let mut several: Option<Vec<Key>> = None;
     for rule in rules {
-        match rule.read(path, query) {
-            Reading::Other => {}
+        let certain = match rule.read(path, query) {
+            Reading::Other => continue,
             Reading::Unsure => return None,
-            Reading::Key(text, None) => return gate.parse_key(&text).ok().map(Asked::One),
-            Reading::Key(text, Some(written)) => {
-                let keys = [gate.parse_key(&text).ok()?, gate.parse_key(written).ok()?];
-                return Some(Asked::Two(keys));
+            Reading::OneOf(texts) => {
+                several.get_or_insert_default().extend(keys_of(&texts, |text| gate.parse_key(text).ok())?);
+                continue;
             }
-        }
+            Reading::Key(text, None) => Asked::One(gate.parse_key(&text).ok()?),
+            Reading::Key(text, Some(written)) => {
+                Asked::Two([gate.parse_key(&text).ok()?, gate.parse_key(written).ok()?])
+            }
+        };
+        let Some(mut all) = several else { return Some(certain) };
+        all.extend_from_slice(certain.keys());
+        return Some(Asked::OneOf(all));
     }
-    None
+    several.map(Asked::OneOf)
 }
 
 /// What a write may make.
@@ -85,26 +135,86 @@ pub(crate) struct Makes {
     pub unnamed: bool,
 }
 
-pub(crate) fn makes(gate: &Gate, rules: &[Rule], head: &Parts) -> Makes {
-    let mut makes = Makes::default();
-    let add = |keys: &mut Vec<Key>, texts: Vec<String>| {
-        for key in texts.iter().filter_map(|text| gate.parse_key(text).ok()) {
-            if !keys.contains(&key) {
-                keys.push(key);
+impl Makes {
+    /// Whether it may make a key at all.
+    pub fn any(&self) -> bool {
+        self.unnamed || !self.keys.is_empty()
+    }
+
+    /// Says so, before the write is passed on. An error: it must not be.
+    pub async fn announce(self, gate: &Gate) -> Result<(Option<Announced>, Option<Unnamed>)> {
+        let announced = match self.keys.is_empty() {
+            true => None,
+            false => Some(gate.announce(self.keys).await?),
+        };
+        let unnamed = match self.unnamed {
+            true => gate.announce_unnamed().await.map(Some),
+            false => Ok(None),
+        };
+        match unnamed {
+            Ok(unnamed) => Ok((announced, unnamed)),
+            Err(error) => {
+                if let Some(announced) = announced {
+                    announced.settled(false).await;
+                }
+                Err(error)
             }
         }
-    };
+    }
+}
+
+/// Every key that some reader may find in a request: who is on a deny list is on it however it is spelled. An error where
+/// there may be one that nobody can tell.
+pub(crate) fn named(gate: &Gate, rules: &[Rule], head: &Parts) -> Result<Vec<Key>> {
+    let mut keys = Vec::new();
+    rules.iter().for_each(|rule| add(gate, &mut keys, destinations(rule, head)));
+    for rule in rules {
+        let texts = rule.every(head.uri.path(), head.uri.query());
+        let read: Option<Vec<Key>> =
+            texts.as_ref().map(|texts| texts.iter().filter_map(|text| gate.parse_key(text).ok()).collect());
+        match read {
+            // Of `42abc` who reads a number as far as it goes takes 42.
+            Some(read) if !read.is_empty() || texts.is_some_and(|texts| texts.is_empty()) => keys.extend(read),
+            _ => {
+                let message =
+                    "services read the key of this request in different ways, or not at all: write it plainly";
+                return Err(Error::new(ErrorKind::BadKey, message));
+            }
+        }
+    }
+    let mut once = Vec::with_capacity(keys.len());
+    for key in keys {
+        if !once.contains(&key) {
+            once.push(key);
+        }
+    }
+    Ok(once)
+}
+
+pub(crate) fn makes(gate: &Gate, rules: &[Rule], head: &Parts) -> Makes {
+    let mut makes = Makes::default();
     for rule in rules {
         match rule.written(head.uri.path(), head.uri.query()) {
             Written::Other => {}
-            Written::Keys(texts) => add(&mut makes.keys, texts),
+            Written::Keys(texts) => add(gate, &mut makes.keys, texts),
             Written::Collection => makes.unnamed = true,
         }
-        for destination in head.headers.get_all(DESTINATION) {
-            add(&mut makes.keys, rule.located(&String::from_utf8_lossy(destination.as_bytes())));
-        }
+        add(gate, &mut makes.keys, destinations(rule, head));
     }
     makes
+}
+
+fn add(gate: &Gate, keys: &mut Vec<Key>, texts: Vec<String>) {
+    for key in texts.iter().filter_map(|text| gate.parse_key(text).ok()) {
+        if !keys.contains(&key) {
+            keys.push(key);
+        }
+    }
+}
+
+fn destinations(rule: &Rule, head: &Parts) -> Vec<String> {
+    let named = head.headers.get_all(DESTINATION).iter();
+    named.flat_map(|destination| rule.located(&String::from_utf8_lossy(destination.as_bytes()))).collect()
 }
 
 /// The keys that the head of an answer tells. `asked`: the path that was asked for, for locations that are relative.
@@ -136,6 +246,13 @@ pub(crate) fn seen(status: StatusCode) -> Seen {
         StatusCode::NOT_MODIFIED => Seen::Found,
         status if status.is_success() => Seen::Found,
         _ => Seen::Unclear,
+    }
+}
+
+/// Gives a client's place back, or has it count as a miss: nothing was found, and so nothing was made.
+pub(crate) fn leave(place: Option<Place>, status: Option<StatusCode>) {
+    if let (Some(place), Some(Seen::Absent)) = (place, status.map(seen)) {
+        place.missed();
     }
 }
 

@@ -4,20 +4,22 @@
 //! What stands behind reads the same request with code of its own, and perhaps otherwise: it may fold `//`, resolve
 //! `..`, cut `;parameters` off, decode twice, take `+` for a space or `.json` for a format. So there are two ways to read:
 //!
-//! - **To look up**, strictly: a key is read only where every reader gets the same one. Everything else is *unsure*, and
-//!   passes: a "no" to a key that was meant otherwise would be wrong.
+//! - **To look up**, strictly: a key is read only where every reader gets the same one, or one of a few that are known.
+//!   Everything else is *unsure*, and passes: a "no" to a key that was meant otherwise would be wrong.
 //! - **To write**, loosely: every key that any reader may get goes into the filter. One too many costs a lookup, one too few
 //!   a wrong "no".
+
+mod exception;
+mod spelling;
 
 use std::borrow::Cow;
 use std::str::FromStr;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::key::LONGEST;
+pub use exception::Exception;
 
-/// Endings that frameworks cut off a path as the format of the answer.
-const FORMATS: [&str; 14] =
-    ["json", "xml", "html", "htm", "csv", "txt", "text", "yaml", "yml", "js", "rss", "atom", "pdf", "ics"];
+use crate::error::{Error, ErrorKind, Result};
+use crate::key::{Key, LONGEST};
+use spelling::{Formats, decoded, is_at, is_fixed, readings, resolved, segments, tolerant};
 
 /// Where the key is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub enum Reading<'a> {
     Other,
     /// It may be, and what the key is cannot be said with certainty.
     Unsure,
+    /// Every reader gets one of these: some cut off a format, a parameter or a last slash, or take `+` for a space.
+    OneOf(Vec<String>),
     /// The key, decoded; and as it was written, if that differs: some readers do not decode.
     Key(Cow<'a, str>, Option<&'a str>),
 }
@@ -149,6 +153,7 @@ impl Rule {
                 let Some(written) = segment.strip_suffix(ending.as_str()) else { return Reading::Other };
                 match tail.strip_prefix(after.as_str()) {
                     Some("") => {}
+                    Some("/") if !deep => return before_slash(key(written, ending.is_empty())),
                     Some(below) if *deep && below.starts_with('/') => {
                         if is_odd(below) {
                             return Reading::Unsure;
@@ -184,33 +189,65 @@ impl Rule {
     /// Reads a write, loosely.
     #[must_use]
     pub fn written(&self, path: &str, query: Option<&str>) -> Written {
+        self.loosely(path, query, Formats::Any)
+    }
+
+    fn loosely(&self, path: &str, query: Option<&str>, formats: Formats) -> Written {
         let (before, ending, after, deep) = match &self.place {
             Place::Path { before, ending, after, deep } => (before, ending, after, deep),
-            Place::Query { path: fixed, name } => return written_in_query(fixed, name, path, query),
+            Place::Query { path: fixed, name } => return written_in_query(fixed, name, path, query, formats),
         };
         // Both sides as the most tolerant reader takes them; the key's own letters are looked at afterwards.
         let (fixed, own_beginning) = before.rsplit_once('/').unwrap_or(("", before));
-        let fixed: Vec<String> = segments(fixed).map(tolerant).collect();
         let asked = resolved(path);
-        let mut rest = asked.iter();
-        for wanted in &fixed {
+        let mut rest = asked.iter().map(String::as_str).enumerate();
+        let is_last = |at: usize| at + 1 == asked.len();
+        for wanted in segments(fixed) {
             match rest.next() {
-                Some(segment) if tolerant(segment) == *wanted => {}
+                Some((at, segment)) if is_fixed(segment, wanted, is_last(at)) => {}
                 _ => return Written::Other,
             }
         }
-        let Some(segment) = rest.next() else { return Written::Collection };
-        let mut below = rest.map(|segment| tolerant(segment));
-        let mut wanted = segments(after).map(tolerant);
+        let Some((_, segment)) = rest.next() else { return Written::Collection };
+        let mut wanted = segments(after);
         loop {
-            match (wanted.next(), below.next()) {
+            match (wanted.next(), rest.next()) {
                 (None, None) => break,
                 (None, Some(_)) if *deep => break,
-                (Some(wanted), Some(below)) if wanted == below => {}
+                (Some(wanted), Some((at, below))) if is_fixed(below, wanted, is_last(at)) => {}
                 _ => return Written::Other,
             }
         }
-        Written::Keys(readings(segment, own_beginning, ending))
+        Written::Keys(readings(segment, own_beginning, ending, formats))
+    }
+
+    /// Every key that some reader may find in a request, of whatever method; none where the rule is not about it. `None` where
+    /// there may be one that is not told here.
+    #[must_use]
+    pub fn every(&self, path: &str, query: Option<&str>) -> Option<Vec<String>> {
+        let mut all = match self.loosely(path, query, Formats::Known) {
+            Written::Keys(texts) => texts,
+            Written::Other | Written::Collection => Vec::new(),
+        };
+        let strict = self.read(path, query);
+        match &self.place {
+            // Who resolves nothing takes what stands there.
+            Place::Path { before, ending, .. } if strict != Reading::Other => {
+                let rest = path.strip_prefix(before.as_str()).unwrap_or_default();
+                all.extend(readings(rest.split('/').next().unwrap_or_default(), "", ending, Formats::Known));
+            }
+            // As `sku[0]=7`: what names the parameter somehow may be it.
+            Place::Query { name, .. } if strict == Reading::Unsure && all.is_empty() => {
+                if tolerant(&query.unwrap_or_default().replace(';', "&")).contains(&name.to_lowercase()) {
+                    return None;
+                }
+            }
+            Place::Path { .. } | Place::Query { .. } => {}
+        }
+        all.retain(|text| !text.is_empty());
+        // Encoded more often than anybody was thought to decode.
+        let is_told = |text: &String| decoded(text).is_none_or(|plain| all.iter().any(|told| *told == *plain));
+        all.iter().all(is_told).then_some(all)
     }
 
     /// The keys that the target of a `Location` may mean: its path, wherever it is.
@@ -229,20 +266,36 @@ impl Rule {
 }
 
 /// The keys that a write may have in its query.
-fn written_in_query(fixed: &str, name: &str, path: &str, query: Option<&str>) -> Written {
-    let wanted = segments(fixed).map(tolerant);
-    let asked = resolved(path);
-    if !asked.iter().map(|segment| tolerant(segment)).eq(wanted) {
+fn written_in_query(fixed: &str, name: &str, path: &str, query: Option<&str>, formats: Formats) -> Written {
+    if !is_at(&resolved(path), fixed) {
         return Written::Other;
     }
     let mut keys = Vec::new();
     for parameter in query.unwrap_or_default().split(['&', ';']) {
         let (this, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         if tolerant(this).trim_end_matches("[]") == name.to_lowercase() {
-            keys.extend(readings(value, "", ""));
+            keys.extend(readings(value, "", "", formats));
         }
     }
     if keys.is_empty() { Written::Collection } else { Written::Keys(keys) }
+}
+
+/// Every key that some reader may take one segment of a path for.
+#[must_use]
+pub fn every_reading(segment: &str) -> Vec<String> {
+    readings(segment, "", "", Formats::Known)
+}
+
+/// The keys among texts of which every reader takes one. `None` if one of them is no key of the type, and what a reader makes
+/// of it is not known: of `42.json` who reads a number as far as it goes takes 42.
+pub(crate) fn keys_of(texts: &[String], parse: impl Fn(&str) -> Option<Key>) -> Option<Vec<Key>> {
+    let keys: Vec<(&str, Key)> = texts.iter().filter_map(|text| Some((text.as_str(), parse(text)?))).collect();
+    let is_known = |text: &String| {
+        keys.iter().any(|(key, _)| {
+            text.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', ';', '/']))
+        })
+    };
+    texts.iter().all(is_known).then(|| keys.into_iter().map(|(_, key)| key).collect())
 }
 
 /// A key as it is written in one segment of a path, if all readers get the same one.
@@ -251,26 +304,50 @@ pub fn segment(written: &str) -> Reading<'_> {
     key(written, true)
 }
 
-/// A key as it is written in one segment or value, if all readers get the same one. `format`: an ending may be a format.
-fn key(written: &str, format: bool) -> Reading<'_> {
-    if written.is_empty() || written.len() > 3 * LONGEST || written.contains(['+', ';', '\\', '/']) {
+/// A key as it is written in one segment or value, if all readers get the same one. `whole`: it is a whole segment, of which a
+/// reader may cut off a format or a parameter.
+fn key(written: &str, whole: bool) -> Reading<'_> {
+    if written.is_empty() || written.len() > 3 * LONGEST || written.contains(['\\', '/']) {
         return Reading::Unsure;
     }
     let Some(decoded) = decoded(written) else { return Reading::Unsure };
-    let odd = |letter: char| matches!(letter, '/' | '\\' | '%' | ';' | '+') || letter.is_control();
-    let is_format = |text: &str| {
-        text.rsplit_once('.').is_some_and(|(stem, ending)| {
-            !stem.is_empty() && FORMATS.iter().any(|format| ending.eq_ignore_ascii_case(format))
-        })
-    };
+    let odd = |letter: char| matches!(letter, '/' | '\\' | '%') || letter.is_control();
     if decoded.contains(odd) || decoded.trim() != decoded || matches!(&*decoded, "." | "..") {
         return Reading::Unsure;
     }
-    if format && is_format(&decoded) {
-        return Reading::Unsure;
+    if decoded.contains(['+', ';']) || whole && decoded.contains('.') {
+        return if whole { one_of(written, &decoded) } else { Reading::Unsure };
     }
     let differs = matches!(decoded, Cow::Owned(_));
     Reading::Key(decoded, differs.then_some(written))
+}
+
+/// The few keys that a whole segment may be read as.
+fn one_of(written: &str, decoded: &str) -> Reading<'static> {
+    // Of several parameters, readers differ in which they cut off; of nothing but a parameter or a format, a reader may
+    // take what is left, nothing, for the collection.
+    if decoded.matches(';').count() > 1 || decoded.starts_with(['.', ';', '+']) {
+        return Reading::Unsure;
+    }
+    let all = readings(written, "", "", Formats::Any);
+    // What has spaces at its ends by now is trimmed by some, at one end or at both.
+    match all.iter().any(|text| text.trim() != text || matches!(text.as_str(), "." | "..")) {
+        true => Reading::Unsure,
+        false => Reading::OneOf(all),
+    }
+}
+
+/// The reading of a key behind which there is one more slash: who takes the rest of the path for the key has it in there.
+fn before_slash(reading: Reading<'_>) -> Reading<'_> {
+    let mut all = match reading {
+        Reading::Key(text, written) => {
+            std::iter::once(text.into_owned()).chain(written.map(ToOwned::to_owned)).collect::<Vec<_>>()
+        }
+        Reading::OneOf(all) => all,
+        Reading::Other | Reading::Unsure => return reading,
+    };
+    all.extend(all.clone().into_iter().map(|text| text + "/"));
+    Reading::OneOf(all)
 }
 
 /// Whether a path has something that readers take differently.
@@ -281,100 +358,6 @@ fn is_odd(path: &str) -> bool {
             Some(decoded) => matches!(&*decoded, "." | "..") || decoded.contains(['/', '\\', '%', ';']),
             None => true,
         })
-}
-
-fn segments(path: &str) -> impl Iterator<Item = &str> {
-    path.split('/').filter(|segment| !segment.is_empty())
-}
-
-/// The segments of a path after everything was done to it that some reader does: encoded slashes and backslashes separate,
-/// empty segments and dots are resolved.
-fn resolved(path: &str) -> Vec<String> {
-    let mut folded = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some(letter) = rest.chars().next() {
-        let three = rest.get(..3).unwrap_or_default();
-        if three.eq_ignore_ascii_case("%2f") || three.eq_ignore_ascii_case("%5c") {
-            folded.push('/');
-            rest = &rest[3..];
-        } else if three.eq_ignore_ascii_case("%2e") {
-            folded.push('.');
-            rest = &rest[3..];
-        } else {
-            folded.push(if letter == '\\' { '/' } else { letter });
-            rest = &rest[letter.len_utf8()..];
-        }
-    }
-    let mut out: Vec<String> = Vec::new();
-    for segment in segments(&folded) {
-        match segment.split(';').next().unwrap_or_default() {
-            "." => {}
-            ".." => _ = out.pop(),
-            _ => out.push(segment.to_owned()),
-        }
-    }
-    out
-}
-
-/// A fixed segment as the most tolerant reader compares it: decoded, without parameters, in small letters.
-fn tolerant(segment: &str) -> String {
-    let once = decoded(segment).unwrap_or(Cow::Borrowed(segment));
-    let twice = decoded(&once).unwrap_or(Cow::Borrowed(&once)).into_owned();
-    twice.split(';').next().unwrap_or_default().trim().to_lowercase()
-}
-
-/// Every key that some reader may take a segment for.
-fn readings(segment: &str, beginning: &str, ending: &str) -> Vec<String> {
-    let mut all: Vec<String> = vec![segment.to_owned()];
-    let add = |all: &mut Vec<String>, text: String| {
-        if !text.is_empty() && !all.contains(&text) {
-            all.push(text);
-        }
-    };
-    // Each step is done to everything that was read so far: the steps may come together.
-    type Step = fn(&str) -> Option<String>;
-    let steps: [Step; 6] = [
-        |text| decoded(text).map(Cow::into_owned),
-        |text| decoded(text).map(Cow::into_owned),
-        |text| Some(text.split(';').next().unwrap_or_default().to_owned()),
-        |text| text.contains('+').then(|| text.replace('+', " ")),
-        |text| Some(text.trim().to_owned()),
-        |text| {
-            let (stem, ending) = text.rsplit_once('.')?;
-            FORMATS.iter().any(|format| ending.eq_ignore_ascii_case(format)).then(|| stem.to_owned())
-        },
-    ];
-    for step in steps {
-        for at in 0..all.len() {
-            if let Some(text) = step(&all[at]) {
-                add(&mut all, text);
-            }
-        }
-    }
-    for at in 0..all.len() {
-        let text = &all[at];
-        let inner = text.strip_prefix(beginning).unwrap_or(text);
-        let inner = inner.strip_suffix(ending).unwrap_or(inner).to_owned();
-        add(&mut all, inner);
-    }
-    all
-}
-
-/// Without its percent signs; `None` where one is not followed by two hexadecimal digits, or no UTF-8 comes out.
-fn decoded(text: &str) -> Option<Cow<'_, str>> {
-    if !text.contains('%') {
-        return Some(Cow::Borrowed(text));
-    }
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    let digit = |byte: Option<u8>| char::from(byte?).to_digit(16).map(|digit| digit as u8);
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => digit(rest.next())? << 4 | digit(rest.next())?,
-            other => other,
-        });
-    }
-    String::from_utf8(bytes).ok().map(Cow::Owned)
 }
 
 #[cfg(test)]
@@ -391,6 +374,7 @@ mod tests {
             Reading::Other => None,
             Reading::Unsure => Some(None),
             Reading::Key(key, _) => Some(Some(key.into_owned())),
+            Reading::OneOf(all) => Some(Some(all.join(" or "))),
         }
     }
 
@@ -405,10 +389,17 @@ mod tests {
             ("/products/kettle", is("kettle")),
             ("/products/a%20b", is("a b")),
             ("/products/%C3%A9", is("é")),
-            ("/products/v1.2", is("v1.2")),
+            ("/products/v1.2", is("v1.2 or v1")),
+            ("/products/lamp.v2", is("lamp.v2 or lamp")),
+            ("/products/1.2.3", is("1.2.3 or 1.2 or 1")),
+            ("/products/a.b;v.c", is("a.b;v.c or a.b or a.b;v or a")),
+            ("/products/.v2", unsure.clone()),
+            ("/products/kettle%20.v2", unsure.clone()),
             ("/products/kettle?x=1", is("kettle")),
             ("/products", other.clone()),
-            ("/products/kettle/", other.clone()),
+            ("/products/kettle/", is("kettle or kettle/")),
+            ("/products/a%20b/", is("a b or a%20b or a b/ or a%20b/")),
+            ("/products/kettle//", other.clone()),
             ("/products/kettle/reviews", other.clone()),
             ("/Products/kettle", other.clone()),
             ("/%70roducts/kettle", other.clone()),
@@ -419,12 +410,23 @@ mod tests {
             ("/products/a%2Fb", unsure.clone()),
             ("/products/a%5cb", unsure.clone()),
             ("/products/%2541", unsure.clone()),
-            ("/products/a;v=1", unsure.clone()),
-            ("/products/a%3Bv", unsure.clone()),
-            ("/products/a+b", unsure.clone()),
-            ("/products/a%2Bb", unsure.clone()),
-            ("/products/kettle.json", unsure.clone()),
-            ("/products/kettle.XML", unsure.clone()),
+            ("/products/a;v=1", is("a;v=1 or a")),
+            ("/products/a%3Bv", is("a%3Bv or a;v or a")),
+            ("/products/a;v;w", unsure.clone()),
+            ("/products/;v", unsure.clone()),
+            ("/products/a+b", is("a+b or a b")),
+            ("/products/a%2Bb", is("a%2Bb or a+b or a b")),
+            ("/products/a+", unsure.clone()),
+            ("/products/+a", unsure.clone()),
+            ("/products/kettle.json", is("kettle.json or kettle")),
+            ("/products/kettle.XML", is("kettle.XML or kettle")),
+            ("/products/kettle.json;v=1", is("kettle.json;v=1 or kettle.json or kettle")),
+            ("/products/kettle;v=1.json", is("kettle;v=1.json or kettle or kettle;v=1")),
+            ("/products/kettle.json/", is("kettle.json or kettle or kettle.json/ or kettle/")),
+            ("/products/kettle%20.json", unsure.clone()),
+            ("/products/kettle+.json", unsure.clone()),
+            ("/products/...json", unsure.clone()),
+            ("/products/.json", unsure.clone()),
             ("/products/%20kettle", unsure.clone()),
             ("/products/kettle%00", unsure.clone()),
             ("/products/%4", unsure.clone()),
@@ -441,6 +443,10 @@ mod tests {
         assert_eq!(read("path:/p/{id}.json", "/p/7"), None);
         assert_eq!(read("path:/p/{id}/reviews", "/p/7/reviews"), is("7"));
         assert_eq!(read("path:/p/{id}/reviews", "/p/7/reviews/2"), None);
+        assert_eq!(read("path:/p/{id}/reviews", "/p/7/reviews/"), is("7 or 7/"));
+        assert_eq!(read("path:/p/{id}/**", "/p/7/"), is("7"));
+        assert_eq!(read("path:/p/{id}.json", "/p/a;v.json"), Some(None));
+        assert_eq!(read("path:/p/{id}.json", "/p/a+b.json"), Some(None));
         assert_eq!(read("path:/p/{id}/**", "/p/7/reviews/2"), is("7"));
         assert_eq!(read("path:/p/{id}/**", "/p/7"), is("7"));
         for odd in ["/p/7/../8", "/p/7//8", "/p/7/%2e%2e/8", "/p/7/a%2F..%2F8", "/p/7/a;b", "/p/7/a\\b", "/p/7/%zz"] {
@@ -476,6 +482,13 @@ mod tests {
             ("/products/a%20b", "a%20b"),
             ("/products/kettle.json", "kettle"),
             ("/products/kettle.json", "kettle.json"),
+            ("/products/lamp.v2", "lamp"),
+            ("/products/lamp%2Ev2", "lamp"),
+            ("/products/lamp.v2/", "lamp"),
+            ("/products/lamp.v2;x=1", "lamp"),
+            ("/products/a.b.c", "a"),
+            ("/products/a.b.c", "a.b"),
+            ("/products/a.b.c", "a.b.c"),
             ("/products/%20kettle", "kettle"),
         ] {
             match products.written(path, None) {
@@ -483,14 +496,37 @@ mod tests {
                 other => panic!("{path}: {other:?}"),
             }
         }
-        for path in ["/products", "/products/", "/Products//", "/x/../products", "/%70roducts", "/products/x/.."] {
+        for path in [
+            "/products",
+            "/products/",
+            "/Products//",
+            "/x/../products",
+            "/%70roducts",
+            "/products/x/..",
+            "/products.json",
+            "/Products.XML/",
+            "/products.v2",
+            "/products%2Ejson",
+            "/products.json;v=1",
+            "/products;v=1",
+            "/products+",
+        ] {
             assert_eq!(products.written(path, None), Written::Collection, "{path}");
         }
-        for path in ["/", "/orders", "/products/kettle/reviews", "/orders/products/kettle", "/productsx/kettle"] {
+        for path in [
+            "/",
+            "/orders",
+            "/products/kettle/reviews",
+            "/orders/products/kettle",
+            "/productsx/kettle",
+            "/productsx",
+            "/products.json/kettle",
+        ] {
             assert_eq!(products.written(path, None), Written::Other, "{path}");
         }
         assert!(matches!(rule("path:/p/{id}/**").written("/p/7/reviews", None), Written::Keys(_)));
         assert!(matches!(rule("path:/p/{id}/reviews").written("/P/7/Reviews/", None), Written::Keys(_)));
+        assert!(matches!(rule("path:/p/{id}/reviews").written("/p/7/reviews.json", None), Written::Keys(_)));
         assert_eq!(rule("path:/p/{id}/reviews").written("/p/7", None), Written::Other);
         assert_eq!(rule("path:/{id}").written("/", None), Written::Collection);
         let lookup = rule("query:/lookup?sku={id}");
@@ -498,10 +534,22 @@ mod tests {
             matches!(lookup.written("/Lookup/", Some("x=1&SKU=a+b")), Written::Keys(keys) if keys == ["a+b", "a b"])
         );
         assert_eq!(lookup.written("/lookup", None), Written::Collection);
+        assert!(matches!(lookup.written("/lookup.json", Some("sku=7")), Written::Keys(keys) if keys == ["7"]));
+        assert_eq!(lookup.written("/lookup/x", Some("sku=7")), Written::Other);
+        assert_eq!(lookup.written("/", Some("sku=7")), Written::Other);
         assert_eq!(lookup.written("/products/7", Some("sku=7")), Written::Other);
         assert!(
             matches!(rule("path:/p-{id}").written("/p-7", None), Written::Keys(keys) if keys.contains(&"7".to_owned()))
         );
+    }
+
+    /// Every reading of a request counts as its key there, and `ann.lee` is another one than `ann`.
+    #[test]
+    fn what_is_on_a_deny_list_is_not_cut_at_any_dot() {
+        let users = rule("path:/users/{id}");
+        assert!(users.every("/users/ann.lee", None).unwrap().iter().all(|text| text == "ann.lee"));
+        assert_eq!(every_reading("ann.lee"), ["ann.lee"]);
+        assert!(users.every("/users/ann.json", None).is_some_and(|all| all.contains(&"ann".to_owned())));
     }
 
     #[test]

@@ -25,6 +25,9 @@ const SHARDS: usize = 256;
 /// give up on a connection it lost and to finish or roll back what it was doing there.
 pub(crate) const DOUBT: Duration = Duration::from_secs(300);
 
+/// Keys of a shard that are doubted one by one; with more of them, all of the shard's are.
+const DOUBTFUL: usize = 256;
+
 /// What a read under way will give to those who joined it.
 pub(crate) type Outcome = Option<Result<Option<Bytes>>>;
 
@@ -52,6 +55,8 @@ struct Shard {
     next_read: u64,
     /// Keys whose write may still happen, and until when nobody remembers them as absent.
     doubtful: HashMap<Digest, u64>,
+    /// Until when no key at all is remembered as absent: there were too many doubtful ones.
+    all_doubtful: u64,
 }
 
 #[derive(Debug)]
@@ -171,7 +176,7 @@ impl Shards {
             shard.reads.remove(&lead.digest);
         }
         if matches!(result, Ok(None)) && shard.epoch == lead.epoch {
-            let doubtful = shard.doubtful.get(&lead.digest).is_some_and(|&until| now < until);
+            let doubtful = now < shard.all_doubtful.max(shard.doubtful.get(&lead.digest).copied().unwrap_or(0));
             let most = self.most();
             if !doubtful && most > 0 && !self.ttl.is_zero() {
                 shard.remember(lead.digest, now, now + self.ttl.as_millis() as u64, most);
@@ -205,9 +210,18 @@ impl Shards {
     /// A write of this key may still happen.
     pub fn doubt(&self, digest: Digest) {
         let now = self.now();
+        let until = now + DOUBT.as_millis() as u64;
         let mut shard = self.shard(digest);
-        shard.doubtful.retain(|_, until| now < *until);
-        shard.doubtful.insert(digest, now + DOUBT.as_millis() as u64);
+        let has_room = |shard: &Shard| shard.doubtful.len() < DOUBTFUL || shard.doubtful.contains_key(&digest);
+        // Who is beyond them extends the doubt of all: one look through the shard in each such time, and not with each key.
+        if !has_room(&shard) && shard.all_doubtful <= now {
+            shard.doubtful.retain(|_, until| now < *until);
+        }
+        if has_room(&shard) {
+            shard.doubtful.insert(digest, until);
+        } else {
+            shard.all_doubtful = until;
+        }
     }
 
     /// Changes the cache for this key alone in its shard. Who stores a row that was read checks by `epoch` first; who
@@ -367,5 +381,31 @@ mod tests {
         tokio::time::advance(DOUBT).await;
         shards.done(&lead(&shards, 1), Ok(None));
         assert!(shards.is_absent(digest(1)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn doubtful_keys_are_bounded_and_none_beyond_is_remembered_as_absent() {
+        let shards = Shards::new(256 * 1000, Duration::from_secs(60));
+        let read = |number| {
+            shards.done(&lead(&shards, number), Ok(None));
+            shards.is_absent(digest(number))
+        };
+        // All in one shard: `hi` is 0.
+        for number in 0..10_000 {
+            shards.doubt(digest(number));
+        }
+        assert_eq!(shards.shard(digest(0)).doubtful.len(), DOUBTFUL);
+        assert!(!read(0) && !read(9999) && !read(20_000), "nothing of this shard");
+        assert!({
+            let elsewhere = Digest::new(1, 1 << 48);
+            let Turn::Lead(lead, _) = shards.read(elsewhere, true) else { panic!("nobody reads it") };
+            shards.done(&lead, Ok(None));
+            shards.is_absent(elsewhere)
+        });
+        tokio::time::advance(DOUBT).await;
+        assert!(read(0) && read(9999) && read(20_000));
+        shards.doubt(digest(30_000));
+        assert_eq!(shards.shard(digest(0)).doubtful.len(), 1, "those that ended are cleared away");
+        assert!(!read(30_000) && read(30_001));
     }
 }

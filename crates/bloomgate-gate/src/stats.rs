@@ -102,6 +102,8 @@ pub struct FilterStats {
     pub version: u64,
     /// As of when it knows every key, in milliseconds since 1970; none while it may not say no.
     pub watermark_ms: Option<u64>,
+    /// As of when the scan was that it was built from, in milliseconds since 1970. It does not rise with a feed.
+    pub built_ms: Option<u64>,
     /// Where its bits are.
     pub place: &'static str,
     /// Different keys in it.
@@ -120,8 +122,11 @@ pub struct FilterStats {
     pub asked_rate: f64,
     /// The rate to expect of the keys in it.
     pub expected_rate: f64,
-    /// The rate its bits have, counted, if it is in this process.
+    /// The rate its bits have, counted, if it is in this process. Past twice the rate asked for it is rebuilt.
     pub estimated_rate: Option<f64>,
+    /// Of the lookups of absent keys since it came into force, the share that it let through to the source; none before the
+    /// first, and while nothing is blocked. By this a filter that is not in this process is rebuilt, once it is sure.
+    pub observed_rate: Option<f64>,
 }
 
 /// Lookups by outcome; each is in exactly one of the first six, or failed.
@@ -280,6 +285,8 @@ pub struct RebuildStats {
     pub failed: u64,
     /// That failed since the last one that ended well: above 0 is an alert.
     pub failures_in_a_row: u64,
+    /// How often one is due, in seconds; none for never.
+    pub every_seconds: Option<f64>,
     /// The one under way.
     pub running: Option<Progress>,
     /// The last ones, the newest last.
@@ -327,13 +334,13 @@ pub struct Explanation {
 
 impl Gate {
     /// Everything the gate tells of itself. Counting the bits of a large filter takes a while (10 ms for 100 MB), and is done
-    /// at most every five seconds.
+    /// for a thousandth of the time at most, and only when keys came since.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.told(true)
     }
 
-    /// [`stats`](Self::stats) without what needs the bits of the filter counted: for those who ask often.
+    /// [`stats`](Self::stats) without counting the bits of the filter, as they were counted last: for those who ask often.
     #[must_use]
     pub fn brief_stats(&self) -> Stats {
         self.told(false)
@@ -361,7 +368,11 @@ impl Gate {
             state,
             blocking: watermark.is_some() && self.may_block(),
             lists_keys: inner.source.lists_keys(),
-            filter: face.current.as_deref().map(|current| filter_stats(current, watermark, with_bits)),
+            filter: face.current.as_deref().map(|current| {
+                let observed = inner.measured_since(current).filter(|(_, trials)| *trials > 0);
+                let observed_rate = observed.map(|(hits, trials)| hits as f64 / trials as f64);
+                filter_stats(current, watermark, with_bits, observed_rate)
+            }),
             lookups: Lookups {
                 absent_by_filter: count(Count::AbsentByFilter),
                 negative_cached: count(Count::NegativeCached),
@@ -408,6 +419,7 @@ impl Gate {
                 done: count(Count::Rebuilds),
                 failed: count(Count::RebuildsFailed),
                 failures_in_a_row: inner.rebuilds.failures.load(Relaxed),
+                every_seconds: inner.settings.rebuild_every.map(|every| every.as_secs_f64()),
                 running: inner.rebuilds.progress(),
                 history: inner.rebuilds.history(),
                 ready_after_ms: Some(inner.rebuilds.ready_after_ms.load(Relaxed)).filter(|&after| after > 0),
@@ -527,13 +539,19 @@ fn feed_stats(feeding: &Feeding) -> FeedStats {
     }
 }
 
-fn filter_stats(current: &Generation, watermark_ms: Option<u64>, with_bits: bool) -> FilterStats {
+fn filter_stats(
+    current: &Generation,
+    watermark_ms: Option<u64>,
+    with_bits: bool,
+    observed_rate: Option<f64>,
+) -> FilterStats {
     let local = current.local_bits();
-    let counted = if with_bits { current.counted_bits() } else { None };
+    let counted = if with_bits { current.counted_bits() } else { current.last_counted() };
     let place = if local.is_some() { "in-process" } else { "remote" };
     FilterStats {
         version: current.version(),
         watermark_ms,
+        built_ms: current.built_ms(),
         place,
         items: current.items(),
         capacity: current.capacity(),
@@ -544,5 +562,6 @@ fn filter_stats(current: &Generation, watermark_ms: Option<u64>, with_bits: bool
         asked_rate: current.rate(),
         expected_rate: current.expected_rate(),
         estimated_rate: counted.map(|counted| counted.rate),
+        observed_rate,
     }
 }

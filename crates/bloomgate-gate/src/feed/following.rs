@@ -8,7 +8,7 @@
 //! A filter that is being built gets what is read after it was installed. What was read before was committed before, and
 //! the scan, which begins later, sees it.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,15 +18,16 @@ use tokio::time::{Instant, sleep};
 use super::freshness::{Moment, Watermark};
 use super::{Change, ChangeKind, Feed, Mark, Receiver};
 use crate::Pending;
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::events::{Event, Part};
 use crate::gate::{Inner, Verdict};
 use crate::key::Key;
 use crate::policy::State;
 use crate::rebuild::Reason;
 
-/// How often the gate says to the feed that it is there.
+/// How often the gate says to the feed that it is there, at least; and so many times while its place is held.
 const RELEASE: Duration = Duration::from_secs(10);
+const RELEASES: u32 = 3;
 /// How often a feed that is not whole is looked at again.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long an audit waits until the feed has told what the source had when it was asked.
@@ -40,8 +41,11 @@ pub(crate) struct Feeding {
     pub watermark: Watermark,
     max_staleness: Duration,
     save_every: Duration,
-    /// Whether it has a place in the feed. Held while it reads or takes one: a loss and a new place never cross.
+    hold: Duration,
+    /// Whether it has a place in the feed. Held while it reads, takes one or writes it down: a loss and a new place never cross.
     placed: tokio::sync::Mutex<bool>,
+    /// Places that were lost. Counted before the filter loses its "no".
+    places: AtomicU64,
     /// The mark of the filter from the last run, until it was tried.
     saved: Mutex<Option<Mark>>,
     /// Changes by kind, as [`ChangeKind`] numbers them.
@@ -55,18 +59,29 @@ pub(crate) struct Feeding {
     saved_at: AtomicU64,
 }
 
+/// What a filter that is saved has: everything up to a mark, in the place of this number.
+#[derive(Clone, Debug)]
+pub(crate) struct Reached {
+    pub mark: Mark,
+    place: u64,
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Feeding {
-    pub fn new(feed: Arc<dyn Feed>, max_staleness: Duration, save_every: Duration, saved: Option<Mark>) -> Self {
+    /// Follows a feed. `times`: the staleness allowed, the time between saves and how long a place is held.
+    pub fn new(feed: Arc<dyn Feed>, times: [Duration; 3], saved: Option<Mark>) -> Self {
+        let [max_staleness, save_every, hold] = times;
         Self {
             feed,
             watermark: Watermark::new(),
             max_staleness,
             save_every,
+            hold,
             placed: tokio::sync::Mutex::default(),
+            places: AtomicU64::new(0),
             saved: Mutex::new(saved),
             told: Default::default(),
             reads: AtomicU64::new(0),
@@ -107,9 +122,11 @@ impl Feeding {
         }
     }
 
-    /// The mark of what the filters have, for one that is saved.
-    pub fn mark(&self) -> Option<Mark> {
-        self.feed.mark()
+    /// What the filters have, for one that is saved.
+    pub fn reached(&self) -> Option<Reached> {
+        // Before the mark: one of a place that is lost meanwhile is no longer of this place.
+        let place = self.places.load(SeqCst);
+        self.feed.mark().map(|mark| Reached { mark, place })
     }
 
     /// Before a scan: sees to it that the feed is followed from a place before it.
@@ -122,9 +139,24 @@ impl Feeding {
         Ok(())
     }
 
-    /// Writes the place down in the database. `kept`: a filter that has everything up to this mark is on disk.
-    pub async fn release(&self, kept: Option<&Mark>) -> Result<()> {
-        self.feed.release(kept).await
+    /// Writes the place down in the database. `kept`: a filter that has this is on disk. If the place is not there any more, it
+    /// is lost, as by a read.
+    pub async fn release(&self, inner: &Inner, kept: Option<&Reached>) -> Result<()> {
+        let mut placed = self.placed.lock().await;
+        if !*placed || kept.is_some_and(|kept| kept.place != self.places.load(SeqCst)) {
+            // A mark from before the loss, written down beside the new place, would be taken for one of it after a restart.
+            return Err(Error::new(
+                ErrorKind::Gap,
+                "the feed was lost, and nothing is known of what was told meanwhile",
+            ));
+        }
+        let released = self.feed.release(kept.map(|kept| &kept.mark)).await;
+        if let Err(error) = &released
+            && error.kind() == ErrorKind::Gap
+        {
+            self.lose(inner, &mut placed, &error.to_string()).await;
+        }
+        released
     }
 
     /// Gives up the place in the database of a gate that keeps nothing for its next start.
@@ -153,9 +185,7 @@ impl Feeding {
                 inner.events.answered(Part::Feed);
             }
             Err(error) if error.kind() == ErrorKind::Gap => {
-                *placed = false;
-                self.lose(inner, &error.to_string());
-                inner.rebuilds.ask(Reason::FeedGap);
+                self.lose(inner, &mut placed, &error.to_string()).await;
             }
             Err(error) => {
                 self.failures.fetch_add(1, Relaxed);
@@ -164,12 +194,15 @@ impl Feeding {
         }
     }
 
-    /// Nothing that was built so far is known to have what others wrote.
-    fn lose(&self, inner: &Inner, why: &str) {
+    /// Nothing that was built so far is known to have what others wrote, and no row that was kept to be as it was.
+    async fn lose(&self, inner: &Inner, placed: &mut bool, why: &str) {
+        *placed = false;
+        self.places.fetch_add(1, SeqCst);
         self.losses.fetch_add(1, Relaxed);
         inner.filters.lose_ground(State::Stale);
-        inner.shards.forget_all();
+        inner.forget_everything().await;
         self.tell_loss(inner, why);
+        inner.rebuilds.ask(Reason::FeedGap);
     }
 
     fn tell_loss(&self, inner: &Inner, why: &str) {
@@ -256,27 +289,34 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             sleep(feeding.feed.pause()).await;
         }
     };
-    // Beside it: to save a large filter takes seconds.
-    let keeping = async {
-        let mut saved = Instant::now();
+    // Beside it: to save a large filter takes seconds, and its place must not be given up meanwhile.
+    let saving = async {
         loop {
-            sleep(RELEASE.min(feeding.save_every)).await;
-            if saved.elapsed() >= feeding.save_every && feeding.is_unsaved() && inner.settings.data.is_some() {
-                saved = Instant::now();
+            sleep(feeding.save_every).await;
+            if feeding.is_unsaved() && inner.settings.data.is_some() {
                 inner.save().await;
-            } else if *feeding.placed.lock().await
-                && let Err(error) = feeding.release(None).await
+            }
+        }
+    };
+    let holding = async {
+        loop {
+            sleep(RELEASE.min(feeding.hold / RELEASES)).await;
+            if let Err(error) = feeding.release(&inner, None).await
                 && error.kind() != ErrorKind::Gap
             {
-                // A gap is found by the next read, which tells of it.
+                // What cannot be written down now may be the next time. A loss was told.
                 feeding.failures.fetch_add(1, Relaxed);
             }
         }
     };
-    tokio::join!(following, keeping);
+    tokio::join!(following, saving, holding);
 }
 
 impl Receiver for Inner {
+    fn forget<'a>(&'a self) -> Pending<'a, ()> {
+        Box::pin(self.forget_everything())
+    }
+
     fn take<'a>(&'a self, changes: &'a [Change]) -> Pending<'a, ()> {
         Box::pin(async move {
             let keys = |of: &[ChangeKind]| -> Vec<Key> {
@@ -299,10 +339,7 @@ impl Receiver for Inner {
             let count = |kind| changes.iter().filter(|change| change.kind == kind).count() as u64;
             let (deleted, emptied) = (count(ChangeKind::Deleted), count(ChangeKind::Emptied));
             if emptied > 0 {
-                self.shards.forget_all();
-                if let Some(cache) = &self.cache {
-                    self.of_cache(&cache.leave_behind().await);
-                }
+                self.forget_everything().await;
             }
             if deleted + emptied > 0 {
                 if let Some(current) = &self.filters.face().current {
@@ -320,6 +357,14 @@ impl Receiver for Inner {
 }
 
 impl Inner {
+    /// Nothing that was read before is answered any more, neither a row nor that there is none.
+    async fn forget_everything(&self) {
+        self.shards.forget_all();
+        if let Some(cache) = &self.cache {
+            self.of_cache(&cache.leave_behind().await);
+        }
+    }
+
     /// What the filter is good for at this moment, the feed considered.
     #[inline]
     pub(crate) fn state_of(&self, state: State) -> State {

@@ -69,6 +69,10 @@ pub struct Change {
 pub trait Receiver: Send + Sync {
     /// Takes some changes. When it returns, no lookup that begins later is answered from before them.
     fn take<'a>(&'a self, changes: &'a [Change]) -> Pending<'a, ()>;
+
+    /// The database may have lost its last commits in a crash, those that were told among them. When it returns, no lookup that
+    /// begins later is answered from what was read before.
+    fn forget<'a>(&'a self) -> Pending<'a, ()>;
 }
 
 /// A place in a feed, and what it takes to find it again: kept beside the filter that has everything up to it.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bloomgate::{Blocked, Contract, Digest, Shared};
@@ -30,8 +30,12 @@ impl std::fmt::Debug for Bits {
     }
 }
 
-/// How long what was counted of a filter's bits is told again.
-const COUNTED: Duration = Duration::from_secs(5);
+/// What was counted of a filter's bits is told again for so long, and for so many times as long as it took: bits of 100 MB take
+/// 10 ms, and are counted every 10 s at most, however fast keys come.
+const COUNTED: Duration = Duration::from_secs(1);
+const SELDOM: u32 = 1000;
+/// Bits of so many bytes are counted on the spot (0.1 ms), those of a larger filter on a thread for such work.
+const FEW_BYTES: u64 = 1 << 20;
 
 /// What the bits of a filter say of it.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +44,16 @@ pub(crate) struct Counted {
     pub density: f64,
     /// The rate that they give.
     pub rate: f64,
+}
+
+/// A count of the bits.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    said: Counted,
+    ended: Instant,
+    took: Duration,
+    /// How many keys had been put in before it: with none since, it is true for ever.
+    keys: u64,
 }
 
 /// One filter of a gate.
@@ -55,10 +69,16 @@ pub(crate) struct Generation {
     added: AtomicU64,
     /// Rows that were deleted since; their bits stay.
     removed: AtomicU64,
+    /// The moment before the scan it was built from, in milliseconds since 1970; 0 until it is in force.
+    built_ms: AtomicU64,
     /// A write was lost to it: it must never be trusted.
     tainted: AtomicBool,
-    /// What its bits said, and when.
-    counted: Mutex<Option<(Instant, Counted)>>,
+    /// What its bits said the last time.
+    counted: Mutex<Option<Tally>>,
+    /// Held by the one who counts.
+    counting: Mutex<()>,
+    /// Lookups that had been stopped and passed, in that order, when it came into force.
+    before: OnceLock<(u64, u64)>,
 }
 
 impl Generation {
@@ -85,12 +105,13 @@ impl Generation {
         Self::of(version, Bits::Remote(remote), capacity, rate)
     }
 
-    /// A filter as it was saved.
-    pub fn saved(version: u64, filter: Blocked<Shared>, scanned: u64, removed: u64) -> Self {
+    /// A filter as it was saved; `built_ms` as [`built_ms`](Self::built_ms) told it then.
+    pub fn saved(version: u64, filter: Blocked<Shared>, scanned: u64, removed: u64, built_ms: Option<u64>) -> Self {
         let (capacity, rate) = (filter.capacity(), filter.promised_rate());
         let saved = Self::of(version, Bits::Local(filter), capacity, rate);
         saved.scanned.store(scanned, Relaxed);
         saved.removed.store(removed, Relaxed);
+        saved.built(built_ms.unwrap_or(0));
         saved
     }
 
@@ -103,8 +124,11 @@ impl Generation {
             scanned: AtomicU64::new(0),
             added: AtomicU64::new(0),
             removed: AtomicU64::new(0),
+            built_ms: AtomicU64::new(0),
             tainted: AtomicBool::new(false),
             counted: Mutex::default(),
+            counting: Mutex::default(),
+            before: OnceLock::new(),
         }
     }
 
@@ -141,6 +165,17 @@ impl Generation {
     /// Rows deleted since it was built.
     pub fn removed(&self) -> u64 {
         self.removed.load(Relaxed)
+    }
+
+    /// As of when the scan was that it was built from, in milliseconds since 1970. Unlike a watermark it does not rise with
+    /// what a feed tells: bits of rows that were deleted since are still in it.
+    pub fn built_ms(&self) -> Option<u64> {
+        Some(self.built_ms.load(Relaxed)).filter(|&built| built > 0)
+    }
+
+    /// It was built from a scan as of this moment.
+    pub fn built(&self, as_of_ms: u64) {
+        self.built_ms.store(as_of_ms, Relaxed);
     }
 
     /// Counts a deleted row.
@@ -207,18 +242,73 @@ impl Generation {
         }
     }
 
-    /// What its bits say, counted at most every few seconds; nothing if they are not in this process.
+    /// What its bits say, counted if keys came since and the last count is not too fresh; nothing if they are not in this
+    /// process.
     pub fn counted_bits(&self) -> Option<Counted> {
         let filter = self.local_bits()?;
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        match *counted {
-            Some((when, said)) if when.elapsed() < COUNTED => Some(said),
-            _ => {
-                let said = Counted { density: filter.fill_ratio(), rate: filter.estimated_rate() };
-                *counted = Some((Instant::now(), said));
-                Some(said)
-            }
+        let _alone = self.counting.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(self.fresh_count().unwrap_or_else(|| self.count(filter)))
+    }
+
+    /// What its bits said the last time that they were counted.
+    pub fn last_counted(&self) -> Option<Counted> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).map(|tally| tally.said)
+    }
+
+    /// [`counted_bits`](Self::counted_bits) for who must not wait: a large filter is counted on another thread, and what it
+    /// said before is told meanwhile.
+    pub fn counted_soon(self: &Arc<Self>) -> Option<Counted> {
+        let filter = self.local_bits()?;
+        if let Some(fresh) = self.fresh_count() {
+            return Some(fresh);
         }
+        if filter.size_in_bytes() <= FEW_BYTES {
+            return self.counted_bits();
+        }
+        // One is enough, and outside of a runtime nobody counts.
+        let is_counted_now = self.counting.try_lock().is_err();
+        if let (false, Ok(runtime)) = (is_counted_now, tokio::runtime::Handle::try_current()) {
+            let counted = self.clone();
+            drop(runtime.spawn_blocking(move || counted.counted_bits()));
+        }
+        self.last_counted()
+    }
+
+    /// The last count, if it still counts.
+    fn fresh_count(&self) -> Option<Counted> {
+        let last = (*self.counted.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let is_fresh = last.keys == self.keys_put_in() || last.ended.elapsed() < COUNTED.max(last.took * SELDOM);
+        is_fresh.then_some(last.said)
+    }
+
+    fn count(&self, filter: &Blocked<Shared>) -> Counted {
+        // Before the bits are read: what comes meanwhile makes the count an old one.
+        let (keys, begun) = (self.keys_put_in(), Instant::now());
+        let said = Counted { density: filter.fill_ratio(), rate: filter.estimated_rate() };
+        let tally = Tally { said, ended: Instant::now(), took: begun.elapsed(), keys };
+        *self.counted.lock().unwrap_or_else(PoisonError::into_inner) = Some(tally);
+        said
+    }
+
+    /// Keys that were put in, new or not.
+    fn keys_put_in(&self) -> u64 {
+        self.scanned() + self.added.load(Relaxed)
+    }
+
+    /// It comes into force, and so many lookups of absent keys were stopped and passed before.
+    pub fn begins_after(&self, stopped: u64, passed: u64) {
+        _ = self.before.set((stopped, passed));
+    }
+
+    /// Whether it has what a scan of this run gave and nothing else: from the same keys another one would be no better.
+    pub fn is_as_built(&self) -> bool {
+        self.before.get().is_some() && self.added.load(Relaxed) == 0
+    }
+
+    /// How many were stopped and passed since, of so many in all; none for one that was never put in force here.
+    pub fn since_it_began(&self, stopped: u64, passed: u64) -> Option<(u64, u64)> {
+        let before = self.before.get()?;
+        Some((stopped.saturating_sub(before.0), passed.saturating_sub(before.1)))
     }
 
     /// Last step before the swap, where the filter has a name that others see.
@@ -241,16 +331,19 @@ impl Generation {
 
     /// Puts a batch of a scan in, and counts it.
     pub async fn fill(&self, contract: &Contract, batch: &KeyBatch) -> Result<()> {
-        match &self.bits {
-            Bits::Local(filter) => {
-                let digests: Vec<_> = batch.iter().map(|canonical| contract.digest_bytes(canonical)).collect();
-                filter.insert_digests(&digests)?;
-            }
-            #[cfg(feature = "redis")]
-            Bits::Remote(remote) => remote.add(&batch.iter().collect::<Vec<_>>()).await?,
+        #[cfg(feature = "redis")]
+        if let Bits::Remote(remote) = &self.bits {
+            remote.add(&batch.iter().collect::<Vec<_>>()).await?;
+            self.scanned.fetch_add(batch.len() as u64, Relaxed);
+            return Ok(());
         }
-        self.scanned.fetch_add(batch.len() as u64, Relaxed);
-        Ok(())
+        self.fill_here(contract, batch)
+    }
+
+    /// [`fill`](Self::fill) where the bits are in this process.
+    pub fn fill_here(&self, contract: &Contract, batch: &KeyBatch) -> Result<()> {
+        let digests: Vec<_> = batch.iter().map(|canonical| contract.digest_bytes(canonical)).collect();
+        self.fill_digests(&digests)
     }
 
     /// Puts keys of a scan in by their digests, and counts them. Only where the bits are in this process.

@@ -2,25 +2,40 @@
 //!
 //! ```text
 //! key known before:      ticket ─▶ filters ─▶ shard: epoch ─▶ passed on ─▶ shard: epoch ─▶ ticket back
-//! key made by the write: ticket ─▶ passed on ─▶ filters ─▶ shard: epoch ─▶ ticket back ─▶ answer released
+//! key made by the write: passed on ─▶ ticket ─▶ filters ─▶ shard: epoch ─▶ ticket back ─▶ answer released
 //! ```
 //!
 //! The second kind is the weaker one. Between the write and its answer the key exists and the filter does not know it; nobody
 //! else can have been told of it, so a "no" in between is the answer of a moment before. What a rebuild needs holds for
 //! both: whoever holds a ticket is waited for before the scan, and whoever takes one later finds the next filter installed.
+//! The second kind takes its ticket when the answer is there, so that a client which sends slowly holds up no rebuild: its
+//! write was done before, so a scan that began after the next filter was installed has seen it, or that filter is told.
+//!
+//! A source that cannot see such writes notes them, before they are passed on; one that cannot note them either has the write
+//! refused, since nobody would know of it after a kill.
+//!
+//! A write of the second kind whose keys nobody can tell costs the filter its "no", unless others may write anyway and a
+//! feed tells of it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+#[cfg(any(feature = "layer", feature = "proxy"))]
+use std::time::Duration;
 
 use bloomgate::Digest;
 
 use super::{Gate, Inner};
 use crate::counters::Count;
+use crate::error::Result;
 use crate::events::Event;
 use crate::key::Key;
 use crate::policy::State;
 use crate::puts::Ticket;
 use crate::rebuild::Reason;
+
+/// After so long, rebuilds wait for a write no more, and its keys are kept for them instead; and so often.
+#[cfg(any(feature = "layer", feature = "proxy"))]
+const LONG: Duration = Duration::from_secs(20);
 
 /// Writes whose keys nobody knows before they are done, so that audits can tell a key that is just being made from one
 /// that was missed.
@@ -58,6 +73,18 @@ struct Open {
     ticket: Option<Ticket>,
     keys: Vec<Key>,
     digests: Vec<Digest>,
+    /// Whether the source has noted the keys, and is to be told how it ended.
+    noted: bool,
+}
+
+/// How a write ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Done,
+    /// It was not done and never will be.
+    Refused,
+    /// It may have been done, or still be.
+    Unknown,
 }
 
 impl std::fmt::Debug for Open {
@@ -71,7 +98,41 @@ impl std::fmt::Debug for Open {
 #[must_use = "tell what became of the write"]
 #[derive(Debug)]
 pub struct Unnamed {
-    open: Option<Open>,
+    open: Option<Under>,
+}
+
+/// A write under way whose keys nobody knows yet.
+struct Under {
+    inner: Arc<Inner>,
+    /// The source's, if it has noted it.
+    mark: Option<u64>,
+}
+
+impl std::fmt::Debug for Under {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("Under")
+    }
+}
+
+impl Under {
+    async fn begin(inner: Arc<Inner>) -> Result<Self> {
+        let mark = inner.noted(inner.source.announced_unnamed().await)?;
+        inner.unnamed.begun.fetch_add(1, SeqCst);
+        Ok(Self { inner, mark })
+    }
+
+    /// It has ended; `known`: the source knows its keys, or that it missed them. Otherwise its mark stays.
+    async fn end(self, known: bool) {
+        if known {
+            self.inner.ended_unnamed(self.mark).await;
+        }
+    }
+}
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        self.inner.unnamed.ended.fetch_add(1, SeqCst);
+    }
 }
 
 /// A deletion that somebody else does. Dropped without a word, it may have been done.
@@ -84,24 +145,24 @@ pub struct Removal {
 impl Gate {
     /// Says that somebody else is about to write these keys: they are in every filter that counts when this returns. Pass
     /// the write on only then. Keys that are not of the source's type are left out: nobody can ask for them.
-    pub async fn announce(&self, mut keys: Vec<Key>) -> Announced {
+    ///
+    /// # Errors
+    ///
+    /// The source cannot note them: the next filter would miss what is written. Refuse the write.
+    pub async fn announce(&self, keys: Vec<Key>) -> Result<Announced> {
         let inner = self.inner.clone();
-        keys.retain(|key| inner.check(key).is_ok());
         inner.claim_or_lose().await;
-        let digests = inner.filters.digests(&keys);
-        // From before the filters are looked up until it is known what became of the write: see `puts`.
-        let open = Open { ticket: Some(inner.puts.enter()), inner, keys, digests };
-        open.add().await;
-        Announced { open: Some(open) }
+        Ok(Announced { open: Some(Open::begin(inner, keys).await?) })
     }
 
     /// Says that somebody else is about to make rows whose keys only the answer will tell.
-    pub async fn announce_unnamed(&self) -> Unnamed {
-        let inner = self.inner.clone();
-        inner.claim_or_lose().await;
-        let ticket = Some(inner.puts.enter());
-        inner.unnamed.begun.fetch_add(1, SeqCst);
-        Unnamed { open: Some(Open { inner, ticket, keys: Vec::new(), digests: Vec::new() }) }
+    ///
+    /// # Errors
+    ///
+    /// The source cannot note it: a kill before the answer would be forgotten. Refuse the write.
+    pub async fn announce_unnamed(&self) -> Result<Unnamed> {
+        self.inner.claim_or_lose().await;
+        Ok(Unnamed { open: Some(Under::begin(self.inner.clone()).await?) })
     }
 
     /// Says that somebody else is about to delete the row of a key. The filter keeps the key until the next rebuild; but a
@@ -125,30 +186,71 @@ impl Gate {
     /// Puts keys into the filters of which an answer has just told that they exist. The write was done before: a scan that
     /// begins from now on finds it.
     pub async fn learnt(&self, keys: Vec<Key>) {
+        self.tell(keys).await.settled(true).await;
+    }
+
+    /// The same for keys that may have been written, or may still be.
+    pub async fn may_exist(&self, keys: Vec<Key>) {
+        self.tell(keys).await.unknown().await;
+    }
+
+    /// Says that a write that was passed on has these keys too.
+    async fn tell(&self, keys: Vec<Key>) -> Announced {
+        self.inner.claim_or_lose().await;
         // The ticket is for the source's own list of what was written; the filters need none.
-        let announced = self.announce(keys).await;
-        announced.settled(true).await;
+        Announced { open: Some(Open::begin_late(self.inner.clone(), keys).await.0) }
     }
 }
 
 impl Open {
-    /// Tells the source and the filters of the keys.
-    async fn add(&self) {
-        let inner = &self.inner;
-        if let Err(error) = inner.source.announced(&self.keys).await {
-            inner.lost_sight(&error.to_string());
-        }
-        inner.filters.add(&self.keys, &self.digests).await;
-        inner.wrote(&self.digests);
+    /// Tells the source and the filters of the keys, before their write is passed on.
+    async fn begin(inner: Arc<Inner>, keys: Vec<Key>) -> Result<Self> {
+        let (open, noted) = Self::enter(inner, keys).await;
+        open.inner.noted(noted)?;
+        open.spread().await;
+        Ok(open)
     }
 
-    /// The write has ended. `done`: its keys were written.
-    async fn end(self, done: bool) {
-        let Self { inner, ticket, keys, digests } = self;
+    /// The same of a write that was passed on: what cannot be noted is missed. Whether the source knows that, at least.
+    async fn begin_late(inner: Arc<Inner>, keys: Vec<Key>) -> (Self, bool) {
+        let (mut open, noted) = Self::enter(inner, keys).await;
+        let known = match noted {
+            Ok(()) => true,
+            Err(error) => {
+                open.inner.lost_sight(&error.to_string());
+                open.inner.missed(open.ticket.take()).await
+            }
+        };
+        open.spread().await;
+        (open, known)
+    }
+
+    /// Tells the source of the keys.
+    async fn enter(inner: Arc<Inner>, mut keys: Vec<Key>) -> (Self, Result<()>) {
+        keys.retain(|key| inner.check(key).is_ok());
+        let digests = inner.filters.digests(&keys);
+        // From before the filters are looked up until it is known what became of the write: see `puts`.
+        let ticket = Some(inner.puts.enter());
+        let noted = inner.source.announced(&keys).await;
+        (Self { noted: noted.is_ok(), inner, ticket, keys, digests }, noted)
+    }
+
+    /// Tells the filters of the keys.
+    async fn spread(&self) {
+        self.inner.filters.add(&self.keys, &self.digests).await;
+        self.inner.wrote(&self.digests);
+    }
+
+    /// The write has ended.
+    async fn end(self, how: End) {
+        let Self { inner, ticket, keys, digests, noted } = self;
         inner.wrote(&digests);
+        if noted {
+            inner.failed_at_source(&inner.source.ended(&keys, how == End::Refused).await);
+        }
         drop(ticket);
         inner.forget(&keys, &digests).await;
-        if done {
+        if how == End::Done {
             // One row, however many readings its key has.
             inner.counters.one(Count::Puts);
         }
@@ -160,7 +262,7 @@ impl Open {
         inner.counters.one(Count::UnknownWrites);
         inner.filters.doubt(&self.keys, &self.digests).await;
         self.digests.iter().for_each(|&digest| inner.shards.doubt(digest));
-        self.end(false).await;
+        self.end(End::Unknown).await;
     }
 }
 
@@ -175,10 +277,26 @@ impl Announced {
         }
     }
 
+    /// Waits for what answers the write, and lets no rebuild wait if that takes long.
+    #[cfg(any(feature = "layer", feature = "proxy"))]
+    pub(crate) async fn answered<T>(announced: &mut Option<Self>, answer: impl Future<Output = T>) -> T {
+        let mut answer = std::pin::pin!(answer);
+        loop {
+            match tokio::time::timeout(LONG, &mut answer).await {
+                Ok(answered) => return answered,
+                Err(_) => {
+                    if let Some(announced) = announced {
+                        announced.lingers().await;
+                    }
+                }
+            }
+        }
+    }
+
     /// The write was done, or refused: nothing more comes of it.
     pub async fn settled(mut self, done: bool) {
         if let Some(open) = self.open.take() {
-            open.end(done).await;
+            open.end(if done { End::Done } else { End::Refused }).await;
         }
     }
 
@@ -196,7 +314,9 @@ impl Drop for Announced {
         match tokio::runtime::Handle::try_current() {
             // The ticket is held until the keys are where they belong.
             Ok(runtime) => _ = runtime.spawn(open.doubt()),
-            Err(_) => open.inner.clone().lost_write(open.ticket, true, "a write was given up outside of a runtime"),
+            Err(_) => {
+                open.inner.clone().lost_write(open.ticket, None, true, "a write was given up outside of a runtime")
+            }
         }
     }
 }
@@ -204,37 +324,26 @@ impl Drop for Announced {
 impl Unnamed {
     /// It made these keys: they are in every filter that counts when this returns. Release the answer only then.
     pub async fn made(mut self, keys: Vec<Key>) {
-        if let Some(open) = self.named(keys) {
-            open.add().await;
-            let inner = open.inner.clone();
-            open.end(true).await;
-            inner.unnamed.ended.fetch_add(1, SeqCst);
+        if let Some(under) = self.open.take() {
+            let (open, known) = Open::begin_late(under.inner.clone(), keys).await;
+            open.end(End::Done).await;
+            under.end(known).await;
         }
     }
 
     /// It may make these keys, or have made them.
     pub async fn may_make(mut self, keys: Vec<Key>) {
-        if let Some(open) = self.named(keys) {
-            open.add().await;
-            let inner = open.inner.clone();
+        if let Some(under) = self.open.take() {
+            let (open, known) = Open::begin_late(under.inner.clone(), keys).await;
             open.doubt().await;
-            inner.unnamed.ended.fetch_add(1, SeqCst);
+            under.end(known).await;
         }
     }
 
-    fn named(&mut self, mut keys: Vec<Key>) -> Option<Open> {
-        let mut open = self.open.take()?;
-        keys.retain(|key| open.inner.check(key).is_ok());
-        open.digests = open.inner.filters.digests(&keys);
-        open.keys = keys;
-        Some(open)
-    }
-
     /// It made nothing, and never will.
-    pub fn nothing(mut self) {
-        if let Some(open) = self.open.take() {
-            drop(open.ticket);
-            open.inner.unnamed.ended.fetch_add(1, SeqCst);
+    pub async fn nothing(mut self) {
+        if let Some(under) = self.open.take() {
+            under.end(true).await;
         }
     }
 
@@ -249,12 +358,13 @@ impl Unnamed {
     }
 
     fn lose(&mut self, may_still_happen: bool, why: &str) {
-        let Some(open) = self.open.take() else { return };
+        let Some(under) = self.open.take() else { return };
+        let inner = under.inner.clone();
         if may_still_happen {
-            open.inner.counters.one(Count::UnknownWrites);
+            inner.counters.one(Count::UnknownWrites);
         }
-        open.inner.clone().lost_write(open.ticket, may_still_happen, why);
-        open.inner.unnamed.ended.fetch_add(1, SeqCst);
+        let ticket = Some(inner.puts.enter());
+        inner.lost_write(ticket, under.mark, may_still_happen, why);
     }
 }
 
@@ -308,7 +418,12 @@ impl Inner {
     }
 
     /// A write was done whose keys nobody knows; or it may still be, and then no scan of the next minutes is enough.
-    fn lost_write(self: Arc<Self>, ticket: Option<Ticket>, may_still_happen: bool, why: &str) {
+    /// `mark`: the source's, if it has noted the write.
+    fn lost_write(self: Arc<Self>, ticket: Option<Ticket>, mark: Option<u64>, may_still_happen: bool, why: &str) {
+        if self.feeding.is_some() {
+            // Others write unseen all the time: the feed tells the keys, and a "no" is as of what it has told.
+            return;
+        }
         if may_still_happen {
             self.filters.doubt_unnamed();
         }
@@ -316,17 +431,39 @@ impl Inner {
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => {
                 _ = runtime.spawn(async move {
-                    // Before the ticket is back: a scan waits for that.
-                    let noted = self.source.missed_write().await;
-                    self.failed_at_source(&noted);
-                    match noted {
-                        Ok(()) => drop(ticket),
-                        Err(_) => std::mem::forget(ticket),
+                    if self.missed(ticket).await {
+                        self.ended_unnamed(mark).await;
                     }
                 })
             }
             // Nobody can note it: a ticket that never comes back keeps every further scan from being believed.
             Err(_) => std::mem::forget(ticket),
+        }
+    }
+
+    /// What the source said to a write that it was to note. Only what failed is told: most sources note nothing.
+    fn noted<T>(&self, noted: Result<T>) -> Result<T> {
+        if noted.is_err() {
+            self.failed_at_source(&noted);
+        }
+        noted
+    }
+
+    /// Has the source note that it missed a write, before the ticket is back: a scan waits for that. Whether it could.
+    async fn missed(&self, ticket: Option<Ticket>) -> bool {
+        let noted = self.source.missed_write().await;
+        self.failed_at_source(&noted);
+        if noted.is_err() {
+            // A ticket that never comes back keeps every further scan from being believed.
+            std::mem::forget(ticket);
+        }
+        noted.is_ok()
+    }
+
+    /// A write has ended that the source gave a mark, if it did.
+    async fn ended_unnamed(&self, mark: Option<u64>) {
+        if let Some(mark) = mark {
+            self.failed_at_source(&self.source.ended_unnamed(mark).await);
         }
     }
 

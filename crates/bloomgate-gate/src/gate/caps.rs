@@ -91,7 +91,7 @@ impl Inner {
         match self.counted(client) {
             None => Ok(None),
             Some((callers, client)) => {
-                callers.reserve(client).await.map(Some).map_err(|too_many| self.capped(&too_many))
+                Box::pin(callers.reserve(client)).await.map(Some).map_err(|too_many| self.capped(&too_many))
             }
         }
     }

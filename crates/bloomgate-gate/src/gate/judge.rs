@@ -73,7 +73,8 @@ impl Gate {
             let audited = inner.audits.draw().then(|| inner.epoch(digest));
             let basis = match inner.ask_here(digest) {
                 Some(basis) => basis,
-                None => inner.ask(key, digest).await,
+                // A filter elsewhere: boxed, so that lookups in this process do not carry the room for it.
+                None => Box::pin(inner.ask(key, digest)).await,
             };
             last = Some((basis, key, digest, audited));
             if !matches!(basis.verdict, Verdict::No | Verdict::Watching { no: true }) {

@@ -313,7 +313,8 @@ fn feeding(settings: &Settings, source: &dyn Source, mark: Option<Mark>) -> Resu
         );
         return Err(Error::new(ErrorKind::Invalid, message));
     };
-    Ok(Some(Feeding::new(feed, settings.max_staleness, settings.feed_save_every, mark)))
+    let times = [settings.max_staleness, settings.feed_save_every, settings.feed_hold];
+    Ok(Some(Feeding::new(feed, times, mark)))
 }
 
 impl std::fmt::Debug for Gate {

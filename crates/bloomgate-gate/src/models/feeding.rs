@@ -160,7 +160,7 @@ impl Feeding {
                 let next = rebuild.next.as_ref().unwrap();
                 let mut batch = KeyBatch::default();
                 rebuild.scan.iter().for_each(|&number| batch.push(key(number).canonical()));
-                now(self.filters.fill(next, &batch)).unwrap();
+                now(self.filters.fill(next, &mut batch)).unwrap();
                 self.filters.swap(next, 0).unwrap();
                 return Step::Over;
             }

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use hyper::HeaderMap;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use tokio::time::{Instant, Sleep};
+
+use super::patience::{Patience, Timers};
 
 /// Why a body ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
@@ -21,16 +23,15 @@ type Next = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 pub(super) struct Paced {
     body: Incoming,
     limit: Duration,
-    /// Made when a piece is waited for the first time; bodies that are there need no timer.
-    timer: Option<Pin<Box<Sleep>>>,
+    patience: Patience,
     waiting: bool,
     /// Counts pieces, for whoever waits for an answer meanwhile.
     moved: Option<Arc<AtomicU64>>,
 }
 
 impl Paced {
-    pub fn new(body: Incoming, limit: Duration) -> Self {
-        Self { body, limit, timer: None, waiting: false, moved: None }
+    pub fn new(body: Incoming, limit: Duration, timers: &Arc<Timers>) -> Self {
+        Self { body, limit, patience: Patience::new(timers, limit), waiting: false, moved: None }
     }
 
     pub fn counting(mut self, moved: Arc<AtomicU64>) -> Self {
@@ -49,12 +50,11 @@ impl Paced {
             }
             Poll::Pending => {
                 let limit = self.limit;
-                let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
                 if !self.waiting {
-                    timer.as_mut().reset(Instant::now() + limit);
+                    self.patience.begin_again(limit);
                     self.waiting = true;
                 }
-                match timer.as_mut().poll(context) {
+                match self.patience.poll(context) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(()) => Poll::Ready(Some(Err(format!("nothing came for {limit:?}").into()))),
                 }
@@ -67,8 +67,78 @@ impl Paced {
 #[derive(Debug)]
 pub(super) enum ToUpstream {
     Empty,
-    Whole(Option<Bytes>),
+    Begun(Begun),
     Stream(Paced),
+}
+
+/// A body whose beginning was read before it was passed on.
+#[derive(Debug)]
+pub(super) struct Begun {
+    /// In one piece: of a client that sends single bytes no more is kept than of any other.
+    first: Option<Bytes>,
+    rest: Rest,
+    /// Whether its length was said.
+    sized: bool,
+}
+
+#[derive(Debug)]
+enum Rest {
+    Nothing,
+    Trailers(HeaderMap),
+    Stream(Paced),
+}
+
+impl Begun {
+    /// Reads a body up to more than so many bytes, or to its end.
+    pub async fn read(mut body: Paced, most: usize) -> Result<Self, BodyError> {
+        let sized = body.body.size_hint().exact().is_some();
+        let mut first = BytesMut::new();
+        let rest = loop {
+            if first.len() > most {
+                break Rest::Stream(body);
+            }
+            let Some(frame) = std::future::poll_fn(|context| body.poll_next(context)).await else {
+                break Rest::Nothing;
+            };
+            match frame?.into_data() {
+                Ok(data) => first.extend_from_slice(&data),
+                Err(frame) => break frame.into_trailers().map_or(Rest::Nothing, Rest::Trailers),
+            }
+        };
+        Ok(Self { first: Some(first.freeze()).filter(|first| !first.is_empty()), rest, sized })
+    }
+
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Next {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(Frame::data(first))));
+        }
+        match &mut self.rest {
+            Rest::Stream(rest) => rest.poll_next(context),
+            rest => Poll::Ready(match std::mem::replace(rest, Rest::Nothing) {
+                Rest::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
+                _ => None,
+            }),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.first.is_none()
+            && match &self.rest {
+                Rest::Nothing => true,
+                Rest::Trailers(_) => false,
+                Rest::Stream(rest) => rest.body.is_end_stream(),
+            }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = match &self.rest {
+            Rest::Nothing | Rest::Trailers(_) => Some(0),
+            Rest::Stream(rest) => rest.body.size_hint().exact(),
+        };
+        let first = self.first.as_ref().map_or(0, Bytes::len) as u64;
+        // What came in chunks goes on in chunks.
+        rest.filter(|_| self.sized).map_or_else(SizeHint::default, |rest| SizeHint::with_exact(first + rest))
+    }
 }
 
 impl Body for ToUpstream {
@@ -78,7 +148,7 @@ impl Body for ToUpstream {
     fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Next {
         match self.get_mut() {
             Self::Empty => Poll::Ready(None),
-            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Begun(begun) => begun.poll_next(context),
             Self::Stream(paced) => paced.poll_next(context),
         }
     }
@@ -86,7 +156,7 @@ impl Body for ToUpstream {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Empty => true,
-            Self::Whole(bytes) => bytes.is_none(),
+            Self::Begun(begun) => begun.is_end_stream(),
             Self::Stream(paced) => paced.body.is_end_stream(),
         }
     }
@@ -94,7 +164,7 @@ impl Body for ToUpstream {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Empty => SizeHint::with_exact(0),
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Self::Begun(begun) => begun.size_hint(),
             Self::Stream(paced) => paced.body.size_hint(),
         }
     }

@@ -121,6 +121,22 @@ pub(super) fn strip(headers: &mut HeaderMap) {
     }
 }
 
+/// Whether a header is about one connection, or about how a body is framed on it.
+fn is_of_a_connection(name: &HeaderName) -> bool {
+    const ALL: [HeaderName; 9] = [
+        CONNECTION,
+        KEEP_ALIVE,
+        PROXY_CONNECTION,
+        TE,
+        UPGRADE,
+        PROXY_AUTHORIZATION,
+        PROXY_AUTHENTICATE,
+        EXPECT,
+        TRANSFER_ENCODING,
+    ];
+    ALL.contains(name)
+}
+
 /// Makes a client's head one that is sent on: HTTP/1.1 to where it goes. `has_body`: more than nothing follows.
 pub(super) fn onward(
     head: &mut Parts,
@@ -130,22 +146,27 @@ pub(super) fn onward(
     websocket: bool,
 ) -> Result<(), &'static str> {
     let headers = &mut head.headers;
-    let trailers = headers.get_all(TE).iter().any(|te| tokens(te).any(|token| token.eq_ignore_ascii_case("trailers")));
-    strip(headers);
-    headers.remove(PROXY_AUTHORIZATION);
-    // Answered here, by the first read of the body: hyper sends it on at once in any case.
-    headers.remove(EXPECT);
-    if trailers {
-        headers.insert(TE, HeaderValue::from_static("trailers"));
-        headers.insert(CONNECTION, HeaderValue::from_static("te"));
+    // One look at the few names that are there, instead of a dozen of those that mostly are not.
+    if headers.keys().any(is_of_a_connection) {
+        let named = |te: &HeaderValue| tokens(te).any(|token| token.eq_ignore_ascii_case("trailers"));
+        let trailers = headers.get_all(TE).iter().any(named);
+        strip(headers);
+        headers.remove(PROXY_AUTHORIZATION);
+        // Answered here, by the first read of the body: hyper sends it on at once in any case.
+        headers.remove(EXPECT);
+        if !has_body {
+            headers.remove(TRANSFER_ENCODING);
+        }
+        if trailers {
+            headers.insert(TE, HeaderValue::from_static("trailers"));
+            headers.insert(CONNECTION, HeaderValue::from_static("te"));
+        }
     }
     if websocket {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     }
-    if !has_body {
-        headers.remove(TRANSFER_ENCODING);
-    } else if !headers.contains_key(CONTENT_LENGTH) {
+    if has_body && !headers.contains_key(CONTENT_LENGTH) {
         // Said by ourselves: of a GET hyper would believe that nothing follows.
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
     }
@@ -251,9 +272,11 @@ fn appended(before: &HeaderValue, more: &[u8]) -> Option<HeaderValue> {
 
 /// Makes the head of an answer one that is sent back.
 pub(super) fn back(headers: &mut HeaderMap) {
-    strip(headers);
-    headers.remove(TRANSFER_ENCODING);
-    headers.remove(PROXY_AUTHENTICATE);
+    if headers.keys().any(is_of_a_connection) {
+        strip(headers);
+        headers.remove(TRANSFER_ENCODING);
+        headers.remove(PROXY_AUTHENTICATE);
+    }
 }
 
 /// Where requests go, and how they are told who asked.

@@ -2,37 +2,16 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use bloomgate_http::metrics::{Metric, Scrape};
+use bloomgate_http::metrics::Scrape;
 
-static REQUESTS: Metric = Metric::counter(
-    "bloomgate_proxy_requests_total",
-    "Requests by what was done with them: absent (404 by the filter), passed (a lookup that may find something), unjudged (no \
-     key of a rule in it, or none that is certain), write, refused (not passed on)",
-    "",
-)
-.labels(&["done"]);
-static TROUBLE: Metric = Metric::counter(
-    "bloomgate_proxy_upstream_failures_total",
-    "Requests that the upstream did not answer: it was not reached, took too long, or broke off",
-    "",
-)
-.labels(&["reason"]);
-static NEW_KEYS: Metric = Metric::counter(
-    "bloomgate_proxy_new_keys_total",
-    "Writes whose key is made by the upstream: the key was learnt from the answer, nothing was made, or it was missed (the \
-     filter is then rebuilt)",
-    "",
-)
-.labels(&["result"]);
-static AGAIN: Metric = Metric::counter(
-    "bloomgate_proxy_retries_total",
-    "Requests sent again because their connection had been closed",
-    "",
-);
-static TUNNELS: Metric = Metric::counter("bloomgate_proxy_tunnels_total", "Connections that became WebSockets", "");
-
-/// Every metric of the proxy; they come with those of the gate.
-pub static TABLE: &[&Metric] = &[&REQUESTS, &TROUBLE, &NEW_KEYS, &AGAIN, &TUNNELS];
+bloomgate_http::metrics! {
+    /// Every metric of the proxy; they come with those of the gate.
+    REQUESTS = counter "bloomgate_proxy_requests_total" "" &["done"], "Requests by what was done with them: absent (404 by the filter), passed (a lookup that may find something), unjudged (no key of a rule in it, or none that is certain), write, refused (not passed on)";
+    TROUBLE = counter "bloomgate_proxy_upstream_failures_total" "" &["reason"], "Requests that the upstream did not answer: it was not reached, took too long, or broke off";
+    NEW_KEYS = counter "bloomgate_proxy_new_keys_total" "" &["result"], "Writes whose key is made by the upstream: the key was learnt from the answer, nothing was made, or it was missed (the filter is then rebuilt, unless a feed tells the key)";
+    AGAIN = counter "bloomgate_proxy_retries_total" "" &[], "Requests sent again because their connection had been closed";
+    TUNNELS = counter "bloomgate_proxy_tunnels_total" "" &[], "Connections that became WebSockets";
+}
 
 /// The counters.
 #[derive(Debug, Default)]

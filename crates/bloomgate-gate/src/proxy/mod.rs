@@ -7,8 +7,8 @@
 //!  POST /collection ──────────────────────────────────────────────────▶ upstream ─▶ filter takes the new key ─▶ released
 //! ```
 //!
-//! Bodies are streamed both ways, piece by piece; nothing is buffered but the answers that tell a new key (and the small
-//! requests that ask for one), up to a limit. Clients speak HTTP/1.1 or HTTP/2, the upstream HTTP/1.1.
+//! Bodies are streamed both ways, piece by piece; nothing is buffered but the answers that tell a new key (and the beginnings
+//! of the requests that ask for one), up to a limit. Clients speak HTTP/1.1 or HTTP/2, the upstream HTTP/1.1.
 //!
 //! A key is looked up only where it can be read with certainty ([`Rule`]): whatever the upstream may take for another
 //! spelling of a key passes.
@@ -18,6 +18,7 @@ mod dial;
 mod headers;
 mod metrics;
 mod new_key;
+mod patience;
 mod sending;
 mod tunnel;
 mod writing;
@@ -39,7 +40,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use tokio::net::TcpListener;
 
-pub use crate::rules::Rule;
+pub use crate::rules::{Exception, Rule};
+pub use crate::statuses::KeyStatuses;
 pub use body::{BodyError, ProxyBody};
 pub use headers::{Forwarding, Host};
 pub use metrics::TABLE as METRICS;
@@ -50,12 +52,13 @@ use crate::error::Result;
 use crate::gate::{Gate, Judgement, Passed, Seen};
 use crate::outcome::Answer;
 use crate::policy::Meaning;
-use crate::requests::{self, Kind};
+use crate::requests::{self, Certainty, Kind};
 use crate::service::Clients;
 use crate::service::answers::{self, ABSENT, Template};
 use body::Paced;
 use headers::{Client, Onward};
 use metrics::{Counts, one};
+use patience::Timers;
 use sending::Trouble;
 
 /// How a proxy passes things on.
@@ -67,10 +70,13 @@ pub struct Options {
     pub upstream_ca: Option<PathBuf>,
     /// Where the key is in a request. The first rule that fits a lookup counts.
     pub rules: Vec<Rule>,
+    /// Where lookups pass though a rule finds a key: fixed routes beside the keys.
+    pub exceptions: Vec<Exception>,
     /// Where an answer tells a key that was made by the upstream.
     pub new_key: NewKey,
-    /// How much of such an answer is read before it is released, and how long such a request may be to be read whole before
-    /// it is passed on: 64 KiB.
+    /// Which answers may have made one.
+    pub new_key_status: KeyStatuses,
+    /// How much of such an answer is read before it is released, and how much of such a request before it is passed on: 64 KiB.
     pub new_key_bytes: usize,
     /// Which `Host` is sent on.
     pub host: Host,
@@ -98,7 +104,9 @@ impl Options {
             upstream: upstream.into(),
             upstream_ca: None,
             rules,
+            exceptions: Vec::new(),
             new_key: NewKey::default(),
+            new_key_status: KeyStatuses::default(),
             new_key_bytes: 64 << 10,
             host: Host::default(),
             forwarding: Forwarding::default(),
@@ -126,6 +134,7 @@ struct Shared {
     gate: OnceLock<Gate>,
     template: Template,
     counts: Counts,
+    timers: Arc<Timers>,
 }
 
 impl Proxy {
@@ -153,6 +162,7 @@ impl Proxy {
             gate: OnceLock::new(),
             template: Template::new(Meaning::Present),
             counts: Counts::default(),
+            timers: Arc::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -207,7 +217,8 @@ struct From {
 
 /// A lookup that passed, and its client's place under the cap.
 struct Through {
-    passed: Passed,
+    /// Nothing if no key could be judged.
+    judged: Option<(Passed, Certainty)>,
     place: Option<Place>,
 }
 
@@ -250,10 +261,13 @@ impl Shared {
         match requests::kind(&head.method, &head.headers) {
             Kind::Write => Box::pin(self.write(from, head, body)).await,
             Kind::Removal => Box::pin(self.remove(&from, head, body)).await,
-            Kind::Other => {
-                one(&self.counts.unjudged);
-                self.pass(&from, head, body, leaving, None).await
-            }
+            Kind::Other => match self.place(&from, &head).await {
+                Err(response) => response,
+                Ok(place) => {
+                    one(&self.counts.unjudged);
+                    self.pass(&from, head, body, leaving, Some(Through { judged: None, place })).await
+                }
+            },
             Kind::Lookup => match self.judge(&from, &head).await {
                 Err(response) => response,
                 Ok(through) => self.pass(&from, head, body, leaving, through).await,
@@ -271,24 +285,28 @@ impl Shared {
             one(&self.counts.unjudged);
             return Ok(None);
         };
-        let Some(asked) = requests::asked(gate, &self.options.rules, head) else {
-            one(&self.counts.unjudged);
-            return Ok(None);
-        };
-        match gate.judge(asked.keys()).await {
-            Ok(Judgement::Absent(answer)) => Err(self.absent(&answer)),
-            Ok(Judgement::Passed(passed)) => match gate.inner.place(self.client(from, head)).await {
-                Ok(place) => {
-                    one(&self.counts.passed);
-                    Ok(Some(Through { passed, place }))
-                }
-                Err(capped) => {
-                    gate.inner.count_failure(Some(&capped));
-                    Err(self.refuse(&answers::problem(&capped)))
-                }
+        let judged = match requests::asked(gate, &self.options.rules, &self.options.exceptions, head) {
+            None => None,
+            Some(asked) => match gate.judge(asked.keys()).await {
+                Ok(Judgement::Absent(answer)) => return Err(self.absent(&answer)),
+                Ok(Judgement::Passed(passed)) => Some((passed, asked.certainty())),
+                Err(error) => return Err(self.refuse(&answers::problem(&error))),
             },
-            Err(error) => Err(self.refuse(&answers::problem(&error))),
-        }
+        };
+        // What could not be judged needs a place too: who spells absent keys oddly is held by the cap like everybody else.
+        let place = self.place(from, head).await?;
+        one(if judged.is_some() { &self.counts.passed } else { &self.counts.unjudged });
+        Ok(Some(Through { judged, place }))
+    }
+
+    /// Leave for one more request of a client, of whatever method: whoever may look up by another one than `GET`, or says so in a
+    /// header, is held by the cap on misses like everybody else.
+    async fn place(&self, from: &From, head: &Parts) -> std::result::Result<Option<Place>, Response<ProxyBody>> {
+        let Some(gate) = self.gate.get() else { return Ok(None) };
+        gate.inner.place(self.client(from, head)).await.map_err(|capped| {
+            gate.inner.count_failure(Some(&capped));
+            self.refuse(&answers::problem(&capped))
+        })
     }
 
     /// Whose request it is, if anybody counts.
@@ -299,12 +317,11 @@ impl Shared {
 
     /// What came of a lookup that passed. **The one place where it is known that it found nothing.**
     fn looked_up(&self, through: Option<Through>, status: Option<StatusCode>) {
-        let (Some(Through { passed, place }), Some(gate)) = (through, self.gate.get()) else { return };
-        let seen = status.map_or(Seen::Failed, requests::seen);
-        gate.saw(passed, seen);
-        if let (Some(place), Seen::Absent) = (place, seen) {
-            place.missed();
+        let (Some(Through { judged, place }), Some(gate)) = (through, self.gate.get()) else { return };
+        if let Some((passed, certainty)) = judged {
+            gate.saw(passed, status.map_or(Seen::Failed, |status| certainty.seen(status)));
         }
+        requests::leave(place, status);
     }
 
     /// Passes a request on that changes nothing, and its answer back.
@@ -316,7 +333,8 @@ impl Shared {
         leaving: Option<hyper::upgrade::OnUpgrade>,
         through: Option<Through>,
     ) -> Response<ProxyBody> {
-        let (has_body, passed) = (!body.is_end_stream(), through.as_ref().map(|through| through.passed));
+        let has_body = !body.is_end_stream();
+        let passed = through.as_ref().and_then(|through| through.judged).map(|(passed, _)| passed);
         if let Err(why) = headers::onward(&mut head, &from.client, &self.onward, has_body, leaving.is_some()) {
             self.looked_up(through, None);
             return self.refuse(&Problem::bad_request(why));
@@ -340,6 +358,11 @@ impl Shared {
         }
     }
 
+    /// A body whose pieces are waited for as long as they may take.
+    fn paced(&self, body: Incoming) -> Paced {
+        Paced::new(body, self.options.idle_time, &self.timers)
+    }
+
     /// An answer as it goes back: its body is streamed.
     fn release(&self, response: Response<Incoming>, outcome: Option<(&'static str, Passed)>) -> Response<ProxyBody> {
         let (mut head, body) = response.into_parts();
@@ -349,7 +372,7 @@ impl Shared {
         if let Some((outcome, passed)) = outcome.filter(|_| self.options.outcome_header) {
             name(&mut head.headers, outcome, passed);
         }
-        Response::from_parts(head, ProxyBody::stream(Paced::new(body, self.options.idle_time)))
+        Response::from_parts(head, ProxyBody::stream(self.paced(body)))
     }
 
     /// The upstream leaves HTTP, and the client with it, if it asked for that.

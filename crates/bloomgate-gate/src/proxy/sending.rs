@@ -1,17 +1,18 @@
 //! A request on its way to the upstream, and the head of its answer.
 
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
 
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
-use tokio::time::{Instant, sleep};
 
 use super::Shared;
-use super::body::{Paced, ToUpstream};
+use super::body::ToUpstream;
 use super::metrics::one;
+use super::patience::Patience;
 use crate::events::Part;
 
 /// Why there is no answer.
@@ -57,7 +58,7 @@ impl Shared {
     /// Sends a request with a body, piece by piece as it comes.
     pub(super) async fn send(&self, head: Parts, body: Incoming) -> Answered {
         let moved = Arc::new(AtomicU64::new(0));
-        let body = ToUpstream::Stream(Paced::new(body, self.options.idle_time).counting(moved.clone()));
+        let body = ToUpstream::Stream(self.paced(body).counting(moved.clone()));
         self.exchange(Request::from_parts(head, body), Some(moved)).await
     }
 
@@ -65,25 +66,24 @@ impl Shared {
     pub(super) async fn exchange(&self, mut request: Request<ToUpstream>, moved: Option<Arc<AtomicU64>>) -> Answered {
         request.extensions_mut().clear();
         let limit = self.options.answer_time;
-        let mut answer = pin!(self.client.request(request));
-        let mut timer = pin!(sleep(limit));
+        let mut answer = self.client.request(request);
+        let mut patience = Patience::new(&self.timers, limit);
         let mut before = 0;
-        loop {
-            tokio::select! {
-                biased;
-                answered = &mut answer => {
-                    return answered.inspect(|_| self.answered()).map_err(|error| trouble(&error));
-                }
-                () = &mut timer => {
-                    let now = moved.as_ref().map_or(0, |moved| moved.load(Relaxed));
-                    if now == before {
-                        return Err(Trouble::Slow(format!("no answer within {limit:?}")));
-                    }
-                    before = now;
-                    timer.as_mut().reset(Instant::now() + limit);
-                }
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(answered) = Pin::new(&mut answer).poll(context) {
+                return Poll::Ready(answered.inspect(|_| self.answered()).map_err(|error| trouble(&error)));
             }
-        }
+            while patience.poll(context).is_ready() {
+                let now = moved.as_ref().map_or(0, |moved| moved.load(Relaxed));
+                if now == before {
+                    return Poll::Ready(Err(Trouble::Slow(format!("no answer within {limit:?}"))));
+                }
+                before = now;
+                patience.begin_again(limit);
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     fn answered(&self) {

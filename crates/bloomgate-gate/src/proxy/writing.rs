@@ -6,25 +6,21 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use bloomgate_http::problem::Problem;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Limited};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{ACCEPT_ENCODING, CONTENT_LENGTH};
+use hyper::header::ACCEPT_ENCODING;
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
 
-use super::body::{Paced, ProxyBody, Read, ToUpstream};
+use super::body::{Begun, Paced, ProxyBody, Read, ToUpstream};
 use super::metrics::one;
 use super::new_key::{self, NewKey};
 use super::sending::Trouble;
 use super::{From, Shared, headers};
+use crate::callers::Place;
 use crate::gate::{Announced, Gate, Unnamed};
 use crate::key::Key;
 use crate::requests::{self, Fate, Makes};
 use crate::service::answers;
-
-/// After so long, rebuilds wait for a write no more, and its keys are kept for them instead; and so often.
-const LONG: Duration = Duration::from_secs(20);
 
 impl Shared {
     /// Passes a write on.
@@ -33,13 +29,19 @@ impl Shared {
             let why = "the keys could not be read yet: a write now could be missed by the filter";
             return self.refuse(&Problem::unavailable(why, Duration::from_secs(1)));
         };
-        if let Err(capped) = gate.inner.count_adds(self.client(&from, &head), 1) {
+        let place = match self.place(&from, &head).await {
+            Ok(place) => place,
+            Err(response) => return response,
+        };
+        let mut makes = requests::makes(&gate, &self.options.rules, &head);
+        makes.unnamed &= self.options.new_key != NewKey::None;
+        if makes.any()
+            && let Err(capped) = gate.inner.count_adds(self.client(&from, &head), 1)
+        {
             return self.refuse(&answers::problem(&capped));
         }
         one(&self.counts.writes);
-        let mut makes = requests::makes(&gate, &self.options.rules, &head);
-        makes.unnamed &= self.options.new_key != NewKey::None;
-        let task = tokio::spawn(async move { self.write_through(&gate, &from, head, body, makes).await });
+        let task = tokio::spawn(async move { self.write_through(&gate, &from, head, body, makes, place).await });
         task.await.unwrap_or_else(|_| super::told(&Problem::internal("the write ended early: the log says why")))
     }
 
@@ -50,50 +52,34 @@ impl Shared {
         mut head: Parts,
         body: Incoming,
         makes: Makes,
+        place: Option<Place>,
     ) -> Response<ProxyBody> {
         let path = head.uri.path().to_owned();
         let has_body = !body.is_end_stream();
-        let announced = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if let Err(why) = headers::onward(&mut head, &from.client, &self.onward, has_body, false) {
             return self.refuse(&Problem::bad_request(why));
         }
         let moved = Arc::new(AtomicU64::new(0));
         let body = match body {
             _ if !has_body => ToUpstream::Empty,
-            // Whole before it is passed on: a client that breaks off then costs the filter nothing.
-            body if makes.unnamed && announced.is_some_and(|length| length <= self.options.new_key_bytes) => {
-                match self.whole(body).await {
-                    Ok(bytes) => ToUpstream::Whole(Some(bytes)),
-                    Err(problem) => return self.refuse(&problem),
-                }
-            }
-            body => ToUpstream::Stream(Paced::new(body, self.options.idle_time).counting(moved.clone())),
+            // Its beginning, mostly all of it, before it is passed on: a client that breaks off then costs the filter nothing.
+            body if makes.unnamed => match self.begin(self.paced(body).counting(moved.clone())).await {
+                Ok(begun) => ToUpstream::Begun(begun),
+                Err(problem) => return self.refuse(&problem),
+            },
+            body => ToUpstream::Stream(self.paced(body).counting(moved.clone())),
         };
         if makes.unnamed && matches!(self.options.new_key, NewKey::Json(_)) {
             // The answer has to be read here.
             head.headers.remove(ACCEPT_ENCODING);
         }
-        let mut announced = match makes.keys.is_empty() {
-            true => None,
-            false => Some(gate.announce(makes.keys).await),
+        let (mut announced, unnamed) = match makes.announce(gate).await {
+            Ok(announced) => announced,
+            Err(error) => return self.refuse(&answers::problem(&error)),
         };
-        let unnamed = match makes.unnamed {
-            true => Some(gate.announce_unnamed().await),
-            false => None,
-        };
-        let answered = {
-            let mut sending = std::pin::pin!(self.exchange(Request::from_parts(head, body), Some(moved)));
-            loop {
-                match tokio::time::timeout(LONG, &mut sending).await {
-                    Ok(answered) => break answered,
-                    Err(_) => {
-                        if let Some(announced) = &mut announced {
-                            announced.lingers().await;
-                        }
-                    }
-                }
-            }
-        };
+        let sending = self.exchange(Request::from_parts(head, body), Some(moved));
+        let answered = Announced::answered(&mut announced, sending).await;
+        requests::leave(place, answered.as_ref().ok().map(Response::status));
         match answered {
             Err(trouble) => {
                 self.unanswered(announced, unnamed, &trouble).await;
@@ -103,14 +89,15 @@ impl Shared {
         }
     }
 
-    /// A short body, whole.
-    async fn whole(&self, body: Incoming) -> Result<Bytes, Problem> {
-        let limit = self.options.idle_time;
-        let collected = Limited::new(body, self.options.new_key_bytes).collect();
-        match tokio::time::timeout(limit, collected).await {
-            Ok(Ok(whole)) => Ok(whole.to_bytes()),
+    /// The beginning of a body.
+    async fn begin(&self, body: Paced) -> Result<Begun, Problem> {
+        let (limit, most) = (self.options.idle_time, self.options.new_key_bytes);
+        match tokio::time::timeout(limit, Begun::read(body, most)).await {
+            Ok(Ok(begun)) => Ok(begun),
             Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
-            Err(_) => Err(Problem::too_slow(format!("the body did not arrive within {limit:?}; send it faster"))),
+            Err(_) => Err(Problem::too_slow(format!(
+                "neither the body nor its first {most} bytes arrived within {limit:?}; send it faster"
+            ))),
         }
     }
 
@@ -129,7 +116,7 @@ impl Shared {
                     one(&self.counts.missed);
                     unnamed.unknown(&format!("a write that makes its own key was not answered ({})", trouble.why()));
                 }
-                false => unnamed.nothing(),
+                false => unnamed.nothing().await,
             }
         }
     }
@@ -160,13 +147,19 @@ impl Shared {
             match (keys.is_empty(), unsure) {
                 (true, _) => {}
                 (false, false) => gate.learnt(keys).await,
-                (false, true) => gate.announce(keys).await.unknown().await,
+                (false, true) => gate.may_exist(keys).await,
             }
             return self.release(response, None);
         };
-        if fate == Fate::Refused {
-            one(&self.counts.nothing);
-            unnamed.nothing();
+        if fate == Fate::Refused || !self.options.new_key_status.may_make(status) {
+            match keys.is_empty() {
+                true => {
+                    one(&self.counts.nothing);
+                    unnamed.nothing().await;
+                }
+                // Told all the same.
+                false => self.made(unnamed, keys, unsure, "").await,
+            }
             return self.release(response, None);
         }
         let NewKey::Json(pointer) = &self.options.new_key else {
@@ -176,7 +169,7 @@ impl Shared {
         };
         let (mut head, body) = response.into_parts();
         let is_plain = new_key::is_plain(&head.headers);
-        let read = Read::begin(Paced::new(body, self.options.idle_time), self.options.new_key_bytes).await;
+        let read = Read::begin(self.paced(body), self.options.new_key_bytes).await;
         let told = (read.whole && is_plain).then(|| new_key::in_body(gate, pointer, &read.contiguous())).flatten();
         keys.extend(told.clone());
         // A location beside it may be of something else.
@@ -217,6 +210,10 @@ impl Shared {
 
     /// Passes a deletion on. The filter keeps the key until the next rebuild.
     pub(super) async fn remove(&self, from: &From, mut head: Parts, body: Incoming) -> Response<ProxyBody> {
+        let place = match self.place(from, &head).await {
+            Ok(place) => place,
+            Err(response) => return response,
+        };
         one(&self.counts.writes);
         let removal = match self.gate.get() {
             Some(gate) => match requests::makes(gate, &self.options.rules, &head).keys.into_iter().next() {
@@ -233,6 +230,7 @@ impl Shared {
             true => self.send(head, body).await,
             false => self.exchange(Request::from_parts(head, ToUpstream::Empty), None).await,
         };
+        requests::leave(place, sent.as_ref().ok().map(Response::status));
         match sent {
             Err(trouble) => {
                 if let Some(removal) = removal.filter(|_| !trouble.may_be_done()) {

@@ -46,6 +46,7 @@ impl Desk {
         Some(match head.uri.path() {
             "/about.json" => only(&head.method, &[Method::GET]).map(|()| self.about()),
             "/events" => self.may_watch(head).and_then(|()| self.events()),
+            "/alerts" => self.may_watch(head).map(|()| self.json(StatusCode::OK, &self.alerts_told())),
             "/attack" | "/attack/stop" => self.attack(head, rest).await,
             _ => return None,
         })
@@ -65,12 +66,13 @@ impl Desk {
             "login_needed": self.options.tokens.is_some() && !self.options.open_reads,
             "stats": "/stats",
             "events": "/events",
+            "alerts": "/alerts",
             "attack": self.attack.as_ref().map(|_| "/attack"),
         });
         answers::json(StatusCode::OK, about.to_string())
     }
 
-    /// `/events`: the figures, once a second, until the client goes or the service ends.
+    /// `/events`: the figures, once a second, and the alerts when they change, until the client goes or the service ends.
     fn events(self: &Arc<Self>) -> Result<Response<Body>, Problem> {
         let place = self.watching.fetch_add(1, Relaxed);
         let watching = Watching(self.clone());
@@ -83,11 +85,17 @@ impl Desk {
         let (sender, response) = events::stream();
         tokio::spawn(async move {
             let desk = &watching.0;
+            let mut before = String::new();
             loop {
                 let Some(told) = desk.told_now().await else { break };
                 if !sender.send("gate", &told).await {
                     break;
                 }
+                let alerts = desk.alerts_told().to_string();
+                if alerts != before && !sender.send("alerts", &alerts).await {
+                    break;
+                }
+                before = alerts;
                 tokio::select! {
                     () = tokio::time::sleep(EVERY) => {}
                     () = sender.gone() => break,

@@ -1,22 +1,15 @@
 //! The gate's metrics: one table gives name, help, unit and labels to the scrape and to the documentation.
 
 use bloomgate_http::listen::Traffic;
-use bloomgate_http::metrics::{Metric, Scrape};
+use bloomgate_http::metrics::Scrape;
 
 use super::deny::Decided;
 use crate::policy::State;
 use crate::stats::{AuditStats, ClientStats, Lookups, Measured, ShadowStats, SourceStats, Stats, WriteStats};
 use crate::tenants::{Tenants, TenantsStats};
 
-macro_rules! metrics {
-    ($($id:ident = $kind:ident $name:literal $unit:literal $labels:expr, $help:literal;)+) => {
-        $(static $id: Metric = Metric::$kind($name, $help, $unit).labels($labels);)+
-        /// Every metric of the gate's service, those of its connections after them.
-        pub static TABLE: &[&Metric] = &[$(&$id),+];
-    };
-}
-
-metrics! {
+bloomgate_http::metrics! {
+    /// Every metric of the gate's service, those of its connections after them.
     BUILD = gauge "bloomgate_build_info" "" &["version"], "1, with the version of the program";
     STATE = gauge "bloomgate_gate_state" "" &["state"], "1 for the state the filter is in: loading, ready, degraded (it cannot be reached), stale or broken; 0 for the others";
     BLOCKING = gauge "bloomgate_gate_blocking" "" &[], "1 while a lookup can be answered by the filter alone, else 0: alert when it is 0 for long";
@@ -46,7 +39,8 @@ metrics! {
     FEED_FAILED = counter "bloomgate_gate_feed_failures_total" "" &[], "Reads of the feed that failed";
     FEED_LOST = counter "bloomgate_gate_feed_losses_total" "" &[], "Times that the feed could not be followed from where it was left, so that the filter was rebuilt";
     REBUILDS = counter "bloomgate_gate_rebuilds_total" "" &["result"], "Rebuilds that ended";
-    REBUILD_ALERT = gauge "bloomgate_gate_rebuild_failures" "" &[], "Rebuilds that failed since the last one that did not: alert above 0";
+    REBUILD_ALERT = gauge "bloomgate_gate_rebuild_failures" "" &[], "Rebuilds that failed since the last one that did not, of all tenants together: alert above 0";
+    REBUILD_EVERY = gauge "bloomgate_gate_rebuild_every_seconds" "seconds" &[], "How often a rebuild is due (rebuild-every); missing for never";
     REBUILDING = gauge "bloomgate_gate_rebuild_progress_ratio" "ratio" &[], "How far the rebuild under way is; 0 when there is none";
     REBUILD_TIME = gauge "bloomgate_gate_last_rebuild_seconds" "seconds" &[], "How long the last rebuild took";
     REBUILD_KEYS = gauge "bloomgate_gate_last_rebuild_keys" "" &[], "Keys that the last rebuild read";
@@ -54,6 +48,7 @@ metrics! {
     SAVE_ERRORS = counter "bloomgate_gate_save_errors_total" "" &[], "Times that saving the filter for the next start failed";
     VERSION = gauge "bloomgate_gate_filter_version" "" &[], "The version of the filter: rises by one with each rebuild";
     WATERMARK = gauge "bloomgate_gate_filter_watermark_seconds" "seconds" &[], "As of when the filter knows every key, in seconds since 1970";
+    BUILT = gauge "bloomgate_gate_filter_built_seconds" "seconds" &[], "As of when the scan was that the filter was built from, in seconds since 1970; unlike the watermark it does not rise with a feed. Of many tenants, the oldest filter's";
     ITEMS = gauge "bloomgate_gate_filter_items" "" &[], "Different keys in the filter";
     CAPACITY = gauge "bloomgate_gate_filter_capacity" "" &[], "Keys the filter was sized for";
     REMOVED = gauge "bloomgate_gate_filter_removed" "" &[], "Rows deleted since the filter was built; their bits stay until the next rebuild";
@@ -69,13 +64,17 @@ metrics! {
     TENANT_READY = gauge "bloomgate_gate_tenant_ready" "" &["tenant"], "With --tenant: 1 while the filter of the tenant is in force, else 0; of the rest, the share of them";
     TENANT_ITEMS = gauge "bloomgate_gate_tenant_filter_items" "" &["tenant"], "With --tenant: different keys in the filter of the tenant";
     TENANT_BYTES = gauge "bloomgate_gate_tenant_filter_bytes" "bytes" &["tenant"], "With --tenant: the size of the filter of the tenant";
+    TENANT_AUDITED = counter "bloomgate_gate_tenant_audits_total" "" &["tenant", "result"], "With --tenant: answers of no that were drawn to be checked at the source, by tenant: right, wrong (must be 0), undecided or skipped";
+    TENANT_WOULD = counter "bloomgate_gate_tenant_shadow_blocked_total" "" &["tenant"], "With --tenant: lookups of the tenant that a gate which only watches would have blocked";
+    TENANT_WRONGLY = counter "bloomgate_gate_tenant_shadow_blocked_wrongly_total" "" &["tenant"], "With --tenant: of those, the ones that the source had";
+    TENANT_DENSITY = gauge "bloomgate_gate_tenant_filter_bit_density_ratio" "ratio" &["tenant"], "With --tenant: the share of the bits of the tenant's filter that are set; not of the rest";
     UNKNOWN_TENANTS = counter "bloomgate_gate_unknown_tenant_lookups_total" "" &["outcome"], "With --tenant: lookups for tenants that nobody knows: absent-by-filter or bypass";
     BUDGET = gauge "bloomgate_gate_filter_budget_bytes" "bytes" &[], "With --tenant: the memory that the filters of all tenants may take together";
     SCANS = counter "bloomgate_gate_tenant_scans_total" "" &["result"], "With --tenant: scans of all tenants that ended";
     DENSITY = gauge "bloomgate_gate_filter_bit_density_ratio" "ratio" &[], "The share of the filter's bits that are set";
 }
 
-/// Tenants that have a label of their own: each costs a dozen series.
+/// Tenants that have a label of their own: each costs twenty series.
 const LABELLED: usize = 50;
 
 /// The states as metrics name them.
@@ -123,6 +122,9 @@ pub(super) fn scrape(stats: &Stats, deny: Option<&Decided>, traffic: &Traffic) -
         if let Some(watermark) = filter.watermark_ms {
             scrape.number(&WATERMARK, &[], watermark as f64 / 1000.0);
         }
+        if let Some(built) = filter.built_ms {
+            scrape.number(&BUILT, &[], built as f64 / 1000.0);
+        }
         scrape.whole(&ITEMS, &[], filter.items);
         scrape.whole(&CAPACITY, &[], filter.capacity);
         scrape.whole(&REMOVED, &[], filter.removed);
@@ -155,6 +157,20 @@ pub(super) fn scrape_tenants(
     scrape.whole(&REBUILDS, &[("result", "failed")], stats.rebuilds_failed);
     scrape.whole(&SCANS, &[("result", "done")], stats.scans);
     scrape.whole(&SCANS, &[("result", "failed")], stats.scans_failed);
+    scrape.whole(&REBUILD_ALERT, &[], stats.failures_in_a_row);
+    if let Some(every) = stats.every_seconds {
+        scrape.number(&REBUILD_EVERY, &[], every);
+    }
+    let progress = stats.scanning.map_or(0.0, |(keys, expected)| (keys as f64 / expected.max(1) as f64).min(1.0));
+    scrape.number(&REBUILDING, &[], progress);
+    if let Some(last) = stats.history.last() {
+        scrape.number(&REBUILD_TIME, &[], last.seconds);
+        scrape.whole(&REBUILD_KEYS, &[], last.keys);
+    }
+    if let Some(built) = stats.built_ms {
+        scrape.number(&BUILT, &[], built as f64 / 1000.0);
+    }
+    scrape.whole(&REMOVED, &[], stats.removed);
     scrape.whole(&SAVE_ERRORS, &[], stats.save_errors);
     scrape.whole(&VERSION, &[], stats.version);
     if let Some(watermark) = stats.watermark_ms {
@@ -184,16 +200,33 @@ pub(super) fn scrape_tenants(
         scrape.number(&TENANT_READY, &[tenant], one.ready);
         scrape.whole(&TENANT_ITEMS, &[tenant], one.items);
         scrape.whole(&TENANT_BYTES, &[tenant], one.bytes);
+        for (result, count) in results(&one.audit) {
+            scrape.whole(&TENANT_AUDITED, &[tenant, ("result", result)], count);
+        }
+        scrape.whole(&TENANT_WOULD, &[tenant], one.shadow.would_block);
+        scrape.whole(&TENANT_WRONGLY, &[tenant], one.shadow.would_block_wrongly);
+        if let Some(density) = one.density {
+            scrape.number(&TENANT_DENSITY, &[tenant], density);
+        }
     }
     traffic.collect(&mut scrape);
     scrape
 }
 
+/// Audits by how they ended.
+fn results(audit: &AuditStats) -> [(&'static str, u64); 4] {
+    [
+        ("right", audit.checked.saturating_sub(audit.wrong)),
+        ("wrong", audit.wrong),
+        ("undecided", audit.undecided),
+        ("skipped", audit.skipped),
+    ]
+}
+
 fn audits(scrape: &mut Scrape, audit: &AuditStats, shadow: &ShadowStats) {
-    scrape.whole(&AUDITED, &[("result", "right")], audit.checked.saturating_sub(audit.wrong));
-    scrape.whole(&AUDITED, &[("result", "wrong")], audit.wrong);
-    scrape.whole(&AUDITED, &[("result", "undecided")], audit.undecided);
-    scrape.whole(&AUDITED, &[("result", "skipped")], audit.skipped);
+    for (result, count) in results(audit) {
+        scrape.whole(&AUDITED, &[("result", result)], count);
+    }
     scrape.whole(&WOULD_BLOCK, &[], shadow.would_block);
     scrape.whole(&WOULD_WRONGLY, &[], shadow.would_block_wrongly);
 }
@@ -265,6 +298,9 @@ fn rebuilds(scrape: &mut Scrape, stats: &Stats) {
     scrape.whole(&REBUILDS, &[("result", "done")], rebuild.done);
     scrape.whole(&REBUILDS, &[("result", "failed")], rebuild.failed);
     scrape.whole(&REBUILD_ALERT, &[], rebuild.failures_in_a_row);
+    if let Some(every) = rebuild.every_seconds {
+        scrape.number(&REBUILD_EVERY, &[], every);
+    }
     let progress = rebuild.running.as_ref().map_or(0.0, |running| {
         // The count it began with is an estimate: it may read more.
         (running.scanned as f64 / running.expected.max(1) as f64).min(1.0)
@@ -283,7 +319,7 @@ fn rebuilds(scrape: &mut Scrape, stats: &Stats) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bloomgate_http::metrics::{check, markdown};
+    use bloomgate_http::metrics::{Metric, check, markdown};
 
     #[test]
     fn names_keep_the_rules() {
@@ -292,7 +328,8 @@ mod tests {
 
     #[test]
     fn the_documentation_has_this_table() {
-        let all: Vec<&Metric> = TABLE.iter().chain(Traffic::TABLE).copied().collect();
+        let all: Vec<&Metric> =
+            TABLE.iter().chain(Traffic::TABLE).chain(bloomgate_http::webhook::TABLE).copied().collect();
         let page = markdown(&all);
         assert!(include_str!("../../../../docs/gate.md").contains(&page), "docs/gate.md should have\n{page}");
     }

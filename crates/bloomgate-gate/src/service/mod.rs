@@ -8,14 +8,16 @@
 //! GET    /check/KEY        204 it may exist | 403 it does not, by the filter alone: for auth_request of nginx
 //! GET    /explain/KEY      the whole decision about a key
 //! GET    /stats            everything the gate tells of itself
+//! GET    /alerts           what is wrong now; /runbook has a section for each
 //! POST   /rebuild          202; ?wait=true waits for the end, ?accept-fewer=true believes a source that lost most keys
-//! GET    /events           the same once a second, as server-sent events
+//! GET    /events           the figures once a second, and the alerts when they change, as server-sent events
 //! GET    /attack           how far the attack on an embedded catalogue is; POST begins it, POST /attack/stop ends it
 //! GET    /healthz /readyz /metrics
-//! GET    / and its files   the dashboard; /about.json tells it what this process is
+//! GET    / and its files   the dashboard; /about.json tells it what this process is, /runbook what to do about alerts
 //! ```
 //!
-//! Of a deny list ([`Meaning::Deny`]) a lookup gives 204 for who is allowed and 403 with the row for who is denied. A client
+//! Of a deny list ([`Meaning::Deny`]) a lookup gives 204 for who is allowed and 403 with the row for who is denied, and so does
+//! `/check/KEY`: its "maybe" is confirmed at the source there. A client
 //! that is over its cap ([`callers`](crate::callers)) gets a 429 where the source would have to be asked.
 //! Before a table of many tenants the tenant stands before the key: `/v1/TABLE/TENANT/KEY`, `/v1/TABLE/TENANT:batch`,
 //! `/explain/TENANT/KEY`, `/stats/TENANT`, `/rebuild/TENANT`.
@@ -27,10 +29,10 @@
 //!
 //! A lookup that the filter answers is answered where it was read: no router, no task, no future on the heap.
 
+mod alerts;
 pub(crate) mod answers;
 mod attack;
 mod batch;
-mod clients;
 mod dashboard;
 mod deny;
 mod metrics;
@@ -53,8 +55,8 @@ use axum::http::{HeaderMap, Method, Request, Response, Uri};
 use axum::response::IntoResponse;
 use tokio::net::TcpListener;
 
+pub use crate::clients::{ClientBy, Clients, Network};
 pub use bloomgate_http as http;
-pub use clients::{ClientBy, Clients, Network};
 pub use metrics::TABLE as METRICS;
 
 use crate::callers::ClientId;
@@ -62,12 +64,14 @@ use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Meaning, Unconfirmed};
 use crate::tenants::Tenants;
+use alerts::Lookout;
 use answers::Template;
 use attack::Attack;
 use bloomgate_http::Served;
 use bloomgate_http::access::{Hosts, Role, Tokens};
 use bloomgate_http::listen::Traffic;
 use bloomgate_http::problem::Problem;
+use bloomgate_http::webhook::Webhook;
 use deny::Decisions;
 
 /// How a gate is served.
@@ -131,7 +135,7 @@ pub async fn serve<F: Future<Output = ()>>(
     shutdown: F,
 ) -> Served {
     let service = GateService::new(gate, options, http.traffic.clone());
-    bloomgate_http::serve_each(listener, move |from| service.of(from.ip()), http, shutdown).await
+    service.serve(listener, http, shutdown).await
 }
 
 /// A gate as an HTTP service. Clones share one.
@@ -161,6 +165,8 @@ impl GateService {
             gate: OnceLock::new(),
             tenants: OnceLock::new(),
             more: OnceLock::new(),
+            webhook: OnceLock::new(),
+            lookout: Mutex::default(),
             waits_for: Mutex::default(),
             attack: options.attack.clone().map(Attack::by),
             watching: AtomicUsize::new(0),
@@ -175,6 +181,20 @@ impl GateService {
     #[must_use]
     pub fn of(&self, peer: IpAddr) -> Self {
         Self { desk: self.desk.clone(), peer: Some(peer) }
+    }
+
+    /// Serves, and looks for alerts meanwhile.
+    async fn serve<F: Future<Output = ()>>(
+        self,
+        listener: TcpListener,
+        http: bloomgate_http::Options,
+        shutdown: F,
+    ) -> Served {
+        let answering = self.clone();
+        tokio::select! {
+            served = bloomgate_http::serve_each(listener, move |peer| answering.of(peer.address.ip()), http, shutdown) => served,
+            never = self.watch_alerts(None) => match never {},
+        }
     }
 
     /// Says what is waited for.
@@ -226,7 +246,7 @@ pub async fn serve_tenants<F: Future<Output = ()>>(
 ) -> Served {
     let service = GateService::waiting(Options { by_tenant: true, ..options }, http.traffic.clone());
     service.open_tenants(tenants);
-    bloomgate_http::serve_each(listener, move |from| service.of(from.ip()), http, shutdown).await
+    service.serve(listener, http, shutdown).await
 }
 
 /// Adds to a scrape.
@@ -240,6 +260,10 @@ struct Desk {
     gate: OnceLock<Gate>,
     /// Who else has metrics.
     more: OnceLock<Collect>,
+    /// Who is told when an alert begins or ends.
+    webhook: OnceLock<Webhook>,
+    /// What is wrong, as of the last look.
+    lookout: Mutex<Lookout>,
     /// Why there is no gate.
     waits_for: Mutex<String>,
     options: Options,
@@ -298,10 +322,13 @@ impl Desk {
         match (&self.options.tokens, &self.options.hosts) {
             (Some(_), _) if role == Role::Read && self.options.open_reads => Ok(()),
             (Some(tokens), _) => tokens.check(headers, role).map(|_| ()),
-            (None, Some(hosts)) => hosts.check(headers, uri).map_err(|problem| {
-                // A 403 of a deny list is said of keys.
-                if self.is_deny_list() && role == Role::Read { deny::misdirected(&problem) } else { problem }
-            }),
+            // A page of another port of this machine is another site's too: it may neither write nor rebuild.
+            (None, Some(hosts)) => {
+                hosts.check(headers, uri).and(Hosts::check_same_site(headers, uri)).map_err(|problem| {
+                    // A 403 of a deny list is said of keys.
+                    if self.is_deny_list() && role == Role::Read { deny::misdirected(&problem) } else { problem }
+                })
+            }
             (None, None) if role == Role::Read => Ok(()),
             (None, None) => Err(Problem::forbidden(format!(
                 "this needs a token of the role {role}, and the service has none: set a file of tokens"

@@ -9,9 +9,8 @@ use axum::body::Body;
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::response::IntoResponse;
 use bloomgate_http::access::Role;
-use bloomgate_http::body;
-use bloomgate_http::health;
 use bloomgate_http::problem::Problem;
+use bloomgate_http::{body, health, webhook};
 
 use super::batch::Asked;
 use super::deny::{self, Decided};
@@ -75,6 +74,9 @@ impl Desk {
         if let Some(key) = whole.strip_prefix("/check/") {
             only(method, &[Method::GET])?;
             self.may(&head.headers, &head.uri, Role::Read)?;
+            if self.is_deny_list() {
+                return self.confirm(key, client).await;
+            }
             return self.check(key).await;
         }
         if let Some(key) = whole.strip_prefix("/explain/") {
@@ -120,6 +122,7 @@ impl Desk {
                 if let Some(collect) = self.more.get() {
                     collect(&mut scrape);
                 }
+                webhook::collect(self.webhook.get(), &mut scrape);
                 Ok(scrape.respond(&head.headers))
             }
             "/rebuild" => {
@@ -132,7 +135,7 @@ impl Desk {
                 Err(path::bad_key("the path has two slashes in a row: leave one out, or write one in a key as %2F"))
             }
             _ => Err(Problem::not_found(format!(
-                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /check/KEY, GET /explain/KEY, GET /stats, GET /events, \
+                "there is GET {p}KEY{writes}, POST /v1/{t}:batch, GET /check/KEY, GET /explain/KEY, GET /stats, GET /alerts, GET /events, \
                  POST /rebuild, GET /healthz, GET /readyz and GET /metrics; the dashboard is at /",
                 p = self.prefix,
                 writes = if self.options.writes { " (and PUT, DELETE)" } else { "" },
@@ -183,6 +186,25 @@ impl Desk {
         result.map_err(|error| answers::problem(&error))
     }
 
+    /// Whether a key is allowed, as a lookup of its row says it: 403 is said to a proxy, and nobody is denied by the filter
+    /// alone. A key that cannot be read is an error (400), neither the one nor the other. What is behind the proxy may read
+    /// the key in another way: a row of any reading denies.
+    async fn confirm(&self, segment: &str, client: Option<ClientId>) -> Result<Response<Body>, Problem> {
+        if self.gate.get().is_none() && self.lets_pass(&Error::new(ErrorKind::Source, "")) {
+            return Ok(self.unconfirmed());
+        }
+        let (gate, key) = (self.gate()?, self.key(segment)?);
+        let read = crate::rules::every_reading(segment);
+        let others = read.iter().filter_map(|text| gate.parse_key(text).ok()).filter(|other| *other != key);
+        for other in others {
+            let answer = gate.get_by(&other, client).await;
+            if answer.as_ref().map_or(true, |answer| answer.row.is_some()) {
+                return self.say(answer);
+            }
+        }
+        self.say(gate.get_by(&key, client).await)
+    }
+
     /// Whether a key may exist, by the filter alone. What cannot be read with certainty may.
     async fn check(&self, segment: &str) -> Result<Response<Body>, Problem> {
         let gate = self.gate()?;
@@ -190,6 +212,7 @@ impl Desk {
             Reading::Key(text, written) => {
                 std::iter::once(&*text).chain(written).map(|text| gate.parse_key(text).ok()).collect()
             }
+            Reading::OneOf(texts) => rules::keys_of(&texts, |text| gate.parse_key(text).ok()),
             Reading::Other | Reading::Unsure => None,
         };
         let Some(keys) = keys else { return Ok(answers::written("unjudged", gate.state())) };
@@ -268,14 +291,15 @@ impl Desk {
     }
 
     /// What the gate tells of itself, and what was decided by it.
-    pub(super) fn told<S>(&self, absent_by_filter: u64, stats: S) -> Told<S> {
+    pub(super) fn told<S>(&self, absent_by_filter: u64, first_lookup: Option<String>, stats: S) -> Told<S> {
         let deny = self.is_deny_list().then(|| self.decisions.told(absent_by_filter));
-        Told { meaning: self.options.meaning.name(), deny, stats }
+        Told { meaning: self.options.meaning.name(), first_lookup, deny, stats }
     }
 
     pub(super) async fn told_of_gate(&self, gate: &Gate) -> Result<Told<Stats>, Problem> {
         let stats = stats(gate).await?;
-        Ok(self.told(stats.lookups.absent_by_filter, stats))
+        let first = first_key(|text| gate.parse_key(text).is_ok()).map(|key| format!("{}{key}", self.prefix));
+        Ok(self.told(stats.lookups.absent_by_filter, first, stats))
     }
 
     pub(super) fn is_table(&self, segment: &str) -> Result<(), Problem> {
@@ -309,9 +333,16 @@ pub(super) struct Told<S> {
     pub stats: S,
     /// `present` or `deny`.
     meaning: &'static str,
+    /// The path of a lookup to begin with; none if the column takes none of the keys that are thought of.
+    first_lookup: Option<String>,
     /// What was decided, of a deny list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deny: Option<Decided>,
+}
+
+/// A key that hardly exists, as a column of this type spells it.
+pub(super) fn first_key(is_key: impl Fn(&str) -> bool) -> Option<&'static str> {
+    ["no-such-key", "-1", "0", "00000000-0000-0000-0000-000000000000"].into_iter().find(|key| is_key(key))
 }
 
 /// The numbers; on a thread that may be busy for a while, since the bits of the filter are counted.

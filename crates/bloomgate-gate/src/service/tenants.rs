@@ -8,10 +8,10 @@ use axum::http::{HeaderMap, Method, Response, StatusCode};
 use axum::response::IntoResponse;
 use bloomgate_http::access::Role;
 use bloomgate_http::problem::Problem;
-use bloomgate_http::{body, health};
+use bloomgate_http::{body, health, webhook};
 
 use super::batch::{Answering, Asked};
-use super::routes::{Head, Told, only, wishes};
+use super::routes::{Head, Told, first_key, only, wishes};
 use super::{Desk, First, answers, deny, metrics, path};
 use crate::callers::ClientId;
 use crate::key::Key;
@@ -68,7 +68,11 @@ impl Desk {
 
     pub(super) fn told_of(&self, tenants: &Tenants) -> Told<TenantsStats> {
         let stats = tenants.stats();
-        self.told(stats.lookups.absent_by_filter, stats)
+        let first = stats.busiest.first().and_then(|one| {
+            let key = first_key(|text| tenants.parse_key(text).is_ok())?;
+            Some(format!("{}{}/{key}", self.prefix, path::encoded(&one.tenant)))
+        });
+        self.told(stats.lookups.absent_by_filter, first, stats)
     }
 
     fn tenants(&self) -> Result<&Tenants, Problem> {
@@ -165,13 +169,18 @@ impl Desk {
             "/metrics" => {
                 only(method, &[Method::GET])?;
                 self.may(&head.headers, &head.uri, Role::Read)?;
-                let scrape = match self.tenants.get() {
+                let mut scrape = match self.tenants.get() {
                     Some(tenants) => {
-                        let told = self.told_of(tenants);
-                        metrics::scrape_tenants(tenants, &told.stats, told.deny.as_ref(), &self.traffic)
+                        let (tenants, told, traffic) = (tenants.clone(), self.told_of(tenants), self.traffic.clone());
+                        // The bits of the filters with a name are counted.
+                        let counted = tokio::task::spawn_blocking(move || {
+                            metrics::scrape_tenants(&tenants, &told.stats, told.deny.as_ref(), &traffic)
+                        });
+                        counted.await.map_err(|_| Problem::internal("counting ended early: try again"))?
                     }
                     None => self.waiting_metrics(),
                 };
+                webhook::collect(self.webhook.get(), &mut scrape);
                 Ok(scrape.respond(&head.headers))
             }
             "/rebuild" => {
@@ -187,7 +196,7 @@ impl Desk {
             }
             _ => Err(Problem::not_found(format!(
                 "there is GET {p}TENANT/KEY{writes}, POST {p}TENANT:batch, GET /explain/TENANT/KEY, GET /stats, GET \
-                 /stats/TENANT, POST /rebuild, POST /rebuild/TENANT, GET /healthz, GET /readyz and GET /metrics",
+                 /stats/TENANT, GET /alerts, POST /rebuild, POST /rebuild/TENANT, GET /healthz, GET /readyz and GET /metrics",
                 p = self.prefix,
                 writes = if self.options.writes { " (and PUT, DELETE)" } else { "" },
             ))),

@@ -90,9 +90,29 @@ pub trait Source: Send + Sync + 'static {
 
     /// Somebody else is about to write these keys, past this source's own [`put_many`](Self::put_many). A source whose
     /// [`scan`](Self::scan) does not see such writes by itself, as a list in a file, notes them here, and they are part of
-    /// every scan from then on. An error: they are not, and the filter is not trusted.
+    /// every scan from then on, also after a kill. An error: they are not, and the write is not passed on.
     fn announced<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<()>> {
         let _ = keys;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// A write of keys that were [announced](Self::announced), without an error, has ended; `refused`: it was not done and
+    /// never will be. Told once for each that was announced, or never.
+    fn ended<'a>(&'a self, keys: &'a [Key], refused: bool) -> Pending<'a, Result<()>> {
+        let _ = (keys, refused);
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Somebody else is about to make keys that only the answer will tell. A source that [notes](Self::announced) keys notes
+    /// this too, so that a kill before the answer is not forgotten, and gives the mark that
+    /// [`ended_unnamed`](Self::ended_unnamed) is told. An error: it is not, and the write is not passed on.
+    fn announced_unnamed(&self) -> Pending<'_, Result<Option<u64>>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// A write with this mark has ended: it made nothing, or its keys were announced, or it was [missed](Self::missed_write).
+    fn ended_unnamed(&self, mark: u64) -> Pending<'_, Result<()>> {
+        let _ = mark;
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -118,6 +138,11 @@ pub trait Source: Send + Sync + 'static {
     /// [`Unsupported`](crate::ErrorKind::Unsupported): it cannot be gated any more.
     fn look_around(&self) -> Pending<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The gate was stopped and writes no more: the time to put away what only a running one needs. It may still be read.
+    fn stopped(&self) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -18,7 +18,7 @@ mod tls;
 mod wire;
 mod writing;
 
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -77,6 +77,8 @@ pub struct Server {
     /// The columns that rows can have; read again when a name is not among them.
     columns: Mutex<Arc<Vec<Column>>>,
     keeper: Keeper,
+    /// Whether a gate follows the table's feed, which tells what triggers write, too.
+    followed: AtomicBool,
     /// How often the ground had moved when the pool was emptied last.
     emptied: AtomicU64,
     /// The statement that finds one key, and the one that finds many.
@@ -174,8 +176,13 @@ impl Server {
             table: Arc::new(table),
             columns: Mutex::new(Arc::new(columns)),
             keeper: Keeper::default(),
+            followed: AtomicBool::new(false),
             emptied: AtomicU64::new(0),
         })
+    }
+
+    fn is_followed(&self) -> bool {
+        self.followed.load(SeqCst)
     }
 
     async fn client(&self) -> Result<Client> {
@@ -367,6 +374,7 @@ impl Source for Postgres {
     }
 
     fn feed(&self, options: FeedOptions) -> Option<Arc<dyn Feed>> {
+        self.followed.store(true, SeqCst);
         Some(Arc::new(feed::Outbox::new(self.connections.clone(), Arc::clone(&self.table), options)))
     }
 

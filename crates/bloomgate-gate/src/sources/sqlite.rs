@@ -1,6 +1,7 @@
 //! A table of a SQLite file as the source: reads on a few threads, writes on one, none of them a thread of the runtime.
 //!
-//! The file is kept in WAL mode, so that a scan of minutes holds up no write. A column is taken only if its equality is
+//! The file is kept in WAL mode, so that a scan of minutes holds up no write. It is three files then, and `place` sees to it
+//! that those of one database are never used with those of another. A column is taken only if its equality is
 //! that of bytes: `COLLATE NOCASE` and such are refused when the table is opened. SQLite puts any value into any column; a
 //! scan that meets one of another type than the column's fails rather than leave it out.
 
@@ -15,6 +16,7 @@ mod tenants;
 mod threads;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -38,6 +40,8 @@ use threads::{Open, Threads};
 const READERS: usize = 4;
 /// How long a statement waits for a lock that another process holds.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long emptying the log waits for those who read it. Nobody writes meanwhile, and it is tried every second.
+const LOG_PATIENCE: Duration = Duration::from_millis(200);
 
 /// A table of a SQLite file.
 ///
@@ -60,6 +64,8 @@ struct File {
     columns: Mutex<Arc<Vec<Column>>>,
     readers: Threads,
     writer: Threads,
+    /// Whether a gate follows the table's feed, which tells what triggers write, too.
+    followed: AtomicBool,
 }
 
 impl Sqlite {
@@ -120,6 +126,7 @@ impl File {
             columns: Mutex::new(Arc::new(columns)),
             readers: begin("sqlite-read", readers)?,
             writer: begin("sqlite-write", vec![writer])?,
+            followed: AtomicBool::new(false),
         })
     }
 
@@ -163,8 +170,24 @@ impl File {
         })
     }
 
+    /// Puts what is in the log into the file that it belongs to. A log with nothing in it can be removed without a loss, and
+    /// does no harm to a file that is moved to its side. By the connection that is open: that is of the old file, where the
+    /// path leads to a new one.
+    async fn empty_log(&self) {
+        let emptied = self.writer.run(false, |open| {
+            _ = open.connection.busy_timeout(LOG_PATIENCE);
+            // Whoever still reads keeps it; then it is done another time, or it stays, as after a kill.
+            _ = open.connection.query_row("PRAGMA main.wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            _ = open.connection.busy_timeout(PATIENCE);
+        });
+        _ = emptied.await;
+    }
+
     async fn look_around(&self) -> Result<()> {
-        self.place.look()?;
+        if let Err(error) = self.place.look() {
+            self.empty_log().await;
+            return Err(error);
+        }
         if let Err(taken) = self.place.ensure_free() {
             self.place.footing.moved(taken.to_string());
         }
@@ -228,7 +251,7 @@ impl Source for Sqlite {
                 self.file.table.key_type.check(key)?;
                 Object::parse(row)?;
             }
-            let (tenant, rows) = (self.tenant.clone(), rows.to_vec());
+            let (tenant, rows, followed) = (self.tenant.clone(), rows.to_vec(), self.file.followed.load(SeqCst));
             self.file
                 .write(move |connection, table| {
                     let columns = table.columns(connection)?;
@@ -238,7 +261,9 @@ impl Source for Sqlite {
                     for (key, row) in &rows {
                         put(&writing, table, &columns, tenant.as_ref(), key, row)?;
                     }
-                    table.refuse_triggers(&writing)?;
+                    if !followed {
+                        table.refuse_triggers(&writing)?;
+                    }
                     commit(writing)
                 })
                 .await
@@ -248,7 +273,7 @@ impl Source for Sqlite {
     fn delete<'a>(&'a self, key: &'a Key) -> Pending<'a, Result<bool>> {
         Box::pin(async move {
             self.file.table.key_type.check(key)?;
-            let (tenant, key) = (self.tenant.clone(), key.clone());
+            let (tenant, key, followed) = (self.tenant.clone(), key.clone(), self.file.followed.load(SeqCst));
             self.file
                 .write(move |connection, table| {
                     let writing = connection
@@ -262,6 +287,9 @@ impl Source for Sqlite {
                             .execute(params_from_iter(table.bound(tenant.as_ref(), &key)))
                             .map_err(|error| failed("deleting a row", &error))?
                     };
+                    if !followed {
+                        table.refuse_triggers(&writing)?;
+                    }
                     commit(writing)?;
                     Ok(removed > 0)
                 })
@@ -290,6 +318,7 @@ impl Source for Sqlite {
     }
 
     fn feed(&self, options: FeedOptions) -> Option<Arc<dyn Feed>> {
+        self.file.followed.store(true, SeqCst);
         Some(Arc::new(feed::Outbox::new(Arc::clone(&self.file.place), Arc::clone(&self.file.table), options)))
     }
 
@@ -304,6 +333,10 @@ impl Source for Sqlite {
     fn look_around(&self) -> Pending<'_, Result<()>> {
         Box::pin(self.file.look_around())
     }
+
+    fn stopped(&self) -> Pending<'_, ()> {
+        Box::pin(self.file.empty_log())
+    }
 }
 
 /// The connection of a thread; another one if the path leads to another file by now.
@@ -316,13 +349,15 @@ fn current<'a>(
     if place.look()? != open.file {
         let fresh = again(place)?;
         table.check_again(&fresh.connection)?;
+        still_there(place, fresh.file)?;
         *open = fresh;
     }
     Ok(&mut open.connection)
 }
 
 fn connect(place: &Place, access: OpenFlags) -> Result<Open> {
-    let (path, file) = (place.path.as_path(), FileId::of(&place.path)?);
+    // Before SQLite looks what is beside it.
+    let (path, file) = (place.path.as_path(), place.look()?);
     // Before SQLite does: it takes `:memory:` and an empty name for databases of their own.
     if !path.is_file() {
         return Err(Error::new(
@@ -337,11 +372,18 @@ fn connect(place: &Place, access: OpenFlags) -> Result<Open> {
         Ok(connection)
     };
     let connection = open().map_err(|error| failed(&format!("opening {}", path.display()), &error))?;
-    if FileId::of(path)? != file {
-        let message = format!("{} was replaced while it was opened: try again", path.display());
-        return Err(Error::new(ErrorKind::Source, message));
-    }
+    still_there(place, file)?;
     Ok(Open { connection, file })
+}
+
+/// An error if the path leads to another file than the one that was opened; and what SQLite made beside it by now is known to
+/// be that one's.
+fn still_there(place: &Place, file: FileId) -> Result<()> {
+    if place.look()? == file {
+        return Ok(());
+    }
+    let message = format!("{} was replaced while it was opened: try again", place.path.display());
+    Err(Error::new(ErrorKind::Source, message))
 }
 
 /// The connection that writes.
@@ -352,6 +394,7 @@ fn writer(place: &Place) -> Result<Open> {
         .query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))
         .map_err(|error| failed("switching to WAL mode", &error))?;
     if mode == "wal" {
+        still_there(place, open.file)?;
         return Ok(open);
     }
     Err(Error::new(

@@ -49,6 +49,11 @@ pub trait TenantTable: Send + Sync + 'static {
     fn look_around(&self) -> Pending<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
+
+    /// The gate was stopped: see [`Source::stopped`].
+    fn stopped(&self) -> Pending<'_, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// A scan of all tenants under way: batches of pairs, all of one moment, in whatever order the table has them.

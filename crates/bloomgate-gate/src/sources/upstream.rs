@@ -495,6 +495,22 @@ impl Source for Upstream {
         Box::pin(off_the_reactor(move || journal.note(&keys)))
     }
 
+    fn ended<'a>(&'a self, keys: &'a [Key], refused: bool) -> Pending<'a, Result<()>> {
+        let Some(journal) = self.written.clone() else { return Box::pin(std::future::ready(Ok(()))) };
+        let keys = keys.to_vec();
+        Box::pin(off_the_reactor(move || journal.ended(&keys, refused)))
+    }
+
+    fn announced_unnamed(&self) -> Pending<'_, Result<Option<u64>>> {
+        let Some(journal) = self.written.clone() else { return Box::pin(std::future::ready(Ok(None))) };
+        Box::pin(off_the_reactor(move || journal.begin_unnamed().map(Some)))
+    }
+
+    fn ended_unnamed(&self, mark: u64) -> Pending<'_, Result<()>> {
+        let Some(journal) = self.written.clone() else { return Box::pin(std::future::ready(Ok(()))) };
+        Box::pin(off_the_reactor(move || journal.end_unnamed(mark)))
+    }
+
     fn missed_write(&self) -> Pending<'_, Result<()>> {
         let Some(journal) = self.written.clone() else { return Box::pin(std::future::ready(Ok(()))) };
         Box::pin(off_the_reactor(move || journal.note_missed()))

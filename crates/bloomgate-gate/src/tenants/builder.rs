@@ -246,6 +246,7 @@ impl TenantsBuilder {
             unsaved: AtomicBool::new(false),
             had_list: AtomicBool::new(false),
             progress: super::fill::Scanned::default(),
+            past: super::past::Past::default(),
             #[cfg(feature = "service")]
             labelled: Mutex::default(),
             settings,

@@ -163,6 +163,7 @@ impl All {
         self.progress.running.store(1, Relaxed);
         let result = self.scan_everyone(reason, accept_fewer, begun).await;
         self.progress.running.store(0, Relaxed);
+        self.past.of_all(reason, begun, &result);
         let counters = &self.strangers.counters;
         match &result {
             Ok(built) => {
@@ -333,7 +334,9 @@ impl All {
         accept_fewer: bool,
     ) -> Result<Rebuilt> {
         let _alone = self.rebuilding.lock().await;
+        let begun = Instant::now();
         let result = tenant.inner().rebuild(reason, accept_fewer).await;
+        self.past.of_one(&tenant.name, reason, begun, &result, self.rolling.load(SeqCst));
         match &result {
             Ok(_) => {
                 tenant.rebuilt();
@@ -370,6 +373,12 @@ impl All {
         }
         let _rolling = Rolling(self);
         let begun = Instant::now();
+        let result = self.rebuild_in_turn(reason, accept_fewer, begun).await;
+        self.past.of_all(reason, begun, &result);
+        result
+    }
+
+    async fn rebuild_in_turn(self: &Arc<Self>, reason: Reason, accept_fewer: bool, begun: Instant) -> Result<Built> {
         let shared = {
             let _alone = self.rebuilding.lock().await;
             let prepared = self.prepare().await;

@@ -19,6 +19,7 @@
 mod budget;
 mod builder;
 mod fill;
+mod past;
 mod shared_cache;
 mod stats;
 mod store;
@@ -39,6 +40,7 @@ pub(crate) use budget::Room;
 pub use budget::{LOOSEST, Spending};
 pub use builder::{Own, TenantsBuilder};
 pub use fill::Built;
+pub use past::Ended;
 pub use stats::{BudgetStats, OneTenant, StrangerStats, TenantCounts, TenantStats, TenantsStats};
 
 use crate::audit::{Audits, Sample};
@@ -141,6 +143,8 @@ pub(crate) struct All {
     /// The last run left a list of tenants.
     had_list: AtomicBool,
     progress: fill::Scanned,
+    /// Rebuilds that ended.
+    past: past::Past,
     /// Tenants that have a label of their own in metrics.
     #[cfg(feature = "service")]
     labelled: Mutex<Vec<Arc<Tenant>>>,

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 use serde::Serialize;
 
-use super::{All, Tenant, Tenants};
+use super::{All, Ended, Tenant, Tenants};
 use crate::counters::Count;
 use crate::key::Key;
 use crate::stats::{AuditStats, ClientStats, Lookups, Measured, ShadowStats, SourceStats, Stats, WriteStats};
@@ -62,6 +62,16 @@ pub struct TenantsStats {
     pub rebuilds: u64,
     /// And that failed.
     pub rebuilds_failed: u64,
+    /// Rebuilds that failed since the last one that did not, of all tenants together and of the scans: above 0 is an alert.
+    pub failures_in_a_row: u64,
+    /// How often all are rebuilt, in seconds; none for never.
+    pub every_seconds: Option<f64>,
+    /// As of when the oldest filter in force was built, in milliseconds since 1970.
+    pub built_ms: Option<u64>,
+    /// Rows deleted since the filters were built.
+    pub removed: u64,
+    /// The last rebuilds, of all tenants and of single ones, the newest last.
+    pub history: Vec<Ended>,
     /// Keys of a scan of all tenants under way, and about how many there are.
     pub scanning: Option<(u64, u64)>,
     /// Whether the filters are being rebuilt one after the other.
@@ -72,6 +82,8 @@ pub struct TenantsStats {
     pub busiest: Vec<OneTenant>,
     /// Tenants whose filter is not in force, the first of them.
     pub not_ready: Vec<OneTenant>,
+    /// Tenants whose filter was caught in a wrong "no" since the start, the first of them: must be none.
+    pub wrong: Vec<String>,
 }
 
 /// How many tenants there are, by the state of their filters.
@@ -248,6 +260,13 @@ impl Summed {
             wrong: self.get(Count::WrongNo),
         }
     }
+
+    pub fn shadow(&self) -> ShadowStats {
+        ShadowStats {
+            would_block: self.get(Count::WouldBlock),
+            would_block_wrongly: self.get(Count::WouldBlockWrongly),
+        }
+    }
 }
 
 impl All {
@@ -275,10 +294,14 @@ pub(crate) struct Labelled {
     pub tenant: String,
     pub lookups: Lookups,
     pub measured: Measured,
+    pub audit: AuditStats,
+    pub shadow: ShadowStats,
     /// The share of them whose filter is in force.
     pub ready: f64,
     pub items: u64,
     pub bytes: u64,
+    /// The share of the filter's bits that are set; not of the rest, whose bits nobody counts for a scrape.
+    pub density: Option<f64>,
 }
 
 #[cfg(feature = "service")]
@@ -290,20 +313,30 @@ impl Labelled {
             tenant: label.to_owned(),
             lookups: sums.lookups(),
             measured: sums.measured(),
+            audit: sums.audit(),
+            shadow: sums.shadow(),
             ready: ready as f64 / tenants.len().max(1) as f64,
             items: tenants.iter().map(|tenant| tenant.keys()).sum(),
             bytes: tenants.iter().filter_map(|tenant| tenant.room()).map(|room| room.share().2).sum(),
+            density: None,
         }
+    }
+
+    /// One tenant, with its bits counted: at most every five seconds.
+    fn one(tenant: &Arc<Tenant>) -> Self {
+        let current = tenant.inner().filters.face().current.clone();
+        let counted = current.and_then(|current| current.counted_bits());
+        Self { density: counted.map(|counted| counted.density), ..Self::of(&tenant.name, std::slice::from_ref(tenant)) }
     }
 }
 
 #[cfg(feature = "service")]
 impl Tenants {
-    /// The largest tenants by name and the rest together.
+    /// The largest tenants by name and the rest together. The bits of those with a name are counted, which takes a while
+    /// (10 ms for 100 MB).
     pub(crate) fn labelled(&self, most: usize) -> Vec<Labelled> {
         let chosen = self.all.chosen(most);
-        let mut told: Vec<Labelled> =
-            chosen.iter().map(|tenant| Labelled::of(&tenant.name, std::slice::from_ref(tenant))).collect();
+        let mut told: Vec<Labelled> = chosen.iter().map(Labelled::one).collect();
         let mut rest = self.all.everyone();
         rest.retain(|tenant| !chosen.iter().any(|one| Arc::ptr_eq(one, tenant)));
         if !rest.is_empty() {
@@ -348,7 +381,26 @@ impl Tenants {
         let not_ready = everyone.iter().filter(|tenant| tenant.state_name() != "ready");
         let mut not_ready: Vec<OneTenant> = not_ready.take(LISTED).map(|tenant| tenant.brief()).collect();
         not_ready.sort_by(|one, other| one.tenant.cmp(&other.tenant));
+        let mut wrong: Vec<String> = everyone
+            .iter()
+            .filter(|tenant| tenant.inner().counters.get(Count::WrongNo) > 0)
+            .take(LISTED)
+            .map(|tenant| tenant.name.to_string())
+            .collect();
+        wrong.sort();
         let inners = || everyone.iter().map(|tenant| tenant.inner());
+        let (mut failures_in_a_row, mut built_ms, mut removed) = (all.past.failures(), None, 0);
+        for tenant in &everyone {
+            // Without room there is nothing to rebuild, and what failed before is not tried again.
+            if tenant.state_name() != "no-room" {
+                failures_in_a_row += tenant.inner().rebuilds.failures.load(Relaxed);
+            }
+            if let Some(current) = &tenant.inner().filters.face().current {
+                let built = current.built_ms();
+                built_ms = built_ms.map_or(built, |oldest: u64| Some(oldest.min(built.unwrap_or(oldest))));
+                removed += current.removed();
+            }
+        }
         TenantsStats {
             source: all.table.describe(),
             cache: all.cache.as_ref().map(|cache| cache.describe()),
@@ -368,10 +420,7 @@ impl Tenants {
             lookups: of_all.lookups(),
             measured: of_tenants.measured(),
             audit: of_all.audit(),
-            shadow: ShadowStats {
-                would_block: of_all.get(Count::WouldBlock),
-                would_block_wrongly: of_all.get(Count::WouldBlockWrongly),
-            },
+            shadow: of_all.shadow(),
             at_source: SourceStats {
                 reads: of_all.get(Count::SourceReads),
                 errors: of_all.get(Count::SourceErrors),
@@ -399,12 +448,18 @@ impl Tenants {
             scans_failed: stranger(Count::RebuildsFailed),
             rebuilds: of_tenants.get(Count::Rebuilds),
             rebuilds_failed: of_tenants.get(Count::RebuildsFailed),
+            failures_in_a_row,
+            every_seconds: all.settings.rebuild_every.map(|every| every.as_secs_f64()),
+            built_ms,
+            removed,
+            history: all.past.told(),
             scanning: (all.progress.running.load(Relaxed) > 0)
                 .then(|| (all.progress.keys.load(Relaxed), all.progress.expected.load(Relaxed))),
             rolling: all.rolling.load(SeqCst),
             save_errors: of_all.get(Count::SaveErrors),
             busiest: busiest.into_iter().take(LISTED).map(|tenant| tenant.brief()).collect(),
             not_ready,
+            wrong,
         }
     }
 

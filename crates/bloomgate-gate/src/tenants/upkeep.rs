@@ -12,7 +12,7 @@ use crate::counters::Count;
 use crate::error::ErrorKind;
 use crate::events::Event;
 use crate::policy::State;
-use crate::rebuild::{BACK_OFF, Reason, jitter};
+use crate::rebuild::{BACK_OFF, REST, Reason, jitter};
 
 /// How often it is looked at which tenants need something, and where the source is.
 const LOOK: Duration = Duration::from_secs(1);
@@ -23,12 +23,14 @@ pub(super) struct Upkeep {
     /// After a failure: not again before.
     not_before: Option<Instant>,
     pause: Duration,
+    /// When it may be rebuilt again for the keys that were added.
+    rested: Instant,
     weight: f64,
 }
 
 impl Upkeep {
     pub fn new(weight: f64) -> Self {
-        Self { not_before: None, pause: BACK_OFF.0, weight }
+        Self { not_before: None, pause: BACK_OFF.0, rested: Instant::now(), weight }
     }
 }
 
@@ -72,7 +74,15 @@ impl Tenant {
         if !self.has_room() || self.is_waiting() {
             return None;
         }
-        self.inner().rebuilds.take_reason().or_else(|| self.inner().worn_out())
+        let is_rested = |reason: &Reason| !reason.is_of_adds() || Instant::now() >= self.upkeep().rested;
+        self.inner().rebuilds.take_reason().or_else(|| self.inner().worn_out().filter(is_rested))
+    }
+
+    /// A rebuild for this reason took so long.
+    fn rest(&self, reason: Reason, took: Duration) {
+        if reason.is_of_adds() {
+            self.upkeep().rested = Instant::now() + took * REST;
+        }
     }
 
     /// Lookups of absent keys, in this run and before.
@@ -109,6 +119,7 @@ impl Tenants {
     pub async fn stop(&self) {
         self.all.background.stop();
         self.all.save_everyone(true).await;
+        self.all.table.stopped().await;
         drop(self.all.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
@@ -130,7 +141,9 @@ async fn rebuild(all: Weak<All>) {
         for tenant in strong.everyone() {
             if let Some(reason) = tenant.reason() {
                 // How it went is told where it happens, and known to the tenant.
+                let begun = Instant::now();
                 let _ = strong.rebuild_one(&tenant, reason, false).await;
+                tenant.rest(reason, begun.elapsed());
             }
         }
         if due.is_some_and(|due| Instant::now() >= due) {

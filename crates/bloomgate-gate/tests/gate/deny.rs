@@ -74,8 +74,12 @@ impl Served {
         assert_eq!((got.0, got.1.as_str()), (status, outcome));
     }
 
+    /// What a lookup is told, and a proxy that asks by `/check`.
     async fn is(&self, key: &str, status: u16, outcome: &str) {
         Self::check(self.of(key).await, status, outcome);
+        let got = self.get(&format!("/check/{key}")).await;
+        let said = (got.status, got.header("bloomgate-outcome").unwrap_or_default().to_owned());
+        Self::check(said, status, outcome);
     }
 }
 
@@ -122,6 +126,17 @@ async fn no_allows_and_maybe_is_confirmed() {
     assert_eq!(answers[0], json!({"key": no[1], "denied": false, "outcome": "allowed-by-filter"}));
     assert_eq!(answers[1], json!({"key": maybe[0], "denied": false, "outcome": "allowed"}));
     let row = json!({"address": "192.0.2.8", "why": "spam"});
+    // A proxy gets the row too, and never a 403 or a 204 for what is no key.
+    let checked = served.get("/check/192.0.2.8").await;
+    assert_eq!((checked.outcome(), &checked.json()["row"]), ((403, Some("denied")), &row));
+    assert_eq!(served.ask("HEAD", "/check/192.0.2.8", "", "").await.outcome(), (403, Some("denied")));
+    for path in ["/check/a/b", "/check/%ff", "/check/%zz"] {
+        assert_eq!(served.get(path).await.status, 400, "{path}");
+    }
+    // What is behind the proxy may read the key in another way.
+    for path in ["/check/192.0.2.8%20", "/check/192.0.2.8.json", "/check/192.0.2.8;x", "/check/192%252E0.2.8"] {
+        assert_eq!(served.get(path).await.outcome(), (403, Some("denied")), "{path}");
+    }
     assert_eq!(answers[2], json!({"key": "192.0.2.8", "denied": true, "outcome": "denied", "row": row}));
     assert_eq!((&answers[3]["denied"], &answers[4]["denied"]), (&json!(false), &json!(null)));
     assert_eq!(answers[4]["outcome"], "bad-key");
@@ -131,12 +146,12 @@ async fn no_allows_and_maybe_is_confirmed() {
         assert!(explained["decision"].as_str().unwrap().starts_with(says), "{explained}");
     }
     let stats = served.get("/stats").await.json();
-    assert_eq!((&stats["meaning"], &stats["deny"]["denied"]), (&json!("deny"), &json!(6)), "{stats}");
+    assert_eq!((&stats["meaning"], &stats["deny"]["denied"]), (&json!("deny"), &json!(14)), "{stats}");
     let allowed = stats["deny"]["allowed"].as_u64().unwrap();
     assert!(allowed >= 4, "{stats}");
     assert_eq!(stats["deny"]["allowed-by-filter"], stats["lookups"]["absent-by-filter"]);
     let metrics = served.get("/metrics").await.body;
-    for line in [format!("{{outcome=\"allowed\"}} {allowed}"), "{outcome=\"denied\"} 6".to_owned()] {
+    for line in [format!("{{outcome=\"allowed\"}} {allowed}"), "{outcome=\"denied\"} 14".to_owned()] {
         assert!(metrics.contains(&format!("\nbloomgate_gate_deny_answers_total{line}\n")), "{line}: {metrics}");
     }
     served.stop().await;
@@ -148,9 +163,14 @@ async fn a_403_is_said_of_keys_alone() {
     let gate = bans.gate(|builder| builder);
     gate.rebuild().await.unwrap();
     let served = Served::start(gate, options(Unconfirmed::Refuse)).await;
-    for (method, path) in
-        [("GET", "/v1/bans/192.0.2.7"), ("GET", "/v1/bans/198.51.100.1"), ("POST", "/v1/bans:batch"), ("GET", "/stats")]
-    {
+    for (method, path) in [
+        ("GET", "/v1/bans/192.0.2.7"),
+        ("GET", "/v1/bans/198.51.100.1"),
+        ("GET", "/check/192.0.2.7"),
+        ("GET", "/check/198.51.100.1"),
+        ("POST", "/v1/bans:batch"),
+        ("GET", "/stats"),
+    ] {
         let got = served.ask(method, path, "host: rebound.example\r\n", if method == "POST" { "[]" } else { "" }).await;
         assert_eq!((got.status, got.problem().as_str()), (421, "misdirected"), "{method} {path}");
     }
@@ -232,19 +252,22 @@ async fn what_cannot_be_confirmed_is_refused_unless_it_was_said_otherwise() {
         let alone = served.ask("POST", "/v1/bans:batch", "", r#"["192.0.2.2"]"#).await;
         let explained = served.get("/explain/192.0.2.2").await.json()["decision"].as_str().unwrap().to_owned();
         assert_eq!(batch["answers"][1]["denied"], false);
+        let checked = served.get("/check/192.0.2.2").await;
         match unconfirmed {
             Unconfirmed::Refuse => {
                 assert_eq!((got.status, got.problem().as_str()), (503, "source-down"));
+                assert_eq!((checked.status, checked.problem().as_str()), (503, "source-down"));
                 assert_eq!((&batch["answers"][0]["denied"], alone.status), (&json!(null), 503));
                 assert!(explained.starts_with("refused: 503"), "{explained}");
             }
             Unconfirmed::Allow => {
                 assert_eq!(got.outcome(), (204, Some("allowed-unconfirmed")));
+                assert_eq!(checked.outcome(), (204, Some("allowed-unconfirmed")));
                 assert_eq!(batch["answers"][0]["outcome"], "allowed-unconfirmed");
                 assert!(batch["answers"][0]["denied"] == false && !batch["answers"][0]["error"].is_null(), "{batch}");
                 assert_eq!(alone.json()["answers"][0]["outcome"], "allowed-unconfirmed");
                 assert!(explained.starts_with("allowed-unconfirmed: 204"), "{explained}");
-                assert_eq!(served.get("/stats").await.json()["deny"]["allowed-unconfirmed"], 3);
+                assert_eq!(served.get("/stats").await.json()["deny"]["allowed-unconfirmed"], 4);
             }
         }
         bans.comes_back();
@@ -276,6 +299,7 @@ async fn before_the_source_was_ever_reached_nothing_can_be_confirmed() {
         };
         assert_eq!(ask("GET", "/v1/bans/192.0.2.1").await.outcome(), expected);
         assert_eq!(ask("HEAD", "/v1/bans/192.0.2.1").await.outcome(), expected);
+        assert_eq!(ask("GET", "/check/192.0.2.1").await.outcome(), expected);
         assert_eq!(ask("DELETE", "/v1/bans/192.0.2.1").await.status, 503);
         assert_eq!(ask("GET", "/v1/other/192.0.2.1").await.status, 400);
         serving.abort();
@@ -346,6 +370,10 @@ async fn nobody_is_denied_who_is_free_and_nobody_who_is_banned_gets_in() {
                                     let answer = &got["answers"][1];
                                     let status = if answer["denied"].as_bool().unwrap() { 403 } else { 204 };
                                     (status, answer["outcome"].as_str().unwrap().to_owned())
+                                }
+                                1 => {
+                                    let got = served.get(&format!("/check/{}", name(number))).await;
+                                    (got.status, got.header("bloomgate-outcome").unwrap_or_default().to_owned())
                                 }
                                 _ => served.of(&name(number)).await,
                             };

@@ -3,6 +3,8 @@
 
 mod killing;
 #[cfg(feature = "postgres")]
+mod outbox;
+#[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -60,13 +62,14 @@ fn is_blocked(gate: &Gate, key: &str) -> bool {
     gate.look(&gate.parse_key(key).unwrap()).is_some_and(|answer| answer.outcome == Outcome::AbsentByFilter)
 }
 
-/// The feed was lost so many times at least (one more costs a scan, and nothing else), at last for a reason with these words.
+/// The feed was lost so many times, at last for a reason with these words.
 async fn lost(gate: &Gate, losses: u64, words: &str) {
-    until(gate, |stats| {
+    let stats = until(gate, |stats| {
         let feed = stats.feed.as_ref().unwrap();
         feed.losses >= losses && feed.lost.as_ref().is_some_and(|why| why.contains(words))
     })
     .await;
+    assert_eq!(stats.feed.as_ref().unwrap().losses, losses, "{:?}", stats.feed);
 }
 
 /// Asks for a key that was committed at a moment until the gate finds it: never a "no" as of a later watermark.
@@ -88,11 +91,15 @@ async fn never_wrongly_absent(gate: &Gate, key: &str, committed: u64) {
 
 /// Takes down what a feed tells.
 #[derive(Default)]
-struct Notes(Mutex<Vec<Change>>);
+pub struct Notes(Mutex<Vec<Change>>);
 
 impl Receiver for Notes {
     fn take<'a>(&'a self, changes: &'a [Change]) -> Pending<'a, ()> {
         self.0.lock().unwrap().extend_from_slice(changes);
+        Box::pin(std::future::ready(()))
+    }
+
+    fn forget<'a>(&'a self) -> Pending<'a, ()> {
         Box::pin(std::future::ready(()))
     }
 }

@@ -214,11 +214,15 @@ async fn explanations_wait_for_their_turn_like_lookups() {
 #[cfg(feature = "sqlite")]
 mod sqlite {
     use super::*;
-    use bloomgate_gate::sources::Sqlite;
-    use bloomgate_gate::{Error, ErrorKind};
+    use bloomgate_gate::feed::{FeedOptions, FeedPlan};
+    use bloomgate_gate::sources::{Source, Sqlite, SqliteQuery, SqliteTenants, TenantTable};
+    use bloomgate_gate::{Error, ErrorKind, Event, KeyType};
     use bytes::Bytes;
     use rusqlite::Connection;
-    use std::path::Path;
+    use std::os::unix::fs::MetadataExt;
+    use std::path::{Path, PathBuf};
+
+    use crate::tables::refused;
 
     fn make(path: &Path, extra: &str) -> Connection {
         let other = Connection::open(path).unwrap();
@@ -262,6 +266,290 @@ mod sqlite {
         gate.rebuild().await.unwrap();
         assert!(gate.get(&Key::from("restored")).await.unwrap().row.is_some());
         assert!(matches!(gate.state(), State::Ready { .. }));
+    }
+
+    /// The database's own name and this.
+    fn beside(path: &Path, ending: &str) -> PathBuf {
+        format!("{}{ending}", path.display()).into()
+    }
+
+    fn remove_what_is_beside(path: &Path) {
+        for ending in ["-wal", "-shm"] {
+            std::fs::remove_file(beside(path, ending)).unwrap();
+        }
+    }
+
+    /// Another database of as many rows, and its bytes.
+    fn make_fresh(path: &Path, mode: &str) -> Vec<u8> {
+        drop(make(path, &format!("UPDATE t SET k = 'fresh-' || v; PRAGMA journal_mode = {mode}")));
+        std::fs::read(path).unwrap()
+    }
+
+    async fn until(gate: &Gate, what: impl Fn() -> bool) {
+        for _ in 0..4000 {
+            if what() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("it did not happen: {:?}", gate.stats());
+    }
+
+    fn count(database: &Connection, condition: &str) -> i64 {
+        database.query_row(&format!("SELECT count(*) FROM t WHERE {condition}"), [], |row| row.get(0)).unwrap()
+    }
+
+    fn is_whole(database: &Connection) -> bool {
+        database.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0)).unwrap() == "ok"
+    }
+
+    /// What `mv new.db shop.db` does to a gate that writes: the log of the old file stays, and SQLite would apply it.
+    #[tokio::test]
+    async fn a_file_that_was_moved_beside_the_log_of_the_old_one_stays_as_it_is() {
+        for mode in ["DELETE", "WAL"] {
+            let folder = tempfile::tempdir().unwrap();
+            let [path, new, old] = ["a.db", "new.db", "old.db"].map(|name| folder.path().join(name));
+            drop(make(&path, ""));
+            let whole = make_fresh(&new, mode);
+            let (told, listener) = crate::listening::listen();
+            let source = Arc::new(Sqlite::open(&path, "t", "k").unwrap());
+            let gate = Gate::builder(source).writers(Writers::Sole).on_event(listener).build().unwrap();
+            gate.start();
+            until(&gate, || matches!(gate.state(), State::Ready { version: 1, .. })).await;
+            for number in 0..5 {
+                put(&gate, &format!("put-{number}")).await.unwrap();
+            }
+            assert!(std::fs::metadata(beside(&path, "-wal")).unwrap().len() > 0, "there is something to apply");
+            std::fs::rename(&path, &old).unwrap();
+            std::fs::rename(&new, &path).unwrap();
+            until(&gate, || gate.state() == State::Stale).await;
+
+            let refuses = |error: Error| {
+                let said = error.to_string();
+                assert_eq!(error.kind(), ErrorKind::Source, "{said}");
+                for words in ["a.db is another file than before", "a.db-wal and ", "a.db-shm", "Remove "] {
+                    assert!(said.contains(words), "{mode}: {words}: {said}");
+                }
+            };
+            for key in ["fresh-7", "fresh-999", "key-7", "put-1", "absent"] {
+                refuses(gate.get(&Key::from(key)).await.unwrap_err());
+            }
+            refuses(put(&gate, "fresh-7").await.unwrap_err());
+            refuses(gate.delete(&Key::from("fresh-7")).await.unwrap_err());
+            refuses(gate.rebuild().await.unwrap_err());
+            let is_told = told.has(|event| match event {
+                Event::RebuildFailed { rebuilt, still_ready: false } => {
+                    rebuilt.failure.as_ref().is_some_and(|why| why.contains("a.db-wal"))
+                }
+                _ => false,
+            });
+            assert!(is_told, "{:?}", told.all());
+            // What was written before is put where it belongs; only then could the log be thrown away without a loss.
+            until(&gate, || std::fs::metadata(beside(&path, "-wal")).unwrap().len() == 0).await;
+            // One look more at least.
+            tokio::time::sleep(Duration::from_millis(1100)).await;
+            let footing = gate.source().footing().unwrap();
+            assert_eq!(footing.moves(), 1, "told once");
+            assert!(footing.why().unwrap().contains("a.db-wal"));
+            assert!(std::fs::read(&path).unwrap() == whole, "{mode}: not a byte of it is another one");
+
+            // One of the two is not enough: the connections to the old file share its index.
+            std::fs::remove_file(beside(&path, "-wal")).unwrap();
+            let error = gate.get(&Key::from("fresh-7")).await.unwrap_err().to_string();
+            assert!(error.contains("a.db-shm") && !error.contains("a.db-wal"), "{error}");
+            std::fs::remove_file(beside(&path, "-shm")).unwrap();
+            until(&gate, || matches!(gate.state(), State::Ready { version: 2.., .. })).await;
+            for key in ["fresh-7", "fresh-999"] {
+                assert!(gate.get(&Key::from(key)).await.unwrap().row.is_some());
+            }
+            for key in ["key-7", "put-1"] {
+                assert!(gate.get(&Key::from(key)).await.unwrap().row.is_none(), "{key} is of the old file");
+            }
+            put(&gate, "after").await.unwrap();
+            gate.stop().await;
+            drop(gate);
+            let there = Connection::open(&path).unwrap();
+            assert!(is_whole(&there));
+            assert_eq!(
+                (count(&there, "k LIKE 'fresh-%'"), count(&there, "k = 'after'"), count(&there, "1")),
+                (1000, 1, 1001)
+            );
+            let there = Connection::open(&old).unwrap();
+            assert!(is_whole(&there));
+            assert_eq!(
+                (count(&there, "k LIKE 'key-%'"), count(&there, "k LIKE 'put-%'")),
+                (1000, 5),
+                "nothing is lost"
+            );
+        }
+    }
+
+    /// Each way to a connection, of each source that has some.
+    #[tokio::test]
+    async fn nothing_opens_a_file_beside_the_log_of_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, new] = ["a.db", "new.db"].map(|name| folder.path().join(name));
+        let tenants = "CREATE TABLE s (tenant TEXT, k TEXT, PRIMARY KEY (tenant, k)) WITHOUT ROWID;
+                       INSERT INTO s SELECT 'shop', k FROM t; PRAGMA journal_mode = WAL;";
+        let service = make(&path, tenants);
+        make(&new, tenants).execute_batch("PRAGMA journal_mode = DELETE").unwrap();
+        let whole = std::fs::read(&new).unwrap();
+        Sqlite::install_feed(&path, "t", "k", &FeedPlan::default(), false).unwrap();
+        let table = Sqlite::open(&path, "t", "k").unwrap();
+        let query = SqliteQuery::open(&path, "SELECT k FROM t", KeyType::Text).unwrap();
+        let shops = SqliteTenants::open(&path, "s", "k", "tenant").unwrap();
+        let options = || FeedOptions { reader: "test".to_owned(), hold: Duration::from_secs(60) };
+        let (feed, unread) = (table.feed(options()).unwrap(), table.feed(options()).unwrap());
+        let (notes, key) = (crate::feeds::Notes::default(), Key::from("key-1"));
+        feed.anchor().await.unwrap();
+        service.execute_batch("INSERT INTO t VALUES ('by the service', 1)").unwrap();
+        std::fs::rename(&new, &path).unwrap();
+
+        let told = ["a.db-wal and ", "a.db-shm"];
+        let rows = [(key.clone(), Bytes::from_static(b"{}"))];
+        let shop = shops.of(&Key::from("shop"));
+        for source in [&table as &dyn Source, &query, &*shop] {
+            refused(source.get(&key).await, ErrorKind::Source, &told);
+            refused(source.get_many(std::slice::from_ref(&key)).await, ErrorKind::Source, &told);
+            refused(source.count().await, ErrorKind::Source, &told);
+            refused(source.scan().await, ErrorKind::Source, &told);
+            refused(source.look_around().await, ErrorKind::Source, &told);
+            assert_eq!(source.footing().unwrap().moves(), 1);
+        }
+        for source in [&table as &dyn Source, &*shop] {
+            refused(source.put_many(&rows).await, ErrorKind::Source, &told);
+            refused(source.delete(&key).await, ErrorKind::Source, &told);
+            refused(source.settle().await, ErrorKind::Source, &told);
+            let unknown_column = [(key.clone(), Bytes::from_static(br#"{"new": 1}"#))];
+            refused(source.check_rows(&unknown_column).await, ErrorKind::Source, &told);
+        }
+        refused(shops.census(10).await, ErrorKind::Source, &told);
+        refused(shops.scan_all().await, ErrorKind::Source, &told);
+        refused(shops.look_around().await, ErrorKind::Source, &told);
+        refused(shops.settle().await, ErrorKind::Source, &told);
+        for feed in [&feed, &unread] {
+            refused(feed.check().await, ErrorKind::Source, &told);
+            refused(feed.anchor().await, ErrorKind::Source, &told);
+            refused(feed.leave().await, ErrorKind::Source, &told);
+        }
+        refused(feed.read(&notes).await, ErrorKind::Source, &told);
+        table.stopped().await;
+        shops.stopped().await;
+        assert!(std::fs::read(&path).unwrap() == whole);
+        drop((table, query, shop, shops, feed, unread, service));
+        // Their threads end by themselves.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert!(std::fs::read(&path).unwrap() == whole, "closing them changes nothing either");
+    }
+
+    /// The service goes over to WAL mode while the gate runs, and is not asked for anything in between.
+    #[tokio::test]
+    async fn a_log_that_came_later_is_known_to_be_of_the_old_file_too() {
+        for is_looked_at in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let [path, new] = ["a.db", "new.db"].map(|name| folder.path().join(name));
+            let service = make(&path, "");
+            let whole = make_fresh(&new, "DELETE");
+            let query = SqliteQuery::open(&path, "SELECT k FROM t", KeyType::Text).unwrap();
+            let key = Key::from("key-1");
+            assert!(query.get(&key).await.unwrap().is_some());
+            service.execute_batch("PRAGMA journal_mode = WAL; INSERT INTO t VALUES ('by the service', 1)").unwrap();
+            match is_looked_at {
+                true => query.look_around().await.unwrap(),
+                false => assert!(query.get(&key).await.unwrap().is_some()),
+            }
+            // Ended in good order: only the gate keeps the log.
+            drop(service);
+            assert!(beside(&path, "-wal").exists());
+            std::fs::rename(&new, &path).unwrap();
+            refused(query.get(&key).await, ErrorKind::Source, &["a.db-wal and ", "a.db-shm"]);
+            assert!(std::fs::read(&path).unwrap() == whole);
+            remove_what_is_beside(&path);
+            assert!(query.get(&key).await.unwrap().is_none());
+            assert!(query.get(&Key::from("fresh-7")).await.unwrap().is_some());
+            assert_eq!(query.footing().unwrap().moves(), 2, "refused, and opened anew");
+        }
+    }
+
+    #[tokio::test]
+    async fn connections_to_a_file_that_is_gone_leave_the_log_of_the_new_one_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let [path, new] = ["a.db", "new.db"].map(|name| folder.path().join(name));
+        drop(make(&path, ""));
+        make_fresh(&new, "WAL");
+        let gate = gate(&path).unwrap();
+        gate.rebuild().await.unwrap();
+        put(&gate, "before").await.unwrap();
+        let found = async |key: &str| gate.get(&Key::from(key)).await.unwrap().row.is_some();
+        // Each of the four that read has the old log open.
+        for _ in 0..8 {
+            let keys: Vec<_> = (1..200).map(|number| Key::from(format!("key-{number}").as_str())).collect();
+            futures_util::future::join_all(keys.iter().map(|key| gate.get(key))).await;
+        }
+        std::fs::rename(&new, &path).unwrap();
+        assert!(gate.source().look_around().await.is_err());
+        remove_what_is_beside(&path);
+        // Somebody is faster than the gate, and has what he wrote in the log alone.
+        let other = Connection::open(&path).unwrap();
+        other.execute_batch("PRAGMA wal_autocheckpoint = 0; INSERT INTO t VALUES ('by another', 1)").unwrap();
+        let log = || {
+            let found = std::fs::metadata(beside(&path, "-wal")).unwrap();
+            (found.ino(), found.len())
+        };
+        let before = log();
+        assert!(before.1 > 0);
+        // Another log than the old one is no reason to wait.
+        gate.source().look_around().await.unwrap();
+        assert!(found("by another").await && found("fresh-7").await);
+        for _ in 0..8 {
+            let keys: Vec<_> = (1..200).map(|number| Key::from(format!("fresh-{number}").as_str())).collect();
+            let all = futures_util::future::join_all(keys.iter().map(|key| gate.get(key))).await;
+            assert!(all.into_iter().all(|answer| answer.unwrap().row.is_some()));
+        }
+        assert_eq!(log(), before, "the old ones were closed");
+        put(&gate, "by the gate").await.unwrap();
+        gate.rebuild().await.unwrap();
+        assert!(found("by another").await && found("by the gate").await && !found("before").await);
+        drop(gate);
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let after = log();
+        assert!(after.0 == before.0 && after.1 > before.1, "{before:?} {after:?}");
+        drop(other);
+        let there = Connection::open(&path).unwrap();
+        assert!(is_whole(&there));
+        assert_eq!((count(&there, "1"), count(&there, "k LIKE 'by %'")), (1002, 2));
+    }
+
+    #[tokio::test]
+    async fn a_gate_that_was_stopped_leaves_nothing_in_the_log() {
+        for restarted_late in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let [path, new] = ["a.db", "new.db"].map(|name| folder.path().join(name));
+            drop(make(&path, ""));
+            make_fresh(&new, "DELETE");
+            let first = gate(&path).unwrap();
+            first.rebuild().await.unwrap();
+            put(&first, "before").await.unwrap();
+            if restarted_late {
+                // Stopped only because of what it said.
+                std::fs::rename(&new, &path).unwrap();
+                assert!(put(&first, "too late").await.is_err());
+            }
+            first.stop().await;
+            assert_eq!(std::fs::metadata(beside(&path, "-wal")).unwrap().len(), 0);
+            drop(first);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if !restarted_late {
+                std::fs::rename(&new, &path).unwrap();
+            }
+            let second = gate(&path).unwrap();
+            second.rebuild().await.unwrap();
+            assert!(second.get(&Key::from("fresh-7")).await.unwrap().row.is_some());
+            put(&second, "after").await.unwrap();
+            let there = Connection::open(&path).unwrap();
+            assert!(is_whole(&there));
+            assert_eq!((count(&there, "1"), count(&there, "k IN ('before', 'too late')")), (1001, 0));
+        }
     }
 
     #[tokio::test]
@@ -315,5 +603,13 @@ mod sqlite {
         assert_eq!(gate.source().count().await.unwrap(), 1000);
         other.execute_batch("DROP TRIGGER twin").unwrap();
         put(&gate, "one").await.unwrap();
+        // A delete that leaves another row behind.
+        let ghost = "CREATE TRIGGER ghost AFTER DELETE ON t BEGIN INSERT INTO t VALUES (OLD.k || '-deleted', 1); END;";
+        other.execute_batch(ghost).unwrap();
+        let refused = gate.delete(&Key::from("one")).await.unwrap_err();
+        assert!(refused.kind() == ErrorKind::Unsupported && refused.to_string().contains("trigger ghost"), "{refused}");
+        assert_eq!(gate.source().count().await.unwrap(), 1001, "nothing was done");
+        other.execute_batch("DROP TRIGGER ghost").unwrap();
+        assert!(gate.delete(&Key::from("one")).await.unwrap());
     }
 }

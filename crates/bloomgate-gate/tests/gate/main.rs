@@ -1,11 +1,15 @@
 //! The gate on real parts and under interleavings: one binary, a module for each area.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "redis")]
+mod cached_gate;
 mod caches;
 #[cfg(all(feature = "service", feature = "sqlite"))]
 mod caps;
 #[cfg(all(feature = "service", feature = "sqlite"))]
 mod deny;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod differential;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod feeds;
 #[cfg(feature = "redis")]
@@ -42,6 +46,7 @@ mod resp_filter;
 mod service;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod storms;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod tables;
 #[cfg(feature = "sqlite")]
@@ -58,3 +63,4 @@ mod tenants_service;
 mod upstream;
 #[cfg(feature = "redis")]
 mod waiting;
+mod worn;

@@ -40,6 +40,43 @@ pub struct MemorySource {
     pub hold: tokio::sync::RwLock<()>,
     /// A scan is refused for ever.
     pub is_unsupported: AtomicBool,
+    /// After so many batches a scan gives nothing any more, and does not end.
+    pub silent_after: Mutex<Option<usize>>,
+    /// Reads that are here at once, of keys that it has and of others.
+    pub crowds: [Crowd; 2],
+}
+
+/// Those who are somewhere at once.
+#[derive(Default)]
+pub struct Crowd {
+    now: AtomicU64,
+    most: AtomicU64,
+}
+
+impl Crowd {
+    /// How many there are.
+    pub fn now(&self) -> u64 {
+        self.now.load(SeqCst)
+    }
+
+    /// The most there ever were.
+    pub fn most(&self) -> u64 {
+        self.most.load(SeqCst)
+    }
+
+    /// One more, until what is returned is dropped.
+    fn join(&self) -> Joined<'_> {
+        self.most.fetch_max(self.now.fetch_add(1, SeqCst) + 1, SeqCst);
+        Joined(self)
+    }
+}
+
+struct Joined<'a>(&'a Crowd);
+
+impl Drop for Joined<'_> {
+    fn drop(&mut self) {
+        self.0.now.fetch_sub(1, SeqCst);
+    }
 }
 
 impl MemorySource {
@@ -99,6 +136,8 @@ impl Source for MemorySource {
 
     fn get_many<'a>(&'a self, keys: &'a [Key]) -> Pending<'a, Result<Vec<Option<Bytes>>>> {
         Box::pin(async move {
+            let is_strange = !keys.iter().all(|key| self.rows.lock().unwrap().contains_key(key.canonical()));
+            let _joined = self.crowds[usize::from(is_strange)].join();
             self.pause().await;
             let _held = self.hold.read().await;
             self.up()?;
@@ -162,7 +201,8 @@ impl Source for MemorySource {
             }
             self.pause().await;
             let random = self.yields.lock().unwrap().unwrap_or(0);
-            Ok(Box::new(MemoryScan { keys, random }) as Box<dyn Scan>)
+            let silent_after = *self.silent_after.lock().unwrap();
+            Ok(Box::new(MemoryScan { keys, random, silent_after }) as Box<dyn Scan>)
         })
     }
 
@@ -174,6 +214,7 @@ impl Source for MemorySource {
 struct MemoryScan {
     keys: Vec<Vec<u8>>,
     random: u64,
+    silent_after: Option<usize>,
 }
 
 impl Scan for MemoryScan {
@@ -181,6 +222,11 @@ impl Scan for MemoryScan {
         Box::pin(async move {
             if self.random != 0 {
                 tokio::task::yield_now().await;
+            }
+            match self.silent_after.as_mut() {
+                Some(0) => std::future::pending().await,
+                Some(left) => *left -= 1,
+                None => {}
             }
             batch.clear();
             let size = if self.random == 0 { 1000 } else { 3 };

@@ -225,6 +225,50 @@ async fn replayed_false_positives_reach_the_source_once_each() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn replayed_false_positives_reach_the_source_once_in_each_ttl() {
+    use tokio::time::{Instant, advance};
+    const TTL: Duration = Duration::from_secs(60);
+    let source = MemorySource::with(names(FULL));
+    let gate = builder(&source).negatives(100_000, TTL).rebuild_every(None).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let absent = (0..).map(|number| Key::from(format!("absent-{number}").as_str()));
+    let positives: Vec<Key> = absent.filter(|key| gate.look(key).is_none()).take(50).collect();
+    let mut last_read: Vec<Option<Instant>> = vec![None; positives.len()];
+    let mut reads = vec![0; positives.len()];
+    // Every seven seconds for six TTLs, each time by two callers at once.
+    for round in 0..52 {
+        for (at, key) in positives.iter().enumerate() {
+            if round == 20 && at % 10 == 0 {
+                // Written in the middle of a TTL, while it is remembered as absent: seen at once, and gone at once.
+                assert_eq!(gate.get(key).await.unwrap().outcome, Outcome::NegativeCached);
+                gate.put(key.clone(), row_of("now")).await.unwrap();
+                assert_eq!(gate.get(key).await.unwrap().row, Some(row_of("now")));
+                assert!(gate.delete(key).await.unwrap());
+                // From here on nothing is remembered of it, until the next read.
+                last_read[at] = None;
+            }
+            let before = source.reads();
+            let (one, other) = tokio::join!(gate.get(key), gate.get(key));
+            assert!(one.unwrap().row.is_none() && other.unwrap().row.is_none());
+            match source.reads() - before {
+                0 => {}
+                1 => {
+                    let since = last_read[at].replace(Instant::now()).map(|last| last.elapsed());
+                    assert!(since.is_none_or(|since| since >= TTL), "{key:?} again after {since:?}");
+                    reads[at] += 1;
+                }
+                more => panic!("{more} reads at once"),
+            }
+        }
+        advance(Duration::from_secs(7)).await;
+    }
+    // Read in the rounds 0, 9, 18, 27, 36 and 45; who was written in the round 20, then and in 29, 38 and 47.
+    for (at, &reads) in reads.iter().enumerate() {
+        assert_eq!(reads, if at % 10 == 0 { 7 } else { 6 }, "key {at}");
+    }
+}
+
 #[tokio::test]
 async fn an_audit_finds_a_wrong_no_and_the_filter_is_not_trusted_until_rebuilt() {
     let source = MemorySource::with(names(FULL));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bloomgate_gate::{Builder, Event, Gate, Key, Outcome, State, Writers};
 
-use crate::memory_source::{MemorySource, row_of};
+use crate::memory_source::{Fate, MemorySource, row_of};
 
 fn names(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|number| format!("key-{number}"))
@@ -54,6 +54,27 @@ async fn deletes_that_passed_the_gate_are_believed() {
     }
     assert_eq!(gate.rebuild().await.unwrap().keys, 500);
     assert_eq!(gate.get(&Key::from("key-1")).await.unwrap().outcome, Outcome::AbsentByFilter);
+}
+
+/// When a filter was built is known after a restart, and rises with a rebuild alone.
+#[tokio::test]
+async fn a_filter_knows_when_it_was_built() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = MemorySource::with(names(200));
+    let built = |gate: &Gate| gate.brief_stats().filter.unwrap().built_ms;
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let first = built(&gate).unwrap();
+    assert_eq!(gate.brief_stats().filter.unwrap().watermark_ms, Some(first));
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    gate.put(Key::from("new"), row_of("new")).await.unwrap();
+    gate.stop().await;
+    assert_eq!(built(&gate), Some(first));
+    drop(gate);
+    let gate = builder(&source).data(folder.path()).build().unwrap();
+    assert_eq!((gate.state(), built(&gate)), (State::Stale, Some(first)));
+    gate.rebuild().await.unwrap();
+    assert!(built(&gate).unwrap() > first);
 }
 
 #[tokio::test]
@@ -168,6 +189,33 @@ async fn removals_and_growth_ask_for_a_rebuild() {
     gate.stop().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_adds_keys_that_are_refused_does_not_have_the_source_scanned_all_the_time() {
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).build().unwrap();
+    gate.start();
+    until(&gate, |gate| matches!(gate.state(), State::Ready { version: 1, .. })).await;
+    let flood = async |begin: usize| {
+        *source.fate.lock().unwrap() = Fate::Refused;
+        let rows = (begin..begin + 10_000).map(|number| (Key::from(format!("x-{number}").as_str()), row_of("x")));
+        assert!(gate.put_many(rows.collect()).await.is_err());
+    };
+    // A rebuild of 20 seconds.
+    let slow = source.hold.write().await;
+    flood(0).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    drop(slow);
+    until(&gate, |gate| matches!(gate.state(), State::Ready { version: 2, .. })).await;
+    flood(10_000).await;
+    tokio::time::sleep(Duration::from_secs(150)).await;
+    assert!(matches!(gate.state(), State::Ready { version: 2, .. }));
+    // What somebody asks for is done at once, and what is due later is done then.
+    gate.rebuild().await.unwrap();
+    flood(20_000).await;
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    assert!(matches!(gate.state(), State::Ready { version: 4, .. }), "{:?}", gate.state());
+}
+
 #[tokio::test]
 async fn a_source_that_comes_back_is_scanned_without_help() {
     let source = MemorySource::with(names(100));
@@ -267,6 +315,40 @@ async fn a_rebuild_that_is_given_up_leaves_nothing_behind() {
     assert!(gate.stats().rebuild.running.is_none() && gate.state() == State::Loading);
     *source.yields.lock().unwrap() = None;
     assert_eq!(gate.rebuild().await.unwrap().keys, 1000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_falls_silent_in_a_scan_is_not_waited_for_and_the_old_filter_stays() {
+    let source = MemorySource::with(names(2500));
+    let (told, listener) = crate::listening::listen();
+    let gate = builder(&source).on_event(listener).build().unwrap();
+    gate.rebuild().await.unwrap();
+    // Before the first key, and after the first of three batches.
+    for (failures, batches) in [(1, 0), (2, 1)] {
+        *source.silent_after.lock().unwrap() = Some(batches);
+        let begun = tokio::time::Instant::now();
+        let refused = gate.rebuild().await.unwrap_err();
+        assert_eq!(refused.kind(), bloomgate_gate::ErrorKind::Source);
+        assert!(refused.to_string().contains("sent no key for 30s in the middle of a scan"), "{refused}");
+        let waited = begun.elapsed().as_secs_f64();
+        assert!((30.0..31.0).contains(&waited), "{waited}");
+        assert!(matches!(gate.state(), State::Ready { version: 1, .. }), "{:?}", gate.state());
+        assert_eq!(gate.get(&Key::from("absent")).await.unwrap().outcome, Outcome::AbsentByFilter);
+        assert!(gate.get(&Key::from("key-2499")).await.unwrap().row.is_some());
+        let rebuilds = gate.stats().rebuild;
+        assert_eq!((rebuilds.failures_in_a_row, rebuilds.running.is_none()), (failures, true));
+        let last = rebuilds.history.last().unwrap();
+        assert_eq!(last.failure, Some(refused.to_string()));
+        let heard = told.all();
+        let Some(Event::RebuildFailed { rebuilt, still_ready: true }) = heard.last() else { panic!("{heard:?}") };
+        assert_eq!(rebuilt.failure, Some(refused.to_string()));
+    }
+    // A write in between is in the old filter, and the next rebuild finds a source that speaks again.
+    gate.put(Key::from("meanwhile"), row_of("meanwhile")).await.unwrap();
+    *source.silent_after.lock().unwrap() = None;
+    assert_eq!(gate.rebuild().await.unwrap().keys, 2501);
+    assert!(gate.get(&Key::from("meanwhile")).await.unwrap().row.is_some());
+    assert_eq!(gate.stats().rebuild.failures_in_a_row, 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloomgate_gate::filters::resp::RespFilters;
-use bloomgate_gate::{Gate, Key, Outcome, Policy, State, Writers};
+use bloomgate_gate::{Gate, Key, Outcome, Policy, Reason, State, Writers};
 
 use crate::filter_server::{FilterServer, Relay};
 use crate::memory_source::{MemorySource, row_of};
@@ -100,4 +100,51 @@ async fn a_filter_that_does_not_answer_is_a_maybe_and_one_that_is_lost_is_rebuil
     assert!(found.row.is_some(), "{found:?}");
     is_ready(version + 1).await;
     assert!(gate.stats().rebuild.history.iter().any(|past| past.reason == bloomgate_gate::Reason::Lost));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_remote_filter_that_lets_twice_as_many_through_is_rebuilt_once_that_is_sure() {
+    let server = FilterServer::start();
+    let source = MemorySource::with(names(3000));
+    let filters = RespFilters::connect(&server.url(), "gate", Duration::from_secs(5)).await.unwrap();
+    let gate = Gate::builder(source.clone())
+        .writers(Writers::Sole)
+        .rate(0.05)
+        .headroom(1.0)
+        .least_keys(1)
+        .negatives(0, Duration::ZERO)
+        .audit_share(0.0)
+        .remote_filter(filters)
+        .build()
+        .unwrap();
+    gate.start();
+    let wait = async |what: &dyn Fn(&Gate) -> bool| {
+        for _ in 0..2000 {
+            if what(&gate) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("it did not happen: {:?}", gate.stats());
+    };
+    wait(&|gate| matches!(gate.state(), State::Ready { version: 1, .. })).await;
+    assert_eq!(gate.stats().filter.unwrap().observed_rate, None);
+    let absent: Vec<Key> = (0..5000).map(|number| Key::from(format!("absent-{number}").as_str())).collect();
+    let answers = gate.get_many(&absent).await.unwrap();
+    let passed: Vec<Key> = std::iter::zip(&absent, &answers)
+        .filter(|(_, answer)| answer.outcome != Outcome::AbsentByFilter)
+        .map(|(key, _)| key.clone())
+        .collect();
+    let observed = gate.stats().filter.unwrap().observed_rate.unwrap();
+    assert!(observed > 0.001 && observed < 0.1 && observed == passed.len() as f64 / 5000.0, "{observed}");
+    // As it was promised: there is nothing to mend. Looked at every second.
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    let reasons = |gate: &Gate| gate.stats().rebuild.history.iter().map(|past| past.reason).collect::<Vec<_>>();
+    assert_eq!(reasons(&gate), [Reason::NotReady]);
+    // Traffic that it lets through far more often than promised, whyever.
+    while gate.stats().filter.is_some_and(|filter| filter.version == 1 && filter.observed_rate.unwrap() < 0.15) {
+        gate.get_many(&passed).await.unwrap();
+    }
+    wait(&|gate| matches!(gate.state(), State::Ready { version: 2, .. })).await;
+    assert_eq!(reasons(&gate), [Reason::NotReady, Reason::Rate]);
 }

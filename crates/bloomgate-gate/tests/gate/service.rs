@@ -293,6 +293,25 @@ async fn without_tokens_only_this_machine_is_answered() {
     }
     assert_eq!(served.ask("POST", "/rebuild", "origin: http://page.example\r\n", "").await.status, 403);
     served.stop().await;
+    // A page of another port of this machine is another site's as well.
+    let written = Served::ready(&thousand(), Options { writes: true, ..products() }).await;
+    let host = "host: localhost:8480\r\n";
+    for page in ["origin: http://localhost:1\r\n", "sec-fetch-site: cross-site\r\n", "sec-fetch-site: same-site\r\n"] {
+        for (method, path) in [
+            ("POST", "/rebuild"),
+            ("POST", "/attack"),
+            ("PUT", "/v1/products/key-1"),
+            ("DELETE", "/v1/products/key-1"),
+            ("GET", "/v1/products/key-1"),
+            ("GET", "/stats"),
+        ] {
+            let got = written.ask(method, path, &format!("{host}{page}"), "").await;
+            assert_eq!((got.status, got.problem().as_str()), (403, "forbidden"), "{method} {path} {page}");
+        }
+    }
+    let own = format!("{host}origin: http://localhost:8480\r\nsec-fetch-site: same-origin\r\n");
+    assert_eq!(written.ask("POST", "/rebuild?wait=true", &own, "").await.status, 200);
+    written.stop().await;
     // Where anybody may ask, nobody may change anything.
     let anywhere = Served::ready(&thousand(), Options { hosts: None, writes: true, ..products() }).await;
     assert_eq!(anywhere.ask("GET", "/v1/products/key-1", "host: any.example\r\n", "").await.status, 200);
@@ -398,7 +417,7 @@ async fn a_refusal_is_seen_by_curl_over_tls() {
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     std::fs::write(&large, vec![b'x'; 60_000]).unwrap();
     let gate = Gate::builder(thousand()).writers(Writers::Sole).build().unwrap();
-    let tls = Some(http::Tls::from_files(&cert, &key).unwrap());
+    let tls = Some(http::Tls::from_files(&cert, &key).unwrap().into());
     let options = Options { writes: true, tokens: Some(Tokens::parse(TOKENS).unwrap()), ..products() };
     let served = Served::start_with(gate, options, http::Options { tls, ..http::Options::default() }).await;
     let port = served.address.port();
@@ -501,9 +520,32 @@ async fn the_dashboard_is_there_for_everybody_and_its_figures_are_not() {
     let about = served.get("/about.json").await.json();
     assert_eq!((&about["process"], &about["login_needed"]), (&json!("gate"), &json!(true)));
     assert_eq!((&about["events"], &about["attack"]), (&json!("/events"), &json!(null)));
-    for path in ["/stats", "/events", "/attack"] {
+    for path in ["/stats", "/events", "/attack", "/alerts"] {
         assert_eq!(served.get(path).await.status, 401, "{path}");
     }
+    // What is to be done about an alert is for whoever was woken by it.
+    let runbook = served.get("/runbook").await;
+    assert_eq!((runbook.status, runbook.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(runbook.header("content-security-policy").unwrap().starts_with("default-src 'none'"));
+    assert!(runbook.body.contains("<h2 id=\"gate-not-ready-or-bypassing\">"));
+    served.stop().await;
+}
+
+#[tokio::test]
+async fn alerts_are_told_and_come_as_events() {
+    let source = thousand();
+    let served = Served::ready(&source, products()).await;
+    assert_eq!(served.get("/alerts").await.json(), json!({"alerts": []}));
+    assert_eq!(served.get("/about.json").await.json()["alerts"], "/alerts");
+    assert_eq!(served.ask("POST", "/alerts", "", "").await.status, 405);
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let first = read_until(&mut stream, "event: alerts\ndata: {\"alerts\":[]}\n\n").await;
+    assert!(first.contains("event: gate\n"), "{first}");
+    // A lookup to begin with is one that can be asked.
+    let stats = served.get("/stats").await.json();
+    let path = stats["first_lookup"].as_str().unwrap();
+    assert_eq!((path, served.get(path).await.status), ("/v1/products/no-such-key", 404));
     served.stop().await;
 }
 

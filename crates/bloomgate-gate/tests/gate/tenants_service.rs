@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use bloomgate_gate::callers::{Callers, Limit};
 use bloomgate_gate::service::http::access::Tokens;
-use bloomgate_gate::service::{self, Clients, METRICS, Options, http};
+use bloomgate_gate::service::{self, Clients, GateService, METRICS, Options, http};
 use bloomgate_gate::tenants::Tenants;
 use bloomgate_gate::{Meaning, Policy, Writers};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -262,4 +263,131 @@ async fn a_deny_list_of_many_tenants_denies_by_the_source_alone() {
     assert!(served.get("/explain/t1/p1").await.json()["decision"].as_str().unwrap().contains("403"));
     let stats = served.get("/stats").await.json();
     assert_eq!((&stats["meaning"], &stats["deny"]["denied"]), (&"deny".into(), &2.into()), "{stats}");
+}
+
+/// Lines of a scrape that begin so.
+fn lines(scrape: &str, name: &str) -> Vec<String> {
+    scrape.lines().filter(|line| line.starts_with(name)).map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn rebuilds_that_fail_are_told_by_metrics_and_remembered() {
+    let table = table(3);
+    let every = Duration::from_secs(7_200);
+    let gates = Tenants::builder(table.clone()).writers(Writers::Sole).rebuild_every(Some(every)).build().unwrap();
+    gates.rebuild_all(false).await.unwrap();
+    let served = Served::start(gates, products()).await;
+    let scrape = async || served.get("/metrics").await.body;
+    let first = scrape().await;
+    assert_eq!(lines(&first, "bloomgate_gate_rebuild_failures"), ["bloomgate_gate_rebuild_failures 0"]);
+    assert_eq!(lines(&first, "bloomgate_gate_rebuild_every"), ["bloomgate_gate_rebuild_every_seconds 7200"]);
+    assert_eq!(lines(&first, "bloomgate_gate_filter_removed"), ["bloomgate_gate_filter_removed 0"]);
+    let built = lines(&first, "bloomgate_gate_filter_built_seconds ");
+    assert_eq!(built.len(), 1, "{first}");
+    // A scan of all, and one tenant by itself.
+    table.0.is_down.store(true, SeqCst);
+    assert_eq!(served.ask("POST", "/rebuild?wait=true", "", "").await.status, 503);
+    assert_eq!(lines(&scrape().await, "bloomgate_gate_rebuild_failures"), ["bloomgate_gate_rebuild_failures 1"]);
+    assert_eq!(served.ask("POST", "/rebuild/t1?wait=true", "", "").await.status, 503);
+    assert_eq!(lines(&scrape().await, "bloomgate_gate_rebuild_failures"), ["bloomgate_gate_rebuild_failures 2"]);
+    assert_eq!(
+        lines(&scrape().await, "bloomgate_gate_filter_built_seconds "),
+        built,
+        "the filters are as old as before"
+    );
+    table.0.is_down.store(false, SeqCst);
+    assert_eq!(served.ask("DELETE", "/v1/products/t2/p1", "", "").await.status, 204);
+    assert_eq!(lines(&scrape().await, "bloomgate_gate_filter_removed"), ["bloomgate_gate_filter_removed 1"]);
+    assert_eq!(served.ask("POST", "/rebuild/t1?wait=true", "", "").await.status, 200);
+    assert_eq!(lines(&scrape().await, "bloomgate_gate_rebuild_failures"), ["bloomgate_gate_rebuild_failures 1"]);
+    assert_eq!(served.ask("POST", "/rebuild?wait=true", "", "").await.status, 200);
+    let last = scrape().await;
+    assert_eq!(lines(&last, "bloomgate_gate_rebuild_failures"), ["bloomgate_gate_rebuild_failures 0"]);
+    assert_eq!(lines(&last, "bloomgate_gate_filter_removed"), ["bloomgate_gate_filter_removed 0"]);
+    assert_ne!(lines(&last, "bloomgate_gate_filter_built_seconds "), built);
+    // What happened, the newest last.
+    let stats = served.get("/stats").await.json();
+    let history = stats["history"].as_array().unwrap();
+    let told: Vec<(Option<&str>, &str, bool)> = history
+        .iter()
+        .map(|one| (one["tenant"].as_str(), one["reason"].as_str().unwrap(), one["failure"].is_null()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (None, "asked", true),
+            (None, "asked", false),
+            (Some("t1"), "asked", false),
+            (Some("t1"), "asked", true),
+            (None, "asked", true)
+        ],
+        "{stats}"
+    );
+    assert_eq!((&history[4]["built"], &history[4]["failed"]), (&4.into(), &0.into()), "{stats}");
+}
+
+/// Somebody writes past a gate that believes to see everything: whose the wrong "no" was is told by metrics, /stats and
+/// /alerts.
+#[tokio::test]
+async fn a_wrong_no_of_one_tenant_is_told_as_its_own() {
+    let table = table(3);
+    let gates = Tenants::builder(table.clone()).writers(Writers::Sole).audit_share(1.0).build().unwrap();
+    gates.rebuild_all(false).await.unwrap();
+    gates.start();
+    // Without the look every ten seconds: the first who asks for alerts has them looked for.
+    let service = GateService::waiting(Options { by_tenant: true, ..products() }, Arc::default());
+    service.open_tenants(gates.clone());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let shutdown = async move {
+        let _ = stopped.await;
+    };
+    tokio::spawn(http::serve(listener, service, http::Options::default(), shutdown));
+    let served = Served { address, tenants: gates, _stop: stop };
+    table.0.rows.lock().unwrap().insert((b"t2".to_vec(), b"past".to_vec()), "{}".into());
+    assert_eq!(served.get("/v1/products/t1/past").await.status, 404);
+    assert_eq!(served.get("/v1/products/t2/past").await.status, 404);
+    let wrong = "bloomgate_gate_tenant_audits_total{tenant=\"t2\",result=\"wrong\"} 1";
+    let begun = std::time::Instant::now();
+    let scrape = loop {
+        let scrape = served.get("/metrics").await.body;
+        if lines(&scrape, wrong).len() == 1 {
+            break scrape;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{scrape}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    for line in lines(&scrape, "bloomgate_gate_tenant_audits_total{").iter().filter(|line| line.contains("\"wrong\"")) {
+        assert_eq!(line.ends_with(" 1"), line.contains("\"t2\""), "{line}");
+    }
+    assert_eq!(served.get("/stats").await.json()["wrong"], serde_json::json!(["t2"]));
+    let alerts = served.get("/alerts").await.json();
+    let told = &alerts["alerts"][0];
+    assert_eq!((&told["name"], &told["severity"]), (&"BloomgateWrongNo".into(), &"critical".into()), "{alerts}");
+    assert_eq!(told["summary"], "it has said no once for a key that the source has, of the tenant t2");
+    assert_eq!(told["runbook"], "/runbook#wrong-no");
+    assert!(served.get("/runbook").await.body.contains("<h2 id=\"wrong-no\">"));
+}
+
+#[tokio::test]
+async fn shadow_and_density_are_told_by_tenant() {
+    let table = table(3);
+    let gates = Tenants::builder(table.clone()).build().unwrap();
+    gates.rebuild_all(false).await.unwrap();
+    let served = Served::start(gates, products()).await;
+    table.0.rows.lock().unwrap().insert((b"t2".to_vec(), b"past".to_vec()), "{}".into());
+    for path in ["t2/past", "t2/absent", "t1/absent"] {
+        served.get(&format!("/v1/products/{path}")).await;
+    }
+    let scrape = served.get("/metrics").await.body;
+    let of = |name: &str, tenant: &str| {
+        let found = lines(&scrape, &format!("bloomgate_gate_tenant_{name}{{tenant=\"{tenant}\"}} "));
+        found[0].rsplit(' ').next().unwrap().parse::<f64>().unwrap()
+    };
+    let told = ["t0", "t1", "t2"]
+        .map(|tenant| (of("shadow_blocked_total", tenant), of("shadow_blocked_wrongly_total", tenant)));
+    assert_eq!(told, [(0.0, 0.0), (1.0, 0.0), (2.0, 1.0)]);
+    let density = of("filter_bit_density_ratio", "t2");
+    assert!(density > 0.0 && density < 0.5, "{density}");
 }

@@ -56,6 +56,57 @@ async fn a_client_that_finds_nothing_too_often_is_stopped_and_others_are_not() {
 }
 
 #[tokio::test]
+async fn odd_spellings_of_absent_keys_are_held_by_the_cap_as_well() {
+    // None of them can be judged, and each of them passes.
+    let odd = ["/Products/x1", "/products/x%2F1", "/products/x%251", "//products/x1", "/nowhere/x1", "/products/%20x1"];
+    for first in 0..odd.len() {
+        let stage = stage().await;
+        for number in 0..3 {
+            assert_eq!(status(&stage, "192.0.2.1", "GET", "/products/kettle").await, 200);
+            let path = odd[(first + number) % odd.len()];
+            assert_eq!(status(&stage, "192.0.2.1", "GET", path).await, 404, "{path}");
+        }
+        for path in odd.iter().chain(&["/products/gone-3"]) {
+            assert_eq!(status(&stage, "192.0.2.1", "GET", path).await, 429, "{path}");
+            assert_eq!(status(&stage, "192.0.2.1", "HEAD", path).await, 429, "{path}");
+        }
+        assert_eq!(status(&stage, "192.0.2.2", "GET", odd[first]).await, 404, "another client");
+    }
+}
+
+#[tokio::test]
+async fn another_method_is_no_way_past_the_cap() {
+    let overridden = "x-http-method-override: GET\r\n";
+    let asks = [
+        ("POST", "/nowhere", ""),
+        ("PUT", "/nowhere/x", ""),
+        ("OPTIONS", "/nowhere", ""),
+        ("DELETE", "/products/gone-1", ""),
+        ("POST", "/nowhere", overridden),
+        ("GET", "/nowhere", overridden),
+    ];
+    let ask = async |stage: &Stage, client: &str, (method, path, more): (&str, &str, &str)| {
+        stage.ask(method, path, &format!("x-forwarded-for: {client}\r\n{more}"), "").await
+    };
+    for first in asks {
+        let stage = stage().await;
+        for _ in 0..3 {
+            assert_eq!(status(&stage, "192.0.2.1", "POST", "/echo").await, 200, "what is found costs nothing");
+            assert_eq!(ask(&stage, "192.0.2.1", first).await.status, 404, "{first:?}");
+        }
+        let asked = stage.counted("bloomgate_proxy_requests_total{done=\"refused\"}");
+        for next in asks.into_iter().chain([("GET", "/products/gone-3", "")]) {
+            let capped = ask(&stage, "192.0.2.1", next).await;
+            assert_eq!(capped.status, 429, "{first:?} {next:?}: {capped:?}");
+            assert!(capped.text().contains("too-many-misses"), "{}", capped.text());
+        }
+        assert_eq!(stage.counted("bloomgate_proxy_requests_total{done=\"refused\"}"), asked + 7);
+        assert_eq!(ask(&stage, "192.0.2.2", first).await.status, 404, "another client");
+        assert!(stage.get("/products/never").await.by_filter());
+    }
+}
+
+#[tokio::test]
 async fn many_at_once_miss_no_more_often_than_the_cap() {
     let stage = stage().await;
     let asked = (0..10).map(|number| {
@@ -80,4 +131,17 @@ async fn a_client_that_adds_too_much_is_stopped_before_the_filter_is_told() {
     assert!(stage.get("/products/new-2").await.by_filter());
     assert_eq!(status(&stage, "192.0.2.2", "PUT", "/products/new-2").await, 201);
     assert_eq!(status(&stage, "192.0.2.1", "GET", "/products/new-2").await, 200);
+}
+
+#[tokio::test]
+async fn a_write_that_makes_no_key_adds_nothing() {
+    let stage = stage().await;
+    for _ in 0..5 {
+        assert_eq!(status(&stage, "192.0.2.1", "POST", "/echo").await, 200, "it passes");
+    }
+    for number in 0..2 {
+        assert_eq!(status(&stage, "192.0.2.1", "PUT", &format!("/products/new-{number}")).await, 201);
+    }
+    assert_eq!(status(&stage, "192.0.2.1", "POST", "/products").await, 429, "this one makes a key");
+    assert_eq!(status(&stage, "192.0.2.1", "POST", "/echo").await, 200, "who may add no more may log in");
 }

@@ -1,8 +1,8 @@
 //! The service behind the proxy: an axum router that decodes keys as axum does, and a few odd corners.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::Router;
@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::{any, get};
 use futures_util::StreamExt;
+use tokio::sync::Notify;
 
 use crate::stage::Keys;
 
@@ -22,6 +23,10 @@ pub struct Catalog {
     pub asked: Arc<AtomicU64>,
     /// The next id that it gives.
     pub next: Arc<AtomicU64>,
+    /// What was sent to the collection last.
+    pub last: Arc<Mutex<String>>,
+    /// Lets a late answer go.
+    pub late: Arc<Notify>,
 }
 
 impl Catalog {
@@ -38,6 +43,9 @@ impl Catalog {
         let router = Router::new()
             .route("/products/{id}", get(show).put(store).patch(store).delete(delete).post(store))
             .route("/products", axum::routing::post(make))
+            // As frameworks that cut a format off do.
+            .route("/products.json", axum::routing::post(make))
+            .route("/products/search", get(async || "what was searched for"))
             .route("/echo", any(echo))
             .route("/headers", any(headers))
             .route("/slow", any(slow))
@@ -87,9 +95,13 @@ async fn delete(State(catalog): State<Catalog>, Path(id): Path<String>) -> Statu
 
 /// Makes a product; the body says how the key is told.
 async fn make(State(catalog): State<Catalog>, body: String) -> axum::response::Response {
+    *catalog.last.lock().unwrap() = body.clone();
     catalog.asked.fetch_add(1, SeqCst);
     let id = catalog.next.fetch_add(1, SeqCst).to_string();
-    if body != "refuse" {
+    if body == "late" {
+        catalog.late.notified().await;
+    }
+    if !matches!(body.as_str(), "refuse" | "login") {
         catalog.keys.add(id.clone());
         tokio::task::yield_now().await;
     }
@@ -98,6 +110,7 @@ async fn make(State(catalog): State<Catalog>, body: String) -> axum::response::R
         "refuse" => StatusCode::BAD_REQUEST.into_response(),
         "fail" => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         "nothing" => StatusCode::CREATED.into_response(),
+        "login" => (StatusCode::FOUND, [("location", "/login")]).into_response(),
         "see" => (StatusCode::SEE_OTHER, [("location", format!("/products/{id}"))]).into_response(),
         "json" => (StatusCode::CREATED, json()).into_response(),
         "long" => (StatusCode::CREATED, format!("{}{}", json(), " ".repeat(100_000))).into_response(),

@@ -179,3 +179,40 @@ async fn options_and_unknown_paths_pass() {
     assert_eq!((got.status, got.text().as_str()), (404, "no such route"));
     assert_eq!(stage.counted("bloomgate_proxy_requests_total{done=\"unjudged\"}"), 2);
 }
+
+/// What docs/gate.md says of an answer's head.
+#[tokio::test]
+async fn what_is_not_kept_of_a_head_is_what_is_told() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let upstream = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = upstream.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = upstream.accept().await {
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                asked.push(stream.read_u8().await.unwrap());
+            }
+            let answer: &[u8] = match asked.starts_with(b"GET /products/kettle") {
+                true => b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\nHTTP/1.1 200 Fine By Me\r\nX-Mine: A b\r\nContent-Length: 2\r\n\r\nok",
+                false => b"HTTP/1.1 304 Same\r\nETag: \"A\"\r\nContent-Length: 5\r\n\r\n",
+            };
+            stream.write_all(answer).await.unwrap();
+        }
+    });
+    let stage = Stage::set(options(address), ready_gate(&Keys::of(["kettle"])).await).await;
+    // Byte by byte: what is read elsewhere is put into lower case.
+    let ask = async |path: &str| {
+        let mut stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
+        let asked = format!("GET {path} HTTP/1.1\r\nhost: shop.example\r\nconnection: close\r\n\r\n");
+        stream.write_all(asked.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    };
+    let found = ask("/products/kettle").await;
+    assert!(found.starts_with("HTTP/1.1 200 OK\r\n") && found.ends_with("\r\n\r\nok"), "{found}");
+    assert!(found.contains("\r\nx-mine: A b\r\n") && found.contains("\r\ndate: "), "{found}");
+    let same = ask("/else").await;
+    assert!(same.starts_with("HTTP/1.1 304 Not Modified\r\n") && same.contains("\r\netag: \"A\"\r\n"), "{same}");
+    assert!(!same.contains("content-length"), "{same}");
+}

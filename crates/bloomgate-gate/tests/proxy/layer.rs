@@ -1,5 +1,10 @@
 //! The gate as a layer before an axum router.
 
+mod caps;
+mod deny;
+mod racing;
+mod streams;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -83,6 +88,23 @@ async fn absent_keys_do_not_reach_the_handler_and_written_ones_do() {
     assert!(panicked.unwrap_err().is_panic());
     assert_eq!(gate.state(), State::Stale);
     assert!(gate.rebuild().await.is_err());
+}
+
+#[tokio::test]
+async fn fixed_routes_beside_the_keys_pass_where_they_are_named() {
+    let (keys, asked) = (Keys::of(["kettle"]), Arc::new(AtomicU64::new(0)));
+    let gate = ready_gate(&keys).await;
+    let shop = shop(&keys, &asked).route("/products/search", get(async || "what was searched for"));
+    let layer = GateLayer::new(gate, ["path:/products/{id}".parse().unwrap()]);
+    let app = shop.clone().layer(layer.clone());
+    assert_eq!(ask(&app, "GET", "/products/search", "").await.0, 404, "a key that is not there");
+    let layer = layer.except(["/products/search".parse().unwrap()]);
+    let app = shop.clone().layer(layer.clone());
+    assert_eq!(ask(&app, "GET", "/products/search?q=lamp", "").await, (200, "what was searched for".to_owned()));
+    assert!(ask(&app, "GET", "/products/searched", "").await.1.contains("absent"), "another key");
+    let app = shop.layer(layer.key_by(|_| Some(Key::from("nobody"))));
+    assert_eq!(ask(&app, "GET", "/products/search", "").await.0, 200);
+    assert_eq!(ask(&app, "GET", "/products/kettle", "").await.0, 404);
 }
 
 #[tokio::test]

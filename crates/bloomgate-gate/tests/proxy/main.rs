@@ -4,6 +4,10 @@
 
 mod caps;
 mod catalog;
+#[cfg(feature = "sqlite")]
+mod feed;
+#[cfg(feature = "sqlite")]
+mod feeding;
 mod headers;
 mod layer;
 mod racing;

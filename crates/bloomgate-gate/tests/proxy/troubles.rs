@@ -213,6 +213,20 @@ async fn the_policy_and_the_writers_say_what_passes() {
 }
 
 #[tokio::test]
+async fn fixed_routes_beside_the_keys_pass_where_they_are_named() {
+    let catalog = Catalog::of(Keys::of(["kettle"]));
+    let mut options = options(catalog.start().await);
+    let stage = Stage::set(options.clone(), ready_gate(&catalog.keys).await).await;
+    assert!(stage.get("/products/search").await.by_filter(), "a key that is not there");
+    options.exceptions = vec!["/products/search".parse().unwrap()];
+    let stage = Stage::set(options, ready_gate(&catalog.keys).await).await;
+    let got = stage.get("/products/search?q=lamp").await;
+    assert_eq!((got.status, got.text().as_str()), (200, "what was searched for"));
+    assert!(stage.get("/products/lamp").await.by_filter());
+    assert_eq!(stage.get("/products/kettle").await.status, 200);
+}
+
+#[tokio::test]
 async fn without_a_gate_lookups_pass_and_writes_wait() {
     use bloomgate_gate::proxy::Proxy;
     let catalog = Catalog::of(Keys::of(["kettle"]));
@@ -247,7 +261,7 @@ async fn a_secured_upstream_is_checked_by_its_authority() {
     let port = listener.local_addr().unwrap().port();
     let router = axum::Router::new().route("/products/{id}", axum::routing::get(async || "secured"));
     let tls = bloomgate_gate::service::http::Tls::from_files(&certificate, &key).unwrap();
-    let http = bloomgate_gate::service::http::Options { tls: Some(tls), ..Default::default() };
+    let http = bloomgate_gate::service::http::Options { tls: Some(tls.into()), ..Default::default() };
     tokio::spawn(bloomgate_gate::service::http::serve(listener, router, http, std::future::pending()));
     let mut options = options(SocketAddr::from(([127, 0, 0, 1], port)));
     options.upstream = format!("https://localhost:{port}");

@@ -1,9 +1,11 @@
 //! Writes that pass: the filter knows the key before the upstream does, or before anybody is told of it; and what nobody
 //! could read costs the filter its "no".
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use bloomgate_gate::State;
+use bloomgate_gate::sources::{KeyList, Upstream};
+use bloomgate_gate::{Gate, State, Writers};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -113,6 +115,20 @@ async fn a_key_in_the_body_is_known_before_the_answer_is_released() {
 }
 
 #[tokio::test]
+async fn a_collection_in_another_spelling_makes_keys_too() {
+    let (_, stage) = stage("json:/product/id").await;
+    let got = stage.ask("POST", "/products.json", "", "json").await;
+    assert_eq!(got.status, 201, "{got:?}");
+    let got = stage.get("/products/1000").await;
+    assert_eq!(got.status, 200, "it was made through the proxy: {got:?}");
+    assert_eq!((learnt(&stage, "learnt"), learnt(&stage, "missed")), (1, 0));
+    // One whose key the answer does not tell.
+    assert_eq!(stage.ask("POST", "/products.json", "", "nothing").await.status, 201);
+    assert_eq!(stage.get("/products/1001").await.status, 200);
+    assert_eq!((stage.gate.state(), learnt(&stage, "missed")), (State::Stale, 1));
+}
+
+#[tokio::test]
 async fn a_key_that_nobody_could_read_costs_the_filter_its_no_until_it_is_rebuilt() {
     for (new_key, body) in [
         ("location", "nothing"),
@@ -147,6 +163,89 @@ async fn a_key_that_may_still_be_made_keeps_filters_from_being_built() {
         assert!(error.contains("makes its own key"), "{error}");
         assert_eq!(stage.get("/products/1000").await.status, 200, "it passes meanwhile");
     }
+}
+
+#[tokio::test]
+async fn a_write_that_is_not_answered_yet_holds_up_no_rebuild() {
+    let catalog = Catalog::of(Keys::of(["kettle"]));
+    let stage = Arc::new(Stage::set(options(catalog.start().await), ready_gate(&catalog.keys).await).await);
+    let asking = stage.clone();
+    let late = tokio::spawn(async move { asking.ask("POST", "/products", "", "late").await });
+    until("it is under way", || catalog.asked() == 1).await;
+    tokio::time::timeout(Duration::from_secs(5), stage.gate.rebuild()).await.expect("a rebuild").unwrap();
+    catalog.late.notify_one();
+    assert_eq!(late.await.unwrap().status, 201);
+    assert!(is_ready(&stage));
+    assert_eq!(stage.get("/products/1000").await.status, 200, "the key came after the scan");
+}
+
+#[tokio::test]
+async fn a_client_that_sends_half_of_a_body_costs_nothing() {
+    let catalog = Catalog::of(Keys::of(["kettle"]));
+    let mut options = options(catalog.start().await);
+    options.idle_time = Duration::from_millis(300);
+    let stage = Stage::set(options, ready_gate(&catalog.keys).await).await;
+    for begun in [
+        "content-length: 70000\r\n\r\nx",
+        "content-length: 100\r\n\r\nx",
+        "transfer-encoding: chunked\r\n\r\n1\r\nx\r\n",
+        "transfer-encoding: chunked\r\n\r\n1\r\nx",
+    ] {
+        let head = format!("POST /products HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{begun}");
+        let mut stream = TcpStream::connect(stage.address).await.unwrap();
+        stream.write_all(head.as_bytes()).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(stream);
+        // And one that waits: it gets an answer of the proxy.
+        let got = crate::stage::raw(stage.address, head.as_bytes()).await;
+        assert!(matches!(got.status, 400 | 408), "{begun}: {got:?}");
+        assert_eq!(stage.gate.stats().writes.under_way, 0);
+        assert!(is_ready(&stage), "{begun}");
+    }
+    assert_eq!(catalog.asked(), 0);
+}
+
+#[tokio::test]
+async fn what_is_sent_to_the_collection_arrives_as_it_was_sent() {
+    let (catalog, stage) = stage("location").await;
+    let long = "x".repeat(10_000);
+    for (sent, arrives) in [
+        ("content-length: 8\r\n\r\nlocation".to_owned(), "location"),
+        ("transfer-encoding: chunked\r\n\r\n4\r\nloca\r\n4\r\ntion\r\n0\r\n\r\n".to_owned(), "location"),
+        ("transfer-encoding: chunked\r\n\r\n0\r\n\r\n".to_owned(), ""),
+        (format!("content-length: 10000\r\n\r\n{long}"), &long),
+        (format!("transfer-encoding: chunked\r\n\r\n2710\r\n{long}\r\n0\r\n\r\n"), &long),
+    ] {
+        let request = format!("POST /products HTTP/1.1\r\nhost: h\r\nconnection: close\r\n{sent}");
+        let got = crate::stage::raw(stage.address, request.as_bytes()).await;
+        assert_eq!(got.status, 201, "{sent}: {got:?}");
+        assert_eq!(*catalog.last.lock().unwrap(), arrives);
+    }
+    assert!(is_ready(&stage));
+}
+
+#[tokio::test]
+async fn answers_that_make_no_key_cost_nothing_where_that_was_said() {
+    // A login page, a failure, an answer without a key: as the settings are, each may have made one.
+    for (body, status) in [("login", 302), ("fail", 503), ("nothing", 201)] {
+        let (_, stage) = stage("location").await;
+        assert_eq!(stage.ask("POST", "/products", "", body).await.status, status);
+        assert_eq!(stage.gate.state(), State::Stale, "{body}");
+    }
+    let catalog = Catalog::of(Keys::of(["kettle"]));
+    let mut options = options(catalog.start().await);
+    options.new_key_status = "201".parse().unwrap();
+    let stage = Stage::set(options, ready_gate(&catalog.keys).await).await;
+    for (body, status) in [("login", 302), ("fail", 503), ("location", 201)] {
+        assert_eq!(stage.ask("POST", "/products", "", body).await.status, status);
+        assert!(is_ready(&stage), "{body}");
+    }
+    // A key that is told goes in, whatever the status says.
+    let got = stage.ask("POST", "/products", "", "see").await;
+    assert_eq!(got.status, 303);
+    assert_eq!(stage.get(got.header("location").unwrap()).await.status, 200);
+    assert_eq!(stage.ask("POST", "/products", "", "nothing").await.status, 201);
+    assert_eq!(stage.gate.state(), State::Stale);
 }
 
 #[tokio::test]
@@ -187,4 +286,75 @@ async fn an_upload_that_breaks_off_leaves_its_key_in_doubt_and_not_the_filter() 
     until("it is over", || stage.gate.stats().writes.under_way == 0).await;
     assert!(is_ready(&stage));
     assert!(!stage.get("/products/half").await.by_filter());
+}
+
+#[tokio::test]
+async fn refused_writes_are_not_kept_beside_a_list_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = folder.path().join("keys.txt");
+    std::fs::write(&list, "kettle\n").unwrap();
+    let catalog = Catalog::of(Keys::of(["kettle"]));
+    let upstream = catalog.start().await;
+    let source = Upstream::new(&format!("http://{upstream}/products/{{key}}"), KeyList::File(list)).unwrap();
+    let gate = Gate::builder(Arc::new(source.only_existence())).writers(Writers::Sole).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let stage = Stage::set(options(upstream), gate).await;
+    for (key, body, status) in
+        [("lamp", "{}", 201), ("lamp", "refuse", 422), ("vase", "refuse", 422), ("urn", "fail", 500)]
+    {
+        assert_eq!(stage.ask("PUT", &format!("/products/{key}"), "", body).await.status, status, "{key}");
+        assert!(!stage.get(&format!("/products/{key}")).await.by_filter(), "{key}");
+    }
+    stage.gate.rebuild().await.unwrap();
+    assert!(stage.get("/products/vase").await.by_filter(), "every write of it was refused");
+    for key in ["kettle", "lamp", "urn"] {
+        assert_eq!(stage.get(&format!("/products/{key}")).await.status, 200, "{key}");
+    }
+}
+
+/// A gate over a list of one key in a file, whose service is this.
+async fn over_a_list(list: &std::path::Path, upstream: std::net::SocketAddr) -> Gate {
+    let list = KeyList::File(list.to_path_buf());
+    let source = Upstream::new(&format!("http://{upstream}/products/{{key}}"), list).unwrap();
+    Gate::builder(Arc::new(source.only_existence())).writers(Writers::Sole).build().unwrap()
+}
+
+#[tokio::test]
+async fn a_write_that_cannot_be_noted_is_refused_and_a_restart_knows_every_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let (list, notes) = (folder.path().join("keys.txt"), folder.path().join("keys.txt.written"));
+    std::fs::write(&list, "kettle\n").unwrap();
+    let catalog = Catalog::of(Keys::of(["kettle"]));
+    let upstream = catalog.start().await;
+    let gate = over_a_list(&list, upstream).await;
+    gate.rebuild().await.unwrap();
+    let stage = Stage::set(options(upstream), gate).await;
+    // A folder where the file should be.
+    std::fs::create_dir(&notes).unwrap();
+    let asked = catalog.asked();
+    for (method, path) in [("PUT", "/products/lamp"), ("POST", "/products")] {
+        let got = stage.ask(method, path, "", "location").await;
+        assert_eq!((got.status, got.text().contains("source-down")), (503, true), "{method}: {got:?}");
+    }
+    assert_eq!(catalog.asked(), asked, "nothing was passed on");
+    assert!(is_ready(&stage) && stage.gate.stats().writes.under_way == 0, "and nothing was missed");
+    assert!(stage.get("/products/lamp").await.by_filter());
+    std::fs::remove_dir(&notes).unwrap();
+    assert_eq!(stage.ask("PUT", "/products/lamp", "", "{}").await.status, 201);
+    let made = stage.ask("POST", "/products", "", "location").await;
+    let made = made.header("location").unwrap().rsplit('/').next().unwrap().to_owned();
+    let again = over_a_list(&list, upstream).await;
+    again.rebuild().await.unwrap();
+    for key in ["kettle", "lamp", made.as_str()] {
+        assert!(again.look(&again.parse_key(key).unwrap()).is_none(), "{key}");
+    }
+    // Killed before the answer came that tells the key: nobody knows it, and no filter says no.
+    let asking = Arc::new(stage);
+    let late = asking.clone();
+    let late = tokio::spawn(async move { late.ask("POST", "/products", "", "late").await });
+    until("it is noted", || std::fs::read_to_string(&notes).unwrap().lines().last().unwrap().starts_with('!')).await;
+    let killed = over_a_list(&list, upstream).await;
+    assert!(killed.rebuild().await.unwrap_err().to_string().contains("make the list anew"));
+    catalog.late.notify_one();
+    assert_eq!(late.await.unwrap().status, 201);
 }

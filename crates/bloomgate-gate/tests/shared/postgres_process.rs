@@ -45,9 +45,13 @@ impl PostgresProcess {
 
     /// Stops it in good order; its folder stays.
     pub fn stop(&mut self) {
-        let data = self.folder.path().join("data");
-        let stop = tool("pg_ctl", self.folder.path()).args(["stop", "-s", "-w", "-m", "fast", "-D"]).arg(data).status();
-        assert!(stop.unwrap().success());
+        self.end("-INT");
+    }
+
+    /// Ends it by a signal: `-INT` in good order, `-QUIT` as after a crash, `-KILL` without a word to its own processes.
+    pub fn end(&mut self, signal: &str) {
+        let done = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
+        assert!(done.unwrap().success());
         self.child.wait().unwrap();
     }
 
@@ -58,8 +62,19 @@ impl PostgresProcess {
             std::fs::write(&signal, "").unwrap();
             give_away(&signal);
         }
-        self.child = spawn(&self.folder, self.port, &self.settings);
-        self.wait();
+        let begin = Instant::now();
+        loop {
+            self.child = spawn(&self.folder, self.port, &self.settings);
+            // After a kill its processes still hold its memory for a moment.
+            while !self.is_ready(self.port) && self.child.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            if self.child.try_wait().unwrap().is_none() {
+                return;
+            }
+            assert!(begin.elapsed() < Duration::from_secs(60), "the server does not start again");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     fn wait(&mut self) {

@@ -87,6 +87,7 @@ impl Table {
         }
         let shown = if schema == "public" { plain(&name) } else { format!("{}.{}", plain(&schema), plain(&name)) };
         let quoted = format!("{}.{}", quote(&schema), quote(&name));
+        in_sight(client, oid, &shown).await?;
         let (key, wire, kind) = gateable(client, oid, &shown, key_column).await?;
         let tenant = match tenant_column {
             None => None,
@@ -174,6 +175,7 @@ impl Table {
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         let (oid, relation): (Oid, String) = (now.try_get(0).map_err(doing)?, now.try_get(1).map_err(doing)?);
+        in_sight(client, oid, &self.name).await?;
         let mut same = is_table(&relation);
         let tenant = self.tenant.iter().map(|tenant| (&tenant.name, &tenant.kind));
         for (name, kind) in [(&self.key, &self.kind)].into_iter().chain(tenant) {
@@ -271,6 +273,27 @@ pub(super) async fn relation(client: &Client, table: &str) -> Result<(Oid, Strin
     Err(Error::new(
         ErrorKind::Invalid,
         format!("the database has no table {table:?}: {near}; of another schema write schema.table"),
+    ))
+}
+
+/// Refuses a table whose policies may hide rows from this role: no scan would find them, others see them, and an update that
+/// brings one into sight is no write of a new key. By the server's own judgement, which knows owners and BYPASSRLS.
+pub(super) async fn in_sight(client: &Client, table: Oid, shown: &str) -> Result<()> {
+    let sql = "SELECT pg_catalog.row_security_active($1::pg_catalog.oid), CURRENT_USER::pg_catalog.text";
+    let doing = |error: Trouble| failed("asking for row security", &error);
+    let row = client.query_one(sql, &[&table]).await.map_err(doing)?;
+    let (is_active, role): (Option<bool>, String) = (row.try_get(0).map_err(doing)?, row.try_get(1).map_err(doing)?);
+    if is_active != Some(true) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Unsupported,
+        format!(
+            "{shown} has row security, which may hide rows from the role {0}: a filter of what it sees would say no to rows that \
+             others see. Run ALTER ROLE {0} BYPASSRLS, or give the gate the role that owns the table (without FORCE ROW LEVEL \
+             SECURITY)",
+            plain(&role)
+        ),
     ))
 }
 

@@ -7,13 +7,15 @@
 //! are read when it has committed, those of others before.
 //!
 //! The place and what the feed looks like (its *shape*: the table, its parts and where their rows are, the triggers, the
-//! function) are read in one statement, so in one snapshot: as of the watermark, all of it is known to be as it was. Shapes
-//! hold the system column `xmin` of what they name: a trigger that was switched off and on again in between is noticed.
+//! functions, and what might keep rows out of the outbox) are read in one statement, so in one snapshot: as of the watermark,
+//! all of it is known to be as it was. Shapes hold the system column `xmin` of what they name: a trigger that was switched off
+//! and on again in between is noticed. Rows that somebody deletes from the outbox are told by a row there: `installing`.
 //!
 //! Within one session of the server nothing can be set back. A new session (a crash, a restart, a restored backup may lie in
 //! between, and transaction ids may have been given out again) goes on at the place that the database itself has of
 //! this reader, and only if that is the last one it was told: `readers`.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +27,7 @@ use tokio_postgres::{Client, IsolationLevel, Row, Statement};
 
 use super::catalogue::Table;
 use super::connections::Connections;
-use super::installing::{Ending, PARTS, Parts, key_type, look};
+use super::installing::{Ending, PARTS, Parts, TAMPERED, key_type, look};
 use super::wire::Stored;
 use super::{Said, failed};
 use crate::Pending;
@@ -33,6 +35,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::feed::{Change, ChangeKind, Feed, FeedOptions, Mark, Receiver, gap, not_whole};
 use crate::key::Key;
 
+/// What the server says of a feed that may not be read in whole, row security among the reasons.
+const HIDDEN: [SqlState; 1] = [SqlState::INSUFFICIENT_PRIVILEGE];
 /// Between two reads. Not by `NOTIFY`, whose commits wait for each other in the whole server: writers would pay.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long the server may take to answer.
@@ -41,6 +45,8 @@ const ANSWER: Duration = Duration::from_secs(5);
 const AT_ONCE: i32 = 10_000;
 /// Rows that are cleared away at once.
 const CLEAR: i64 = 100_000;
+/// How often the feed is looked at anew when somebody changes it meanwhile.
+const LOOKS: usize = 5;
 
 /// Where this reader is.
 #[derive(Clone, Debug)]
@@ -77,6 +83,8 @@ pub(super) struct Outbox {
     options: FeedOptions,
     session: tokio::sync::Mutex<Option<Session>>,
     spot: Mutex<Option<Spot>>,
+    /// Whether it goes on after another session, between which the server may have crashed.
+    rejoined: AtomicBool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -85,10 +93,16 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Waits for the server, but not for ever.
 async fn answer<T>(doing: &str, question: impl Future<Output = Said<T>>) -> Result<T> {
+    answer_unless(&[], doing, question).await
+}
+
+/// The same; these errors too mean that the feed is not whole.
+async fn answer_unless<T>(gaps: &[SqlState], doing: &str, question: impl Future<Output = Said<T>>) -> Result<T> {
     match timeout(ANSWER, question).await {
         Ok(said) => said.map_err(|error| match error.code() {
             // What the statement names is gone.
             Some(&SqlState::UNDEFINED_TABLE | &SqlState::UNDEFINED_COLUMN) => gap(failed(doing, &error).to_string()),
+            Some(code) if gaps.contains(code) => gap(failed(doing, &error).to_string()),
             _ => failed(doing, &error),
         }),
         Err(_) => Err(Error::new(
@@ -98,23 +112,37 @@ async fn answer<T>(doing: &str, question: impl Future<Output = Said<T>>) -> Resu
     }
 }
 
+/// Somebody took this gate for gone, and may have cleared away what it has not read.
+fn given_up() -> Error {
+    gap("the place of this gate in the feed was given up: it was away for too long")
+}
+
 impl Outbox {
     pub fn new(connections: Connections, table: Arc<Table>, options: FeedOptions) -> Self {
         let parts = Parts::of(&table.schema, &table.bare);
-        Self { connections, table, parts, options, session: tokio::sync::Mutex::default(), spot: Mutex::default() }
+        Self {
+            connections,
+            table,
+            parts,
+            options,
+            session: tokio::sync::Mutex::default(),
+            spot: Mutex::default(),
+            rejoined: AtomicBool::new(false),
+        }
     }
 
-    /// One row with the snapshot and the shape, then the changes that the snapshot `$2` did not see.
+    /// One row with the snapshot, the shape and whether this reader (`$6`) still has its place, so that nobody has cleared away
+    /// what it has not read; then the changes that the snapshot `$2` did not see.
     fn question(&self, limit: &str) -> String {
-        let outbox = &self.parts.outbox;
+        let Parts { outbox, readers, .. } = &self.parts;
         format!(
             "WITH RECURSIVE {PARTS}, found AS (
                  SELECT c.oid, c.relkind, c.relfilenode FROM part JOIN pg_catalog.pg_class AS c ON c.oid = part.oid
-                 UNION ALL SELECT c.oid, c.relkind, c.relfilenode FROM pg_catalog.pg_class AS c
-                 WHERE c.oid = pg_catalog.to_regclass($3)
              )
              SELECT pg_catalog.pg_current_snapshot()::pg_catalog.text AS snapshot, pg_catalog.concat_ws(' ',
                  (SELECT pg_catalog.string_agg(pg_catalog.concat_ws('.', oid, relkind, relfilenode), ',' ORDER BY oid) FROM found),
+                 (SELECT pg_catalog.concat_ws('.', c.oid, c.relkind, c.relfilenode, c.relpersistence, c.relrowsecurity)
+                  FROM pg_catalog.pg_class AS c WHERE c.oid = pg_catalog.to_regclass($3)),
                  (SELECT pg_catalog.concat_ws('.', a.attnum, a.atttypid, a.attcollation) FROM pg_catalog.pg_attribute AS a
                   WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attname = $4 AND NOT a.attisdropped),
                  (SELECT pg_catalog.string_agg(pg_catalog.concat_ws('.', t.oid, t.tgrelid, t.tgenabled, t.xmin), ',' ORDER BY t.oid)
@@ -122,9 +150,17 @@ impl Outbox {
                   WHERE t.tgfoid = pg_catalog.to_regproc($5)),
                  (SELECT pg_catalog.concat_ws('.', f.oid, f.xmin) FROM pg_catalog.pg_proc AS f
                   WHERE f.oid = pg_catalog.to_regproc($5)),
-                 (SELECT pg_catalog.concat_ws('.', a.xmin, a.installed) FROM {about} AS a)
-             ) AS shape, NULL::pg_catalog.int2 AS kind, NULL::{key} AS key, NULL::pg_catalog.text AS tenant
-             UNION ALL SELECT NULL, NULL, told.kind, told.key, told.tenant FROM (
+                 (SELECT pg_catalog.concat_ws('.', a.xmin, a.installed) FROM {about} AS a),
+                 'sees', NOT pg_catalog.row_security_active(pg_catalog.to_regclass($1)::pg_catalog.oid),
+                 'outbox', (SELECT pg_catalog.string_agg(pg_catalog.concat_ws('.', t.oid, t.tgenabled, t.xmin), ',' ORDER BY t.oid)
+                  FROM pg_catalog.pg_trigger AS t WHERE t.tgrelid = pg_catalog.to_regclass($3)),
+                 'rules', (SELECT pg_catalog.string_agg(pg_catalog.concat_ws('.', r.oid, r.xmin), ',' ORDER BY r.oid)
+                  FROM pg_catalog.pg_rewrite AS r WHERE r.ev_class = pg_catalog.to_regclass($3)),
+                 'guard', (SELECT pg_catalog.concat_ws('.', f.oid, f.xmin) FROM pg_catalog.pg_proc AS f
+                  WHERE f.oid = pg_catalog.to_regproc($7))
+             ) AS shape, NULL::pg_catalog.int2 AS kind, NULL::{key} AS key, NULL::pg_catalog.text AS tenant,
+             EXISTS (SELECT FROM {readers} AS r WHERE r.name = $6) AS held
+             UNION ALL SELECT NULL, NULL, told.kind, told.key, told.tenant, NULL FROM (
                  SELECT kind, key, tenant FROM {outbox}
                  WHERE xid >= pg_catalog.pg_snapshot_xmax($2::pg_catalog.text::pg_catalog.pg_snapshot)
                  UNION ALL SELECT kind, key, tenant FROM {outbox}
@@ -142,14 +178,14 @@ impl Outbox {
             Err(Error::new(ErrorKind::Source, format!("PostgreSQL did not take a connection within {ANSWER:?}")))
         })?;
         let ending = Ending(task);
-        let types = [Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT, Type::TEXT];
+        let types = [Type::TEXT; 7];
         let (few, all) = (self.question(&format!("LIMIT {}", AT_ONCE + 1)), self.question(""));
         let prepare = async {
-            // What is written down here must outlive a crash.
-            client.batch_execute("SET synchronous_commit = on").await?;
+            // What is written down here must outlive a crash; and what row security would hide is an error, not less to read.
+            client.batch_execute("SET synchronous_commit = on; SET row_security = off").await?;
             Ok((client.prepare_typed(&few, &types).await?, client.prepare_typed(&all, &types).await?))
         };
-        let (few, all) = match answer("preparing to read the feed", prepare).await {
+        let (few, all) = match answer_unless(&HIDDEN, "preparing to read the feed", prepare).await {
             Ok(prepared) => prepared,
             // Something is missing: the look says what.
             Err(error) if error.kind() == ErrorKind::Gap => return Err(not_whole(&self.table.name, error)),
@@ -175,6 +211,31 @@ impl Outbox {
         lock(&self.spot).clone().ok_or_else(|| gap("the feed has no place yet"))
     }
 
+    /// A place at this moment, and the shape that the feed has then and was found whole in. Somebody may install it anew
+    /// between a look and a read: what was found whole must be the shape of both reads around the look.
+    async fn looked_at(&self, session: &Session) -> Result<(String, String)> {
+        let mut before = self.head(session).await?;
+        for _ in 0..LOOKS {
+            look(&session.client, &self.table, &self.parts).await?;
+            let after = self.head(session).await?;
+            if after.shape == before.shape {
+                return Ok((after.snapshot, after.shape));
+            }
+            before = after;
+        }
+        let message = format!("{} or its feed is changed again and again: try later", self.table.name);
+        Err(Error::new(ErrorKind::Source, message))
+    }
+
+    /// The snapshot and the shape of this moment.
+    async fn head(&self, session: &Session) -> Result<Head> {
+        // A snapshot that has seen everything: no change is told.
+        let rows = self.few(session, "9223372036854775807:9223372036854775807:").await?;
+        let mut told = Told::default();
+        told.add(&rows, self)?;
+        told.head.ok_or_else(|| gap("the feed told no place"))
+    }
+
     /// On a new connection: goes on at the place that the database has of this reader, if it is the one it was told.
     async fn rejoin(&self, session: &Session) -> Result<()> {
         let Some(spot) = lock(&self.spot).clone() else { return Ok(()) };
@@ -188,6 +249,7 @@ impl Outbox {
         if let Some(spot) = &mut *lock(&self.spot) {
             spot.snapshot = place;
         }
+        self.rejoined.store(true, SeqCst);
         Ok(())
     }
 
@@ -203,6 +265,11 @@ impl Outbox {
 
     /// Reads on with an open session.
     async fn read_on(&self, session: &mut Session, to: &dyn Receiver) -> Result<()> {
+        if self.rejoined.swap(false, SeqCst) {
+            // A server that does not wait for the disk (synchronous_commit = off) may have lost what it told: a row that was
+            // deleted is there again, one that was cached is not.
+            to.forget().await;
+        }
         let spot = self.place()?;
         let rows = self.few(session, &spot.snapshot).await?;
         let mut told = Told::default();
@@ -213,8 +280,16 @@ impl Outbox {
         } else if !told.changes.is_empty() {
             to.take(&told.changes).await;
         }
-        let (snapshot, shape) = told.head.ok_or_else(|| Error::new(ErrorKind::Source, "the feed told no place"))?;
+        let Head { snapshot, shape, held } =
+            told.head.ok_or_else(|| Error::new(ErrorKind::Source, "the feed told no place"))?;
+        if !held {
+            return Err(given_up());
+        }
         if shape != spot.shape {
+            if rows_went(&spot.shape, &shape) {
+                // No trigger tells that: without this, the scan that follows would find fewer rows than anybody can explain.
+                to.take(&[Change { kind: ChangeKind::Emptied, key: None, tenant: None }]).await;
+            }
             // Perhaps it says more of what is wrong.
             if let Err(error) = look(&session.client, &self.table, &self.parts).await {
                 return Err(gap(error.to_string()));
@@ -232,13 +307,14 @@ impl Outbox {
 
     async fn few(&self, session: &Session, snapshot: &str) -> Result<Vec<Row>> {
         let asked = self.asked(&snapshot);
-        let read = answer("reading the feed", session.client.query(&session.few, &asked)).await;
+        let read = answer_unless(&HIDDEN, "reading the feed", session.client.query(&session.few, &asked)).await;
         read.map_err(|error| if error.kind() == ErrorKind::Gap { not_whole(&self.table.name, error) } else { error })
     }
 
     /// The parameters of a question.
-    fn asked<'a>(&'a self, snapshot: &'a &'a str) -> [&'a (dyn ToSql + Sync); 5] {
-        [&self.table.quoted, snapshot, &self.parts.outbox, &self.table.key, &self.parts.function]
+    fn asked<'a>(&'a self, snapshot: &'a &'a str) -> [&'a (dyn ToSql + Sync); 7] {
+        let (table, parts) = (&self.table, &self.parts);
+        [&table.quoted, snapshot, &parts.outbox, &table.key, &parts.function, &self.options.reader, &parts.guard]
     }
 
     /// Reads more than fits into one answer, part by part, as of one snapshot.
@@ -284,7 +360,7 @@ impl Outbox {
         let told: [&(dyn ToSql + Sync); 5] = [reader, &spot.snapshot, &spot.kept, &spot.shape, &hold];
         let write = session.client.execute(&sql, &told);
         if answer("writing down its place in the feed", write).await? == 0 {
-            return Err(gap("the place of this gate in the feed was given up: it was away for too long"));
+            return Err(given_up());
         }
         if let Some(now) = &mut *lock(&self.spot) {
             now.written = vec![spot.snapshot.clone()];
@@ -325,11 +401,29 @@ impl Outbox {
     }
 }
 
+/// Whether rows may be gone without a word from a trigger: the table is the same one and has partitions, of which one was taken
+/// away or emptied.
+fn rows_went(before: &str, after: &str) -> bool {
+    fn parts(shape: &str) -> Vec<&str> {
+        shape.split(' ').next().unwrap_or_default().split(',').collect()
+    }
+    let (before, after) = (parts(before), parts(after));
+    let is_partitioned = before.iter().any(|part| part.contains(".p.") && after.contains(part));
+    is_partitioned && before.iter().any(|part| part.contains(".r.") && !after.contains(part))
+}
+
+/// The first row of an answer.
+struct Head {
+    snapshot: String,
+    shape: String,
+    /// Whether the database has a place of this reader.
+    held: bool,
+}
+
 /// What an answer holds.
 #[derive(Default)]
 struct Told {
-    /// The snapshot and the shape.
-    head: Option<(String, String)>,
+    head: Option<Head>,
     changes: Vec<Change>,
 }
 
@@ -342,8 +436,14 @@ impl Told {
             let said = |error: tokio_postgres::Error| failed("reading the feed", &error);
             let (snapshot, shape, kind) = read(row).map_err(said)?;
             if let (Some(snapshot), Some(shape)) = (snapshot, shape) {
-                self.head = Some((snapshot, shape));
+                self.head = Some(Head { snapshot, shape, held: row.try_get(5).map_err(said)? });
                 continue;
+            }
+            if kind == Some(TAMPERED) {
+                return Err(gap(format!(
+                    "rows of {} were deleted or changed by somebody who is no gate: what they told is not known",
+                    outbox.parts.names.outbox
+                )));
             }
             let Some(kind) = kind.and_then(|kind| ChangeKind::of(i64::from(kind))) else { continue };
             let key = match row.try_get::<_, Option<Stored<'_>>>(3).map_err(said)? {
@@ -379,13 +479,7 @@ impl Feed for Outbox {
         Box::pin(async move {
             *lock(&self.spot) = None;
             let anchor = async |session: &mut Session| {
-                // A snapshot that has seen everything: no change is told.
-                let rows = self.few(session, "9223372036854775807:9223372036854775807:").await?;
-                let mut told = Told::default();
-                told.add(&rows, self)?;
-                // After the shape was read: what is not as it should be is in the shape, or found here, or changes the next one.
-                look(&session.client, &self.table, &self.parts).await?;
-                let (snapshot, shape) = told.head.ok_or_else(|| gap("the feed told no place"))?;
+                let (snapshot, shape) = self.looked_at(session).await?;
                 let spot = Spot { snapshot, shape, written: Vec::new(), kept: None };
                 *lock(&self.spot) = Some(spot.clone());
                 let written = self.write_down(session, &spot, true).await;
@@ -459,5 +553,28 @@ impl Feed for Outbox {
             },
             false,
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rows_went;
+
+    #[test]
+    fn rows_go_with_partitions_and_not_otherwise() {
+        let partitioned = "10.p.0,11.r.21,12.r.22 9.r.9 1.25.100";
+        for (before, after, went) in [
+            (partitioned, partitioned, false),
+            (partitioned, "10.p.0,11.r.21,12.r.22,13.r.23 9.r.9 1.25.100", false),
+            (partitioned, "10.p.0,11.r.21,12.r.22 9.r.33 1.25.100", false),
+            (partitioned, "10.p.0,11.r.21 9.r.9 1.25.100", true),
+            (partitioned, "10.p.0,11.r.21,12.r.40 9.r.9 1.25.100", true),
+            // Another table, or none, under the name.
+            (partitioned, "50.p.0,51.r.51 9.r.9 1.25.100", false),
+            (partitioned, "9.r.9", false),
+            ("10.r.20 9.r.9 1.25.100", "10.r.30 9.r.9 1.25.100", false),
+        ] {
+            assert_eq!(rows_went(before, after), went, "{before} {after}");
+        }
     }
 }

@@ -3,20 +3,25 @@
 //! A row of the outbox has the number of the transaction that wrote it (`xid8`, 64 bits, never used twice), which says
 //! later whether a snapshot could see it. The function runs with the rights of who installed it, so that writers need none
 //! on the outbox, and the trigger fires always, in sessions that replay the changes of another server too.
+//!
+//! The outbox is watched over as well: a second function puts a row of its own kind into it when rows are changed there, or
+//! deleted that some reader may not have read. Each reader finds that row like any other, whenever it comes to read.
 
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
-use super::catalogue::{Table, quote, relation};
+use super::catalogue::{Table, in_sight, quote, relation};
 use super::connections::Connections;
 use super::wire::Wire;
 use super::{Said, failed};
 use crate::error::{Error, ErrorKind, Result};
-use crate::feed::{FeedPlan, FeedWork, Names, not_whole};
+use crate::feed::{FeedPlan, FeedWork, Names, gap, not_whole};
 use crate::sources::object::unknown_column;
 
-/// The form of the outbox.
-const VERSION: i32 = 1;
+/// The form of the outbox. Since 2 it tells when somebody deletes from it or changes it.
+const VERSION: i32 = 2;
+/// The kind of a row that says: rows of the outbox were deleted or changed by somebody who is no gate.
+pub(super) const TAMPERED: i16 = 5;
 /// The first server that numbers transactions with 64 bits.
 const LEAST_SERVER: i32 = 130_000;
 
@@ -30,19 +35,24 @@ pub(super) struct Parts {
     pub function: String,
     /// The function's own name.
     pub told_by: String,
+    /// The function that watches over the outbox, and its own name.
+    pub guard: String,
+    pub guarded_by: String,
 }
 
 impl Parts {
     pub fn of(schema: &str, table: &str) -> Self {
         let names = Names::of(table);
         let within = |name: &str| format!("{}.{}", quote(schema), quote(name));
-        let told_by = names.part("tell");
+        let (told_by, guarded_by) = (names.part("tell"), names.part("guard"));
         Self {
             outbox: within(&names.outbox),
             readers: within(&names.readers),
             about: within(&names.about),
             function: within(&told_by),
+            guard: within(&guarded_by),
             told_by,
+            guarded_by,
             names,
         }
     }
@@ -56,15 +66,19 @@ struct About {
     only_keys: bool,
 }
 
-/// The body of the function.
+/// The body of the function. What the outbox does not take, for a rule or a trigger that was there for a moment, is noted where
+/// every reader looks; the write itself is never refused.
 fn body(parts: &Parts, about: &About) -> String {
-    let (outbox, key) = (&parts.outbox, quote(&about.key));
+    let (outbox, of, key) = (&parts.outbox, &parts.about, quote(&about.key));
+    // Not by the column's default, which somebody may change.
+    let xid = "pg_catalog.pg_current_xact_id()";
+    let or_note = format!("IF NOT FOUND THEN UPDATE {of} SET version = version; END IF;");
     let tell = |kind: i32, row: &str| {
         let (also, tenant) = match &about.tenant {
             Some(column) => (", tenant", format!(", {row}.{}::pg_catalog.text", quote(column))),
             None => ("", String::new()),
         };
-        format!("INSERT INTO {outbox} (kind, key{also}) VALUES ({kind}, {row}.{key}{tenant});")
+        format!("INSERT INTO {outbox} (xid, kind, key{also}) VALUES ({xid}, {kind}, {row}.{key}{tenant}); {or_note}")
     };
     let changed = if about.only_keys { "NULL;".to_owned() } else { tell(2, "NEW") };
     format!(
@@ -75,7 +89,7 @@ BEGIN
   ELSIF TG_OP = 'DELETE' THEN
     {}
   ELSIF TG_OP = 'TRUNCATE' THEN
-    INSERT INTO {outbox} (kind) VALUES (4);
+    INSERT INTO {outbox} (xid, kind) VALUES ({xid}, 4); {or_note}
   ELSIF OLD.{key} IS NOT DISTINCT FROM NEW.{key} THEN
     {changed}
   ELSE
@@ -91,6 +105,30 @@ END",
     )
 }
 
+/// The body of the function that watches over the outbox. What a gate clears away is older than the oldest place that is kept
+/// there, so that every reader has it; whatever else is deleted, some reader may lack. Whose snapshot does not see a reader's
+/// place deletes only rows that were committed before that reader began to scan, or its own, which are younger than any place.
+fn guard(parts: &Parts) -> String {
+    let Parts { outbox, readers, about, .. } = parts;
+    format!(
+        "
+BEGIN
+  IF TG_OP = 'DELETE' THEN
+    IF NOT EXISTS (
+      SELECT FROM gone WHERE gone.xid >= COALESCE((
+        SELECT pg_catalog.pg_snapshot_xmin(COALESCE(kept, place)::pg_catalog.pg_snapshot) AS oldest
+        FROM {readers} ORDER BY oldest LIMIT 1), '0'::pg_catalog.xid8)
+    ) THEN
+      RETURN NULL;
+    END IF;
+  END IF;
+  INSERT INTO {outbox} (xid, kind) VALUES (pg_catalog.pg_current_xact_id(), {TAMPERED});
+  IF NOT FOUND THEN UPDATE {about} SET version = version; END IF;
+  RETURN NULL;
+END"
+    )
+}
+
 /// A table and everything below it whose rows it shows: partitions, and children that inherit from it. `$1` is its name.
 pub(super) const PARTS: &str = "part AS (
     SELECT pg_catalog.to_regclass($1)::pg_catalog.oid AS oid
@@ -98,15 +136,37 @@ pub(super) const PARTS: &str = "part AS (
 )";
 
 /// What is wrong with the parts of a table (`$1`), as far as the trigger of this function (`$2`, `$3`: schema and name) goes:
-/// the name of one that lacks it (29: for each row, after INSERT, UPDATE and DELETE), of one whose rows no trigger can tell.
+/// the name of one that lacks it (29: for each row, after INSERT, UPDATE and DELETE; of the table itself, also 32: after
+/// TRUNCATE), of one whose rows no trigger can tell.
 const LACKING: &str = "
     SELECT c.relname::text, c.relkind::text,
            c.relkind = 'r' AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = c.oid) AS has_children,
-           EXISTS (SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS f ON f.oid = t.tgfoid
+           NOT EXISTS (
+               SELECT FROM pg_catalog.unnest(ARRAY[29, 32]) AS needed(kind)
+               WHERE (needed.kind = 29 OR c.oid = pg_catalog.to_regclass($1)) AND NOT EXISTS (
+                   SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS f ON f.oid = t.tgfoid
                    JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace
-                   WHERE t.tgrelid = c.oid AND t.tgtype = 29 AND t.tgqual IS NULL AND t.tgenabled = 'A'
-                     AND n.nspname = $2 AND f.proname = $3) AS has_trigger
+                   WHERE t.tgrelid = c.oid AND t.tgtype = needed.kind AND t.tgqual IS NULL AND t.tgenabled = 'A'
+                     AND pg_catalog.cardinality(t.tgattr::pg_catalog.int2[]) = 0
+                     AND n.nspname = $2 AND f.proname = $3)) AS has_triggers
     FROM part JOIN pg_catalog.pg_class AS c ON c.oid = part.oid";
+
+/// What may keep rows out of a feed's own tables (`$1`), or hide them there; and whether the outbox (`$2`) has both of the
+/// triggers of its guard (`$3`, `$4`: schema and name; 8: after a statement that deletes, 16: after one that changes).
+const HINDERED: &str = "
+    SELECT c.relname::text, c.relkind = 'r' AND c.relpersistence = 'p' AS is_plain, c.relrowsecurity,
+           EXISTS (SELECT FROM pg_catalog.pg_rewrite AS r WHERE r.ev_class = c.oid) AS has_rules,
+           EXISTS (SELECT FROM pg_catalog.pg_trigger AS t
+                   WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgtype::pg_catalog.int4 & 2 = 2) AS has_triggers,
+           c.oid = pg_catalog.to_regclass($2) AND EXISTS (
+               SELECT FROM pg_catalog.unnest(ARRAY[8, 16]) AS needed(kind) WHERE NOT EXISTS (
+                   SELECT FROM pg_catalog.pg_trigger AS t JOIN pg_catalog.pg_proc AS f ON f.oid = t.tgfoid
+                   JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace
+                   WHERE t.tgrelid = c.oid AND t.tgtype = needed.kind AND t.tgqual IS NULL AND t.tgenabled = 'A'
+                     AND pg_catalog.cardinality(t.tgattr::pg_catalog.int2[]) = 0
+                     AND n.nspname = $3 AND f.proname = $4)) AS lacks_guard
+    FROM pg_catalog.unnest($1::pg_catalog.text[]) AS given(name)
+    JOIN pg_catalog.pg_class AS c ON c.oid = pg_catalog.to_regclass(given.name)";
 
 /// Refuses a feed that is not whole.
 pub(super) async fn look(client: &Client, table: &Table, parts: &Parts) -> Result<()> {
@@ -133,27 +193,76 @@ async fn look_at(client: &Client, table: &Table, parts: &Parts) -> Result<About>
         Ok((row.try_get::<_, i32>(0)?, about, row.try_get::<_, bool>(4)?))
     };
     let (version, about, original) = read().map_err(|error| failed("looking at the feed", &error))?;
-    if version != VERSION || about.key != table.key {
-        let other = format!("it is one of version {version} for the column {}, not for {}", about.key, table.key);
-        return Err(missing(other));
+    if version != VERSION {
+        return Err(missing(format!(
+            "another version of Bloomgate installed it (its form is {version}, this one follows {VERSION}), and it has to be \
+             installed again"
+        )));
     }
-    if !original {
-        // The numbers of its transactions are those of another server.
-        return Err(missing("it was copied here from another database".into()));
+    if about.key != table.key {
+        return Err(missing(format!("it is one for the column {}, not for {}", about.key, table.key)));
     }
     let sql = "SELECT f.prosrc, f.prosecdef FROM pg_catalog.pg_proc AS f
                JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace WHERE n.nspname = $1 AND f.proname = $2";
-    let function = client.query_opt(sql, &[&table.schema, &parts.told_by]).await;
-    let function = function.map_err(|error| failed("looking at the feed", &error))?;
-    let is_ours = function.is_some_and(|row| {
-        row.try_get::<_, String>(0).is_ok_and(|source| source == body(parts, &about))
-            && row.try_get::<_, bool>(1).unwrap_or(false)
-    });
-    if !is_ours {
-        return Err(missing(format!("the function {} is missing, or not as it was made", parts.told_by)));
+    for (name, made) in [(&parts.told_by, body(parts, &about)), (&parts.guarded_by, guard(parts))] {
+        let function = client.query_opt(sql, &[&table.schema, name]).await;
+        let function = function.map_err(|error| failed("looking at the feed", &error))?;
+        let is_ours = function.is_some_and(|row| {
+            row.try_get::<_, String>(0).is_ok_and(|source| source == made) && row.try_get::<_, bool>(1).unwrap_or(false)
+        });
+        if !is_ours {
+            return Err(missing(format!("the function {name} is missing, or not as it was made")));
+        }
     }
+    check_outbox(client, table, parts).await?;
+    if !original {
+        // The numbers of its transactions are those of another server.
+        return Err(missing(
+            "it was copied here from another database, or its outbox did not take a row for a while".into(),
+        ));
+    }
+    in_sight(client, table.oid(), &table.name).await.map_err(|error| match error.kind() {
+        ErrorKind::Unsupported => gap(error.to_string()),
+        _ => error,
+    })?;
     check_parts(client, table, parts, true).await?;
     Ok(about)
+}
+
+/// Looks whether every row that is put into the feed's own tables is there, and whether it is noticed when one goes.
+async fn check_outbox(client: &Client, table: &Table, parts: &Parts) -> Result<()> {
+    let tables = [&parts.outbox, &parts.readers, &parts.about];
+    let rows = client.query(HINDERED, &[&&tables[..], &parts.outbox, &table.schema, &parts.guarded_by]).await;
+    let rows = rows.map_err(|error| failed("looking at the feed", &error))?;
+    if rows.len() != tables.len() {
+        return Err(not_whole(&table.name, "one of its tables is missing"));
+    }
+    for row in &rows {
+        let read = || -> Said<(String, [bool; 5])> {
+            let mut found = [false; 5];
+            for (at, found) in found.iter_mut().enumerate() {
+                *found = row.try_get(at + 1)?;
+            }
+            Ok((row.try_get(0)?, found))
+        };
+        let (name, [is_plain, has_row_security, has_rules, has_triggers, lacks_guard]) =
+            read().map_err(|error| failed("looking at the feed", &error))?;
+        let why = if !is_plain {
+            "is no plain table that outlives a crash"
+        } else if has_row_security {
+            "has row security, which may hide its rows"
+        } else if has_rules {
+            "has a rule, which may keep rows out of it"
+        } else if has_triggers {
+            "has a trigger BEFORE a write, which may keep rows out of it"
+        } else if lacks_guard {
+            "lacks a trigger that notices what is deleted there and fires always"
+        } else {
+            continue;
+        };
+        return Err(not_whole(&table.name, format!("{name} {why}")));
+    }
+    Ok(())
 }
 
 /// Looks whether triggers can tell of every row of a table, and (`installed`) whether they do.
@@ -166,7 +275,7 @@ async fn check_parts(client: &Client, table: &Table, parts: &Parts, installed: b
         let read = || -> Said<_> {
             Ok((row.try_get::<_, String>(0)?, row.try_get::<_, String>(1)?, row.try_get(2)?, row.try_get(3)?))
         };
-        let (name, kind, has_children, has_trigger): (String, String, bool, bool) =
+        let (name, kind, has_children, has_triggers): (String, String, bool, bool) =
             read().map_err(|error| failed("looking at the feed", &error))?;
         if kind == "f" {
             let message = format!(
@@ -182,8 +291,8 @@ async fn check_parts(client: &Client, table: &Table, parts: &Parts, installed: b
             );
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
-        if installed && !has_trigger {
-            return Err(not_whole(&table.name, format!("{name} has no trigger of it that fires always")));
+        if installed && !has_triggers {
+            return Err(not_whole(&table.name, format!("{name} lacks a trigger of it that fires always")));
         }
         names.push(name);
     }
@@ -194,7 +303,8 @@ async fn check_parts(client: &Client, table: &Table, parts: &Parts, installed: b
 }
 
 fn removal(parts: &Parts) -> Vec<String> {
-    let mut sql = vec![format!("DROP FUNCTION IF EXISTS {}() CASCADE", parts.function)];
+    let functions = [&parts.function, &parts.guard];
+    let mut sql: Vec<String> = functions.map(|name| format!("DROP FUNCTION IF EXISTS {name}() CASCADE")).into();
     sql.extend([&parts.outbox, &parts.readers, &parts.about].map(|name| format!("DROP TABLE IF EXISTS {name}")));
     sql
 }
@@ -215,9 +325,17 @@ pub(super) fn key_type(wire: Wire) -> &'static str {
 
 fn creation(table: &Table, parts: &Parts, about: &About) -> Vec<String> {
     let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
-    let Parts { outbox, readers, about: of, function, names, .. } = parts;
+    let Parts { outbox, readers, about: of, function, guard: watched_by, names, .. } = parts;
     let (key_type, on) = (key_type(table.wire), &table.quoted);
-    let (rows, emptied) = (quote(&names.part("rows")), quote(&names.part("emptied")));
+    let [rows, emptied, deleted, changed] =
+        ["rows", "emptied", "deleted", "changed"].map(|ending| quote(&names.part(ending)));
+    let made = |function: &str, body: String| {
+        format!(
+            "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER \
+             SET search_path = pg_catalog, pg_temp AS {}",
+            text(&body)
+        )
+    };
     vec![
         format!(
             "CREATE TABLE {outbox} (xid pg_catalog.xid8 NOT NULL DEFAULT pg_catalog.pg_current_xact_id(), \
@@ -238,11 +356,15 @@ fn creation(table: &Table, parts: &Parts, about: &About) -> Vec<String> {
             about.tenant.as_deref().map_or("NULL".to_owned(), text),
             about.only_keys
         ),
+        made(watched_by, guard(parts)),
+        // Of the whole statement: to clear away a hundred thousand rows is one question more.
         format!(
-            "CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER \
-             SET search_path = pg_catalog, pg_temp AS {}",
-            text(&body(parts, about))
+            "CREATE TRIGGER {deleted} AFTER DELETE ON {outbox} REFERENCING OLD TABLE AS gone \
+             FOR EACH STATEMENT EXECUTE FUNCTION {watched_by}()"
         ),
+        format!("CREATE TRIGGER {changed} AFTER UPDATE ON {outbox} FOR EACH STATEMENT EXECUTE FUNCTION {watched_by}()"),
+        format!("ALTER TABLE {outbox} ENABLE ALWAYS TRIGGER {deleted}, ENABLE ALWAYS TRIGGER {changed}"),
+        made(function, body(parts, about)),
         // Waits for whoever has written to the table: every transaction that commits later has fired it.
         format!(
             "CREATE TRIGGER {rows} AFTER INSERT OR UPDATE OR DELETE ON {on} FOR EACH ROW EXECUTE FUNCTION {function}()"

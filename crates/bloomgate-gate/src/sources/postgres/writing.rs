@@ -77,8 +77,8 @@ pub(super) async fn delete(source: &Postgres, key: &Key) -> Result<bool> {
     }
     let mut again = true;
     loop {
-        let client = source.client().await?;
-        match remove(source, &client, key).await {
+        let mut client = source.client().await?;
+        match remove(source, &mut client, key).await {
             Ok(removed) => return Ok(removed),
             Err(refusal) => {
                 if !refusal.leave(client, &mut again) {
@@ -89,19 +89,23 @@ pub(super) async fn delete(source: &Postgres, key: &Key) -> Result<bool> {
     }
 }
 
-async fn remove(source: &Postgres, client: &Client, key: &Key) -> std::result::Result<bool, Refusal> {
+async fn remove(source: &Postgres, client: &mut Client, key: &Key) -> std::result::Result<bool, Refusal> {
     let table = &source.table;
     let sql = format!("DELETE FROM {} WHERE {}", table.quoted, table.is_row(""));
     let types = table.types(table.wire.parameter());
     let statement = within(client.prepare_typed_cached(&sql, &types)).await.map_err(Refusal::Unbegun)?;
     let (given, tenant) = (Given { wire: table.wire, key }, source.given_tenant());
     let parameters = with_tenant(&[&given], &tenant);
-    match within(client.execute(&statement, &parameters)).await {
-        Ok(rows) => Ok(rows > 0),
+    let removing = within(client.transaction()).await.map_err(Refusal::Unbegun)?;
+    let removed = match within(removing.execute(&statement, &parameters)).await {
+        Ok(rows) => rows > 0,
         // The text cannot even be asked for: no row has it.
-        Err(Lost::Said(error)) if super::untranslatable(&error) => Ok(false),
-        Err(lost) => Err(unless_refused(lost)),
-    }
+        Err(Lost::Said(error)) if super::untranslatable(&error) => return Ok(false),
+        Err(lost) => return Err(Refusal::Lost(lost)),
+    };
+    refuse_triggers(source, &removing, OF_DELETES).await?;
+    within(removing.commit()).await.map_err(unless_refused)?;
+    Ok(removed)
 }
 
 /// Why rows cannot be written as they are.
@@ -220,30 +224,41 @@ async fn write(
         upsert(source, &writing, run, columns).await?;
         rest = later;
     }
-    refuse_triggers(source, &writing).await?;
+    refuse_triggers(source, &writing, OF_PUTS).await?;
     within(writing.commit()).await.map_err(unless_refused)
 }
 
-/// What may change the key of a row after it was returned, or write other rows of the table: triggers that run after an
-/// insert or an update, and rules. Internal ones (foreign keys) and those of a feed write no rows of this table.
+/// Which triggers may run after a put, by the bits of `tgtype`: those of an insert (4) or an update (16).
+const OF_PUTS: i32 = 4 | 16;
+/// Which may run after a delete: its own (8), and those that it may set off in turn.
+const OF_DELETES: i32 = 4 | 8 | 16;
+
+/// What may change the key of a row after it was returned, or write other rows of the table: triggers (of these kinds: `$2`) that
+/// run after a write, and rules. An update that moves a row to another partition deletes it there, and inserts it here.
+/// Internal ones (foreign keys) and those of a feed write no rows of this table.
 const AFTERWARDS: &str = "
     WITH RECURSIVE part AS (
         SELECT $1::oid AS oid UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits AS i JOIN part ON i.inhparent = part.oid
     )
     SELECT t.tgname::text FROM pg_catalog.pg_trigger AS t JOIN part ON part.oid = t.tgrelid
-    WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 2 = 0 AND t.tgtype & 20 <> 0
+    WHERE NOT t.tgisinternal AND t.tgenabled <> 'D' AND t.tgtype & 2 = 0
+      AND (t.tgtype & $2::int4 <> 0
+           OR t.tgtype & 8 <> 0 AND EXISTS (SELECT FROM pg_catalog.pg_inherits AS i WHERE i.inhparent = $1))
       AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc AS f WHERE f.oid = t.tgfoid AND f.proname LIKE 'bloomgate\\_feed\\_%')
     UNION ALL
     SELECT r.rulename::text FROM pg_catalog.pg_rewrite AS r JOIN part ON part.oid = r.ev_class
     WHERE r.ev_enabled <> 'D' AND r.rulename <> '_RETURN' LIMIT 1";
 
 /// Refuses a table whose triggers the filter cannot follow. After the rows were written: no trigger can be made while
-/// they are not committed.
-async fn refuse_triggers(source: &Postgres, writing: &Transaction<'_>) -> std::result::Result<(), Refusal> {
+/// they are not committed. With a feed they are told like everybody else.
+async fn refuse_triggers(source: &Postgres, writing: &Transaction<'_>, kinds: i32) -> std::result::Result<(), Refusal> {
+    if source.is_followed() {
+        return Ok(());
+    }
     let table = &source.table;
     let asked = async {
         let statement = writing.prepare_cached(AFTERWARDS).await?;
-        let found = writing.query_opt(&statement, &[&table.oid()]).await?;
+        let found = writing.query_opt(&statement, &[&table.oid(), &kinds]).await?;
         found.map(|row| row.try_get::<_, String>(0)).transpose()
     };
     match within(asked).await.map_err(Refusal::Lost)? {
@@ -252,8 +267,8 @@ async fn refuse_triggers(source: &Postgres, writing: &Transaction<'_>) -> std::r
             ErrorKind::Unsupported,
             format!(
                 "{} has the trigger or rule {name}, which runs after a write and may change its key or write other rows that \
-                 the filter does not know: nothing was written. Remove it, let it run before the write, or write past the \
-                 gate with writers = unknown",
+                 the filter does not know: nothing was written. Remove it, let it run before the write, or install a feed, \
+                 which tells of such rows (writers = feed)",
                 table.name
             ),
         ))),

@@ -3,10 +3,15 @@
 //! Rows are numbered in the order of commits, for one writes at a time; so what was not read yet is what has a higher number.
 //! With each read, in one transaction: the schema has not changed since the feed was looked at (its cookie counts every
 //! change, so a trigger that was dropped and made again in between is noticed too), the row that was read last is still the
-//! same one by its random number (a file that was set back has another one there, or none), and no number is missing.
+//! same one by its random number (a file that was set back has another one there, or none), and no number is missing, the last
+//! ones that were given out included.
 //!
-//! `PRAGMA data_version` says for 5 us whether anybody committed anything: most reads end there.
+//! `PRAGMA data_version` says for 5 us whether anybody committed anything: most reads end there. It knows nothing of who writes
+//! into the file without SQLite (`cp backup.db shop.db`), and neither does the connection, which goes on with the pages that it
+//! has; so the file's size and times are looked at too, and when they changed the file is opened anew. A checkpoint changes
+//! them as well: that costs 0.3 ms.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,6 +38,58 @@ const CLEAR: i64 = 20_000;
 /// How long clearing away waits for a writer: it can be done another time.
 const CLEAR_PATIENCE: Duration = Duration::from_millis(200);
 
+/// How old the last change of a file must be before its times tell it from the next one: systems note them by a clock that
+/// moves every few milliseconds.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// What a file looks like from outside: different after every write, by whomever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Trace {
+    length: u64,
+    modified: Option<SystemTime>,
+    /// When anything of it was changed: unlike the time above, nobody can set it.
+    changed: Option<SystemTime>,
+}
+
+impl Trace {
+    fn of(path: &Path) -> Result<Self> {
+        let said = |error: std::io::Error| {
+            Error::new(ErrorKind::Source, format!("{} cannot be looked at: {error}", path.display()))
+        };
+        let found = std::fs::metadata(path).map_err(said)?;
+        let modified = found.modified().ok();
+        Ok(Self { length: found.len(), modified, changed: changed(&found).or(modified) })
+    }
+
+    /// Whether a change from now on would look different.
+    fn is_settled(&self) -> bool {
+        self.changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|since| since >= SETTLED)
+    }
+}
+
+#[cfg(unix)]
+fn changed(found: &std::fs::Metadata) -> Option<SystemTime> {
+    use std::os::unix::fs::MetadataExt;
+    let (seconds, nanoseconds) = (u64::try_from(found.ctime()).ok()?, u32::try_from(found.ctime_nsec()).ok()?);
+    UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds))
+}
+
+#[cfg(not(unix))]
+fn changed(_: &std::fs::Metadata) -> Option<SystemTime> {
+    None
+}
+
+/// What the connection was opened on.
+#[derive(Clone, Copy, Debug, Default)]
+struct Opened {
+    /// How the file looked; nothing where the next change might look the same.
+    on: Option<Trace>,
+    times: u64,
+}
+
+/// A moment at which the file was read to its end: the file, how often it was opened, and the version that SQLite counts.
+type ReadAt = (FileId, u64, i64);
+
 /// A place in the outbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Spot {
@@ -53,8 +110,8 @@ pub(super) struct Outbox {
     /// A thread with a connection of its own, started with the first read.
     threads: tokio::sync::Mutex<Option<Arc<Threads>>>,
     spot: Mutex<Option<Spot>>,
-    /// The file, and what its version was when it was read to its end.
-    read_at: Mutex<Option<(FileId, i64)>>,
+    opened: Arc<Mutex<Opened>>,
+    read_at: Mutex<Option<ReadAt>>,
     /// What the database was told of this reader, and when.
     held: Mutex<Option<(i64, u64)>>,
     kept: Mutex<Option<i64>>,
@@ -73,8 +130,8 @@ fn now() -> u64 {
 struct Read {
     changes: Vec<Change>,
     spot: Spot,
-    /// Whether there is nothing behind it, and the file and its version from before.
-    whole: Option<(FileId, i64)>,
+    /// Whether there is nothing behind it, as of this moment.
+    whole: Option<ReadAt>,
 }
 
 impl Outbox {
@@ -87,6 +144,7 @@ impl Outbox {
             options,
             threads: tokio::sync::Mutex::default(),
             spot: Mutex::default(),
+            opened: Arc::default(),
             read_at: Mutex::default(),
             held: Mutex::default(),
             kept: Mutex::default(),
@@ -95,7 +153,7 @@ impl Outbox {
 
     async fn run<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Connection, &Table, &Names, FileId) -> Result<T> + Send + 'static,
+        job: impl FnOnce(&mut Connection, &Table, &Names, (FileId, u64)) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let threads = {
             let mut threads = self.threads.lock().await;
@@ -112,10 +170,12 @@ impl Outbox {
             }
         };
         let (place, table, names) = (Arc::clone(&self.place), Arc::clone(&self.table), Arc::clone(&self.names));
+        let opened = Arc::clone(&self.opened);
         let done = threads.run(true, move |open: &mut Open| {
             current(open, &place, &table, writer)?;
+            let times = as_it_is(open, &opened, &place, &table)?;
             let file = open.file;
-            job(&mut open.connection, &table, &names, file)
+            job(&mut open.connection, &table, &names, (file, times))
         });
         done.await.unwrap_or_else(|| Err(Error::new(ErrorKind::Source, "the thread that follows the feed has ended")))
     }
@@ -125,8 +185,40 @@ impl Outbox {
     }
 }
 
+/// Opens the file anew if it looks different than when it was opened last, and says how often that was done: pages that the
+/// connection has kept are not those of a file that somebody wrote over.
+fn as_it_is(open: &mut Open, opened: &Mutex<Opened>, place: &Place, table: &Table) -> Result<u64> {
+    let mut opened = lock(opened);
+    let now = Trace::of(&place.path)?;
+    if opened.on == Some(now) {
+        return Ok(opened.times);
+    }
+    opened.on = None;
+    let fresh = writer(place).map_err(|error| match error.kind() {
+        // The other connections of this gate hold the log of the file that was there.
+        ErrorKind::Busy => gap(format!(
+            "{} was written over while the gate has it open, by a file that is not in WAL mode ({error}): start the gate anew",
+            place.path.display()
+        )),
+        _ => error,
+    })?;
+    table.check_again(&fresh.connection)?;
+    *open = fresh;
+    opened.times += 1;
+    opened.on = now.is_settled().then_some(now);
+    Ok(opened.times)
+}
+
 fn said(error: &rusqlite::Error) -> Error {
     failed("reading the feed", error)
+}
+
+/// The last number that was given out.
+fn last_given(connection: &Connection, names: &Names) -> Result<i64> {
+    let sql = "SELECT seq FROM main.sqlite_sequence WHERE name = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(|error| said(&error))?;
+    let last = statement.query_row([&names.outbox], |row| row.get(0)).optional().map_err(|error| said(&error))?;
+    Ok(last.unwrap_or_default())
 }
 
 fn cookie(connection: &Connection) -> Result<i64> {
@@ -190,6 +282,12 @@ fn read(connection: &Connection, table: &Table, names: &Names, spot: &Spot) -> R
         };
         changes.push(Change { kind, key, tenant });
     }
+    if last.id - spot.id < AT_ONCE {
+        let given = last_given(connection, names)?;
+        if given != last.id {
+            return Err(gap(format!("{} ends at row {} of {given}: rows are missing", names.outbox, last.id)));
+        }
+    }
     Ok((changes, last))
 }
 
@@ -209,9 +307,18 @@ impl Feed for Outbox {
     fn anchor(&self) -> Pending<'_, Result<()>> {
         Box::pin(async move {
             let spot = self.run(|connection, table, names, _| {
+                let outbox = quote(&names.outbox);
+                let sql = format!("SELECT id, nonce FROM main.{outbox} ORDER BY id DESC LIMIT 1");
+                look(connection, table, names)?;
+                let end: Option<i64> =
+                    connection.query_row(&sql, [], |row| row.get(0)).optional().map_err(|error| said(&error))?;
+                if end != Some(last_given(connection, names)?) {
+                    // Somebody deleted the last rows: one to begin after, so that the next is not taken for a hole.
+                    let mark = format!("INSERT INTO main.{outbox} (nonce, kind) VALUES (random(), 0)");
+                    connection.execute(&mark, []).map_err(|error| said(&error))?;
+                }
                 let reading = connection.transaction().map_err(|error| said(&error))?;
                 let about = look(&reading, table, names)?;
-                let sql = format!("SELECT id, nonce FROM main.{} ORDER BY id DESC LIMIT 1", quote(&names.outbox));
                 let last = reading.query_row(&sql, [], |row| Ok((row.get(0)?, row.get(1)?))).optional();
                 let Some((id, nonce)) = last.map_err(|error| said(&error))? else {
                     return Err(crate::feed::not_whole(&table.name, "its outbox was emptied"));
@@ -252,17 +359,18 @@ impl Feed for Outbox {
             loop {
                 let (spot, read_at) = (self.place()?, *lock(&self.read_at));
                 let read = self
-                    .run(move |connection, table, names, file| {
+                    .run(move |connection, table, names, (file, opened)| {
                         // Read before the rows: what is committed in between is read twice, never left out.
                         let version: i64 = connection
                             .query_row("PRAGMA main.data_version", [], |row| row.get(0))
                             .map_err(|error| said(&error))?;
-                        if read_at == Some((file, version)) {
+                        let now = (file, opened, version);
+                        if read_at == Some(now) {
                             return Ok(None);
                         }
                         let reading = connection.transaction().map_err(|error| said(&error))?;
                         let (changes, last) = read(&reading, table, names, &spot)?;
-                        let whole = (last.id - spot.id < AT_ONCE).then_some((file, version));
+                        let whole = (last.id - spot.id < AT_ONCE).then_some(now);
                         Ok(Some(Read { changes, spot: last, whole }))
                     })
                     .await?;

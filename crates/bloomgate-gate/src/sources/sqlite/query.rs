@@ -12,7 +12,7 @@ use super::place::Place;
 use super::rows::Asked;
 use super::scanning::{self, Scanned, class};
 use super::threads::Threads;
-use super::{READERS, failed, reader};
+use super::{READERS, failed, reader, still_there};
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
@@ -69,21 +69,26 @@ impl SqliteQuery {
             if place.look()? != open.file {
                 *open = reader(&place)?;
             }
-            job(&open.connection, &query)
+            let done = job(&open.connection, &query)?;
+            // The service may have gone over to WAL mode: this read has opened its log then, and nothing keeps it open but
+            // connections like this one. What was read of a file that is gone is no answer.
+            still_there(&place, open.file)?;
+            Ok(done)
         });
         done.await.unwrap_or_else(|| Err(Error::new(ErrorKind::Source, "the threads that read SQLite have ended")))
     }
 }
 
 impl Query {
-    /// The query as a table `q` with the column `key`, for a statement about it.
+    /// The query as a table `"bloomgate asked"` with the column `key`, for a statement about it. The query reads tables of any
+    /// name, and one of this name would be taken for itself.
     fn about(&self, statement: &str) -> String {
-        format!("WITH q(key) AS ({}) {statement}", self.sql)
+        format!("WITH \"bloomgate asked\"(key) AS ({}) {statement}", self.sql)
     }
 
     fn find(&self, connection: &Connection, key: &Key) -> Result<Option<Bytes>> {
         let doing = |error: rusqlite::Error| failed("asking for a key", &error);
-        let sql = self.about("SELECT 1 FROM q WHERE q.key = ?1 LIMIT 1");
+        let sql = self.about("SELECT 1 FROM \"bloomgate asked\" AS asked WHERE asked.key = ?1 LIMIT 1");
         let mut statement = connection.prepare_cached(&sql).map_err(doing)?;
         let asked = Asked { key_type: self.key_type, key };
         let found = statement.query_row([asked], |_| Ok(())).optional().map_err(doing)?;
@@ -93,7 +98,7 @@ impl Query {
 
 impl Scanned for Query {
     fn sql(&self) -> String {
-        self.about("SELECT key FROM q")
+        self.about("SELECT key FROM \"bloomgate asked\"")
     }
 
     fn key_type(&self) -> KeyType {
@@ -164,7 +169,7 @@ impl Source for SqliteQuery {
     fn count(&self) -> Pending<'_, Result<u64>> {
         Box::pin(self.read(|connection, query| {
             let count: i64 = connection
-                .query_row(&query.about("SELECT count(key) FROM q"), [], |row| row.get(0))
+                .query_row(&query.about("SELECT count(key) FROM \"bloomgate asked\""), [], |row| row.get(0))
                 .map_err(|error| failed("counting keys", &error))?;
             Ok(u64::try_from(count).unwrap_or_default())
         }))
@@ -179,7 +184,12 @@ impl Source for SqliteQuery {
     }
 
     fn look_around(&self) -> Pending<'_, Result<()>> {
-        Box::pin(std::future::ready(self.place.look().map(|_| ())))
+        // With a read: a connection that has the log open keeps it there, and its number from going to another one, for as
+        // long as it is remembered whose it is.
+        Box::pin(self.read(|connection, _| {
+            let looked = connection.query_row("SELECT count(*) FROM main.sqlite_schema", [], |_| Ok(()));
+            looked.map_err(|error| failed("looking at the file", &error))
+        }))
     }
 }
 
@@ -210,6 +220,20 @@ mod tests {
         assert!(source.put_many(&[]).await.is_err() && source.delete(&"a".into()).await.is_err());
         let integers = SqliteQuery::open(&file, "SELECT id FROM products", KeyType::Integer { bits: 64 }).unwrap();
         assert!(integers.get(&Key::from(4)).await.unwrap().is_some());
+        // Tables of the names that statements here have for it.
+        for name in ["q", "asked", "key", "\"bloomgate-asked\""] {
+            database
+                .execute_batch(&format!("CREATE TABLE {name} AS SELECT 'of ' || sku AS sku FROM products"))
+                .unwrap();
+            let named = SqliteQuery::open(&file, &format!("SELECT sku FROM {name}"), KeyType::Text).unwrap();
+            assert_eq!(named.count().await.unwrap(), 3, "{name}");
+            assert!(
+                named.get(&"of a".into()).await.unwrap().is_some() && named.get(&"a".into()).await.unwrap().is_none()
+            );
+            let mut scan = named.scan().await.unwrap();
+            assert!(scan.next(&mut batch).await.unwrap());
+            assert_eq!(batch.iter().collect::<Vec<_>>(), [b"of a", b"of b", b"of c"]);
+        }
         let wrong = SqliteQuery::open(&file, "SELECT id FROM products", KeyType::Text).unwrap();
         let mut scan = wrong.scan().await.unwrap();
         assert!(scan.next(&mut batch).await.unwrap_err().to_string().contains("--key-type integer"));

@@ -11,7 +11,8 @@ use super::place::Place;
 use super::rows::{Asked, canonical};
 use super::table::Table;
 use super::tenants::tenancy;
-use super::{File, failed, reader, whose};
+use super::threads::Open;
+use super::{File, failed, reader, still_there, whose};
 use crate::Pending;
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
@@ -187,10 +188,10 @@ fn read<B: Default>(
     take: impl Fn(&Row<'_>, &mut B) -> Result<usize>,
 ) -> Result<()> {
     let doing = |error: rusqlite::Error| failed("scanning the keys", &error);
-    place.look()?;
-    let connection = reader(place)?.connection;
+    let Open { connection, file } = reader(place)?;
     // The first read of a transaction sets its moment.
     connection.execute_batch("BEGIN; SELECT 1 FROM main.sqlite_schema LIMIT 1").map_err(doing)?;
+    still_there(place, file)?;
     if tell.blocking_send(Told::Begun).is_err() {
         return Ok(());
     }
@@ -212,8 +213,8 @@ fn read<B: Default>(
     if taken > 0 && tell.blocking_send(Told::Keys(batch)).is_err() {
         return Ok(());
     }
-    // What was read to its end is worth nothing if the file was replaced meanwhile; the footing tells of it.
-    place.look()?;
+    // What was read to its end is worth nothing if the file was replaced meanwhile.
+    still_there(place, file)?;
     _ = tell.blocking_send(Told::End);
     Ok(())
 }

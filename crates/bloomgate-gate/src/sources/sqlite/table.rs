@@ -185,7 +185,7 @@ impl Table {
                     ErrorKind::Unsupported,
                     format!(
                         "{} has the trigger {name}, which writes, perhaps other rows that the filter does not know: nothing was \
-                         written. Remove it, or write past the gate with writers = unknown",
+                         written. Remove it, or install a feed, which tells of such rows (writers = feed)",
                         self.name
                     ),
                 ));

@@ -101,4 +101,8 @@ impl TenantTable for SqliteTenants {
     fn look_around(&self) -> Pending<'_, Result<()>> {
         Box::pin(self.file.look_around())
     }
+
+    fn stopped(&self) -> Pending<'_, ()> {
+        Box::pin(self.file.empty_log())
+    }
 }

@@ -126,6 +126,15 @@ async fn the_gate_itself_may_write_beside_others() {
     second.put("theirs".into(), Bytes::from_static(b"{}")).await.unwrap();
     never_wrongly_absent(&gate, "theirs", now()).await;
     assert!(gate.delete(&"theirs".into()).await.unwrap());
+    // What triggers write beside it is told too.
+    file.run(
+        "CREATE TRIGGER ghost AFTER DELETE ON t BEGIN INSERT INTO t (k) VALUES (OLD.k || '-deleted'); END;
+         CREATE TRIGGER twin AFTER INSERT ON t WHEN NEW.k = 'one' BEGIN INSERT INTO t (k) VALUES ('two'); END;",
+    );
+    gate.put("one".into(), Bytes::from_static(b"{}")).await.unwrap();
+    never_wrongly_absent(&gate, "two", now()).await;
+    assert!(gate.delete(&"one".into()).await.unwrap());
+    never_wrongly_absent(&gate, "one-deleted", now()).await;
     gate.rebuild().await.unwrap();
     told(&gate).await;
     assert!(is_blocked(&gate, "theirs"));
@@ -173,11 +182,22 @@ async fn whatever_breaks_the_feed_is_noticed_and_means_rebuild() {
     told(&gate).await;
     assert!(row(&gate, "in the new one").await.is_some() && row(&gate, "a").await.is_some());
 
-    // Somebody clears the outbox.
-    file.run("INSERT INTO t (k) VALUES ('cleared'); DELETE FROM bloomgate_feed_t");
-    never_wrongly_absent(&gate, "cleared", now()).await;
-    until(&gate, |stats| stats.feed.as_ref().unwrap().losses == 4).await;
-    assert_eq!(gate.stats().audit.wrong, 0);
+    // Somebody clears the outbox; or only what is newest there, behind which nothing follows.
+    for (number, sql) in ["DELETE FROM bloomgate_feed_t", "DELETE FROM bloomgate_feed_t WHERE key LIKE 'cleared%'"]
+        .into_iter()
+        .enumerate()
+    {
+        let key = format!("cleared-{number}");
+        file.run(&format!("BEGIN; INSERT INTO t (k) VALUES ('{key}'); {sql}; COMMIT"));
+        never_wrongly_absent(&gate, &key, now()).await;
+        until(&gate, |stats| stats.feed.as_ref().unwrap().losses == number as u64 + 4).await;
+        told(&gate).await;
+        assert!(!is_blocked(&gate, &key) && is_blocked(&gate, "nobody"));
+    }
+    file.run("INSERT INTO t (k) VALUES ('as ever')");
+    never_wrongly_absent(&gate, "as ever", now()).await;
+    told(&gate).await;
+    assert_eq!((gate.stats().feed.unwrap().losses, gate.stats().audit.wrong), (5, 0));
 }
 
 #[tokio::test]
@@ -221,12 +241,86 @@ async fn a_file_that_is_set_back_is_noticed() {
     let third = file.folder.path().join("third.db");
     file.run(&format!("VACUUM INTO '{}'", third.display()));
     Connection::open(&third).unwrap().execute_batch("INSERT INTO t (k) VALUES ('elsewhere')").unwrap();
-    // Whoever replaces a file sees to it that nothing of the old one is left in its log.
+    // Whoever replaces a file sees to it that nothing of the old one is left beside it.
     file.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    for end in ["-wal", "-shm"] {
+        std::fs::remove_file(format!("{}{end}", file.path.display())).unwrap();
+    }
     std::fs::rename(&third, &file.path).unwrap();
     never_wrongly_absent(&gate, "elsewhere", now()).await;
     until(&gate, |stats| stats.feed.as_ref().unwrap().losses > losses || stats.rebuild.done > 4).await;
     assert_eq!(gate.stats().audit.wrong, 0);
+}
+
+/// `cp backup.db shop.db` while the log is empty: nothing that SQLite counts tells of it.
+#[tokio::test]
+async fn a_file_that_is_copied_over_is_noticed() {
+    let file = file();
+    file.run("INSERT INTO t (k) VALUES ('a'), ('deleted later')");
+    let gate = file.gate();
+    ready(&gate).await;
+    let empty_log = || {
+        let left: (i64, i64) =
+            file.other.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        assert_eq!(left, (0, 0));
+    };
+    let copy = |from: &Path, to: &Path| {
+        assert!(Command::new("cp").arg(from).arg(to).status().unwrap().success());
+    };
+    told(&gate).await;
+    empty_log();
+    let backup = file.folder.path().join("backup.db");
+    copy(&file.path, &backup);
+    // A row that no filter of now has, and its deletion was told and cleared away.
+    file.run("DELETE FROM t WHERE k = 'deleted later'");
+    told(&gate).await;
+    gate.rebuild().await.unwrap();
+    told(&gate).await;
+    assert!(is_blocked(&gate, "deleted later"));
+    empty_log();
+    // Read to the end once more, so that there is nothing left but to look whether anything was committed.
+    told(&gate).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(gate.stats().feed.unwrap().losses, 0);
+    copy(&backup, &file.path);
+    never_wrongly_absent(&gate, "deleted later", now()).await;
+    until(&gate, |stats| stats.feed.as_ref().unwrap().losses >= 1).await;
+    told(&gate).await;
+    assert!(row(&gate, "deleted later").await.is_some() && row(&gate, "a").await.is_some());
+    assert!(is_blocked(&gate, "nobody"));
+    file.run("INSERT INTO t (k) VALUES ('as ever')");
+    never_wrongly_absent(&gate, "as ever", now()).await;
+    assert_eq!(gate.stats().audit.wrong, 0);
+    let check: String = file.other.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+}
+
+/// A backup that SQLite made itself is not in WAL mode, and cannot be while the log of the file before is open.
+#[tokio::test]
+async fn a_file_that_is_copied_over_by_one_of_another_mode_means_maybe() {
+    let file = file();
+    file.run("INSERT INTO t (k) VALUES ('a'), ('deleted later')");
+    let backup = file.folder.path().join("backup.db");
+    file.run(&format!("VACUUM INTO '{}'", backup.display()));
+    file.run("DELETE FROM t WHERE k = 'deleted later'");
+    let gate = file.gate();
+    ready(&gate).await;
+    told(&gate).await;
+    assert!(is_blocked(&gate, "deleted later"));
+    file.run("PRAGMA wal_checkpoint(TRUNCATE)");
+    told(&gate).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let copied = now();
+    assert!(Command::new("cp").arg(&backup).arg(&file.path).status().unwrap().success());
+    let stats = until(&gate, |stats| stats.feed.as_ref().unwrap().losses >= 1).await;
+    assert!(stats.feed.unwrap().watermark_ms.is_none_or(|watermark| watermark <= copied));
+    lost(&gate, 1, "start the gate anew").await;
+    assert!(!is_blocked(&gate, "deleted later"));
+    gate.stop().await;
+    drop((gate, file.other));
+    let gate = followed(Gate::builder(Arc::new(Sqlite::open(&file.path, "t", "k").unwrap())));
+    ready(&gate).await;
+    assert!(row(&gate, "deleted later").await.is_some());
 }
 
 #[tokio::test]
@@ -423,4 +517,51 @@ async fn more_than_one_batch_is_read_whole() {
 async fn a_source_without_a_feed_is_refused() {
     let source = crate::memory_source::MemorySource::with(["a".to_owned()]);
     refused(Gate::builder(source).writers(Writers::Feed).build(), ErrorKind::Invalid, &["no feed"]);
+}
+
+#[tokio::test]
+async fn a_filter_of_the_last_run_that_was_made_for_another_rate_is_caught_up_and_then_made_anew() {
+    let file = file();
+    file.run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000) INSERT INTO t SELECT 'k' || i, i, i FROM n",
+    );
+    let gate = |rate: f64| {
+        let builder = Gate::builder(Arc::new(Sqlite::open(&file.path, "t", "k").unwrap())).headroom(1.0).least_keys(1);
+        followed(builder.rate(rate).data(file.folder.path().join("data")))
+    };
+    let reasons =
+        |gate: &Gate| gate.brief_stats().rebuild.history.iter().map(|past| past.reason.name()).collect::<Vec<_>>();
+    let first = gate(0.01);
+    ready(&first).await;
+    first.stop().await;
+    drop(first);
+    let second = gate(0.0001);
+    ready(&second).await;
+    let stats = until(&second, |stats| stats.rebuild.done == 1).await;
+    assert_eq!(stats.filter.unwrap().asked_rate, 0.0001);
+    assert_eq!(reasons(&second), ["rate"], "it was caught up first");
+    second.stop().await;
+    drop(second);
+    // One that is better than asked for is left as it is.
+    let third = gate(0.01);
+    ready(&third).await;
+    tokio::time::sleep(Duration::from_millis(2500)).await;
+    assert_eq!(reasons(&third), [""; 0]);
+}
+
+/// The watermark of a feed is always a moment ago; when the filter was built is another thing, and what a late rebuild is told by.
+#[tokio::test]
+async fn a_feed_does_not_make_a_filter_younger() {
+    let file = file();
+    file.run("INSERT INTO t VALUES ('a', 1, 1)");
+    let gate = file.gate();
+    ready(&gate).await;
+    let before = gate.brief_stats().filter.unwrap();
+    file.run("INSERT INTO t VALUES ('b', 2, 2); DELETE FROM t WHERE k = 'a'");
+    told(&gate).await;
+    let after = gate.brief_stats().filter.unwrap();
+    assert!(after.watermark_ms > before.watermark_ms && after.removed == 1, "{before:?} {after:?}");
+    assert_eq!((after.built_ms, after.version), (before.built_ms, before.version));
+    assert!(after.built_ms.is_some_and(|built| built <= before.watermark_ms.unwrap()));
+    gate.stop().await;
 }

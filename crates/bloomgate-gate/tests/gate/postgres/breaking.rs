@@ -25,6 +25,8 @@ async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
              CREATE TRIGGER noted BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.v = 'late') EXECUTE FUNCTION note();
              CREATE CONSTRAINT TRIGGER late AFTER INSERT ON side DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION cut();
              CREATE TRIGGER early BEFORE INSERT ON t FOR EACH ROW WHEN (NEW.v = 'early') EXECUTE FUNCTION cut();
+             CREATE FUNCTION part() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO side VALUES (OLD.v); RETURN OLD; END $$;
+             CREATE TRIGGER parted BEFORE DELETE ON t FOR EACH ROW WHEN (OLD.v = '8') EXECUTE FUNCTION part();
              CREATE TRIGGER gone BEFORE DELETE ON t FOR EACH ROW WHEN (OLD.v = '7') EXECUTE FUNCTION cut();
              CREATE TABLE slow (k int PRIMARY KEY, s text); INSERT INTO slow VALUES (1, '')",
         )
@@ -41,9 +43,11 @@ async fn cut_connections_are_replaced_and_writes_say_what_they_know() {
     // In the middle of a write, before its commit: nothing was changed, and that is known.
     refused(put(&*source, 400_001, r#"{"v": "early"}"#).await, ErrorKind::Source, &["terminating connection"]);
     assert_eq!(row(&*source, 400_001).await, None);
+    refused(source.delete(&7.into()).await, ErrorKind::Source, &["terminating connection"]);
+    assert!(row(&*source, 7).await.is_some());
     // While it commits: only the server knows.
     refused(put(&*source, 400_002, r#"{"v": "late"}"#).await, ErrorKind::Unknown, &["not known"]);
-    refused(source.delete(&7.into()).await, ErrorKind::Unknown, &["not known"]);
+    refused(source.delete(&8.into()).await, ErrorKind::Unknown, &["not known"]);
     // And it goes on.
     put(&*source, 400_003, r#"{"v": "x"}"#).await.unwrap();
     assert!(source.delete(&400_003.into()).await.unwrap());

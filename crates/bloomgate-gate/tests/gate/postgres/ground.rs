@@ -152,6 +152,28 @@ async fn triggers_that_run_after_a_write_keep_it_away() {
     assert!(!has(&gate, "one").await && !has(&gate, "one-twin").await);
     other.batch_execute("ALTER TABLE t DISABLE TRIGGER twin").await.unwrap();
     write(&gate, "one").await.unwrap();
+
+    // A delete that leaves another row behind, by row and by statement.
+    for of in ["ROW", "STATEMENT"] {
+        let ghost = format!(
+            "CREATE OR REPLACE FUNCTION ghost() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                 INSERT INTO t VALUES ('ghost', 1); RETURN NULL; END $$;
+             CREATE TRIGGER ghost AFTER DELETE ON t FOR EACH {of} EXECUTE FUNCTION ghost();"
+        );
+        other.batch_execute(&ghost).await.unwrap();
+        for key in ["one", "nobody"] {
+            let refused = gate.delete(&Key::from(key)).await.unwrap_err();
+            assert!(
+                refused.kind() == ErrorKind::Unsupported && refused.to_string().contains("rule ghost"),
+                "{refused}"
+            );
+        }
+        assert!(has(&gate, "one").await && !has(&gate, "ghost").await);
+        // What only runs after a delete keeps no put away.
+        write(&gate, "one").await.unwrap();
+        other.batch_execute("DROP TRIGGER ghost ON t").await.unwrap();
+    }
+    assert!(gate.delete(&Key::from("one")).await.unwrap() && !gate.delete(&Key::from("one")).await.unwrap());
 }
 
 #[tokio::test]
@@ -222,6 +244,51 @@ async fn another_database_at_the_same_address_is_noticed() {
     assert!(has(&gate, "elsewhere").await);
     gate.rebuild().await.unwrap();
     assert!(has(&gate, "elsewhere").await);
+}
+
+/// A gate that writes nothing says no while the server is away, too. One that writes has lost the lock that keeps other gates
+/// away, and may not.
+#[tokio::test]
+async fn a_no_outlives_the_server_unless_the_gate_writes() {
+    let settings = ["listen_addresses="];
+    let mut server = PostgresProcess::start(5432, &[], &settings);
+    let url = format!("postgres://tester@{}:5432/postgres", server.host());
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(TABLE).await.unwrap();
+    drop(client);
+    let gate = gate(&url).await;
+    gate.start();
+    until(&gate, "ready").await;
+    let absent = async || gate.get(&"absent".into()).await;
+    gate.source().look_around().await.unwrap();
+    server.end("-QUIT");
+    // What looks around every second has found nothing there by then.
+    assert!(gate.source().look_around().await.is_err());
+    tokio::time::sleep(Duration::from_millis(1200)).await;
+    assert_eq!(absent().await.unwrap().outcome, Outcome::AbsentByFilter);
+    assert_eq!(gate.get(&"key-1".into()).await.unwrap_err().kind(), ErrorKind::Source);
+    assert_eq!(gate.state().name(), "ready");
+
+    server.start_again(false);
+    for _ in 0..2000 {
+        if write(&gate, "written").await.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(has(&gate, "written").await);
+    assert_eq!(absent().await.unwrap().outcome, Outcome::AbsentByFilter);
+    server.end("-QUIT");
+    until(&gate, "stale").await;
+    assert_eq!(absent().await.unwrap_err().kind(), ErrorKind::Source);
+    let why = gate.source().footing().unwrap().why().unwrap();
+    assert!(why.contains("the lock of the table is gone"), "{why}");
+
+    server.start_again(false);
+    until(&gate, "ready").await;
+    assert_eq!(absent().await.unwrap().outcome, Outcome::AbsentByFilter);
+    assert!(has(&gate, "written").await);
 }
 
 #[tokio::test]

@@ -28,6 +28,11 @@ async fn keys_are_listed_and_asked_for_by_the_query() {
     assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, false, false, true]);
     assert!(source.get(&"a".into()).await.unwrap().is_some() && source.get(&"b".into()).await.unwrap().is_none());
     assert_eq!(source.delete(&"a".into()).await.unwrap_err().kind(), ErrorKind::Unsupported);
+    // A table of the name that statements here have for it.
+    other.batch_execute("CREATE TABLE q (key text); INSERT INTO q VALUES ('of q')").await.unwrap();
+    let named = PostgresQuery::connect(&url, "SELECT key FROM q", 2).await.unwrap();
+    assert!(named.get(&"of q".into()).await.unwrap().is_some() && named.get(&"a".into()).await.unwrap().is_none());
+    assert_eq!((scanned(&named).await.unwrap(), named.count().await.unwrap()), (vec![b"of q".to_vec()], 1));
     // Numbers as the database compares them.
     let prices = PostgresQuery::connect(&url, "SELECT price FROM products UNION SELECT 99.90", 2).await.unwrap();
     let price = |text: &str| KeyType::Decimal.parse(text).unwrap();

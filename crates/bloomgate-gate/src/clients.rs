@@ -4,7 +4,10 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
+#[cfg(not(feature = "layer"))]
 use axum::http::{HeaderMap, HeaderName};
+#[cfg(feature = "layer")]
+use hyper::http::{HeaderMap, HeaderName};
 
 use crate::callers::ClientId;
 use crate::error::{Error, ErrorKind};
@@ -154,8 +157,12 @@ fn address(text: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    #[cfg(not(feature = "layer"))]
     use axum::http::HeaderValue;
+    #[cfg(feature = "layer")]
+    use hyper::http::HeaderValue;
+
+    use super::*;
 
     fn clients(by: &str, trusted: &[&str]) -> Clients {
         let trusted = trusted.iter().map(|text| text.parse().unwrap()).collect();
