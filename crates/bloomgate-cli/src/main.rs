@@ -39,6 +39,8 @@ mod picture;
 mod plan;
 mod plot;
 mod progress;
+#[cfg(any(feature = "gate", feature = "serve"))]
+mod random;
 mod remove;
 mod screen;
 mod secret;
@@ -54,6 +56,8 @@ mod told;
 mod user;
 mod verify;
 mod version;
+#[cfg(any(feature = "gate", feature = "serve"))]
+mod zipf;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

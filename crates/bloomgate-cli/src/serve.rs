@@ -1,5 +1,7 @@
 //! `bloomgate serve`: filters for every program that speaks the Redis protocol.
 
+mod demo;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -11,6 +13,7 @@ use bloomgate_server::{Ready, Settings, serve};
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::screen;
 use crate::told::{self, Named};
+use demo::Demo;
 
 /// The folder that keeps the filters when none is named.
 pub const DATA: &str = "bloomgate-data";
@@ -20,6 +23,7 @@ pub const DATA: &str = "bloomgate-data";
 #[command(after_long_help = "\
 Examples:
   bloomgate serve                                      127.0.0.1:6479, HTTP on 127.0.0.1:8479, filters in ./bloomgate-data
+  bloomgate serve --demo                               the same with filters and live traffic, in a folder that goes with it
   bloomgate serve --resp 127.0.0.1:0 --data none       any free port, nothing is kept
   bloomgate serve --data /var/lib/bloomgate --fsync always
   bloomgate serve --config bloomgate.toml --check      is everything right? Serves nothing
@@ -38,9 +42,9 @@ when the power fails, and nothing when only the program ends; never leaves it to
 
 A setting is told by its flag, else by its variable (BLOOMGATE_MAX_MEMORY for --max-memory), else by its line in the file \
 of --config (max-memory = \"8GB\"), else it is as the help says. An unknown name is an error. Without a flag, so by variable \
-or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), limits on clients \
-(max-clients-per-address, idle-timeout, request-deadline, output-stall, output-limit), http-hosts (names for --http without a \
-login), probe, feedback-entries, feedback-ttl \
+or file only: password (what clients give with AUTH), slower-than (microseconds, for SLOWLOG), snapshot-log (when the log is compacted), limits on clients \
+(max-clients-per-address, idle-timeout, request-deadline, output-stall, output-limit, client-memory), http-hosts (names for --http \
+without a login), probe, feedback-entries, feedback-ttl \
 and feedback-settle (how the server watches its filters, see docs/operations.md), bf-* and cf-* (what filters are like that \
 BF.ADD and CF.ADD make by themselves). CONFIG SET changes limits and defaults while it runs, CONFIG REWRITE writes them back to \
 the file of --config.
@@ -65,13 +69,16 @@ pub struct Args {
     /// Where the HTTP API, the metrics and the dashboard are; `none` for nowhere [default: 127.0.0.1:8479, if that is free]
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// The certificate for --tls, with the chain behind it (PEM); read again when it changes
+    /// Whether --http is served over TLS, with the certificate of --tls-cert [default: no]
+    #[arg(long, value_name = "yes|no")]
+    http_tls: Option<String>,
+    /// The certificate for --tls and --http-tls, with the chain behind it (PEM); read again when it changes
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
     /// The key of --tls-cert (PEM)
     #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
-    /// Authorities (PEM): over --tls only clients with a certificate of one of them are let in
+    /// Authorities (PEM): over --tls and --http-tls only clients with a certificate of one of them are let in
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<String>,
     /// The folder that keeps the filters; `none` keeps nothing [default: bloomgate-data]
@@ -110,12 +117,18 @@ pub struct Args {
     /// The folder whose files BG.BUILD may read [default: none]
     #[arg(long, value_name = "DIR")]
     import_dir: Option<String>,
+    /// A URL that is told when an alert begins or ends; with a token in it rather by variable or file [default: none]
+    #[arg(long, value_name = "URL")]
+    alert_webhook: Option<String>,
     /// What is told on standard error: error, warn, info or debug [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
     /// How it is told: text, or json with an object a line [default: text]
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
+    /// Show everything at work: filters of every kind with live traffic, and a gate, in a temporary folder or a new one of --data
+    #[arg(long)]
+    demo: bool,
     /// Read the settings, the users and the certificates, say what is wrong with them, and serve nothing
     #[arg(long)]
     check: bool,
@@ -142,6 +155,7 @@ impl Args {
             "resp" => &self.resp,
             "tls" => &self.tls,
             "http" => &self.http,
+            "http-tls" => &self.http_tls,
             "tls-cert" => &self.tls_cert,
             "tls-key" => &self.tls_key,
             "tls-client-ca" => &self.tls_client_ca,
@@ -158,6 +172,7 @@ impl Args {
             "access" => &self.access,
             "protected-mode" => &self.protected_mode,
             "import-dir" => &self.import_dir,
+            "alert-webhook" => &self.alert_webhook,
             // Passwords would be seen by everybody who lists processes; the rest is for files.
             _ => &None,
         };
@@ -171,37 +186,43 @@ impl Named for Setting {
     }
 }
 
-/// The settings, and whether somebody tries it out: no folder was named.
-fn settings(args: &Args) -> Result<(Settings, bool), Failure> {
+/// The settings, and the names of those that somebody told.
+fn settings(args: &Args) -> Result<(Settings, Vec<&'static str>), Failure> {
     let http = HttpAt::IfFree(SocketAddr::from(([127, 0, 0, 1], HttpAt::PORT)));
     let mut settings = Settings { data: Some(DATA.into()), config: args.config.clone(), http, ..Settings::default() };
-    let mut tries = true;
+    let mut told = Vec::new();
     for (by, name, value) in told::all(TABLE, |name| args.flag(name), args.config.as_deref())? {
-        tries &= name != "data";
+        told.push(name);
         table::set(&mut settings, name, &value).map_err(|why| Failure::Message(format!("{by}: {why}")))?;
     }
     told::unknown_variables(TABLE, is_of_gate)?;
     if args.quiet {
         settings.log_level = Level::Error;
     }
-    Ok((settings, tries))
+    Ok((settings, told))
 }
 
-/// What whoever starts it for the first time can do now.
-fn greeting(ready: &Ready) -> String {
+/// What whoever starts it for the first time can do now; behind the addresses what there is of a demo.
+fn greeting(ready: &Ready, demo: Option<Vec<String>>) -> String {
     let port = ready.address.port();
+    let tls = if ready.tls == Some(ready.address) { " --tls" } else { "" };
     let mut lines = vec![format!("  Redis protocol   {}", ready.address)];
-    let mut tries =
-        vec![format!("redis-cli -p {port} BF.ADD seen alice"), format!("redis-cli -p {port} BF.EXISTS seen mallory")];
-    match ready.http {
-        Some(http) => {
-            lines.push(format!("  Dashboard        http://{http}/"));
-            tries.push(format!("curl http://{http}/v1/filters/seen/keys/alice"));
+    let scheme = if ready.https { "https" } else { "http" };
+    lines.extend(ready.http.map(|http| format!("  Dashboard        {scheme}://{http}/")));
+    // Two commands, and what they are about as HTTP has it, or a third one.
+    let (commands, path, instead) = match demo {
+        None => (["BF.ADD seen alice", "BF.EXISTS seen mallory"], "filters/seen/keys/alice", "BG.INFO seen"),
+        Some(told) => {
+            lines.extend(told);
+            (["BF.EXISTS users mallory", "BG.STATS mail:suppressed"], "advice", "BG.INFO users")
         }
-        None => tries.push(format!("redis-cli -p {port} BG.INFO seen")),
-    }
+    };
     lines.push("  Try".to_owned());
-    lines.extend(tries.iter().map(|one| format!("    {one}")));
+    lines.extend(commands.map(|command| format!("    redis-cli{tls} -p {port} {command}")));
+    lines.push(match ready.http {
+        Some(http) => format!("    curl {scheme}://{http}/v1/{path}"),
+        None => format!("    redis-cli{tls} -p {port} {instead}"),
+    });
     lines.join("\n")
 }
 
@@ -223,7 +244,8 @@ pub fn is_setting(name: &str) -> bool {
 
 /// Serves until it is told to stop.
 pub fn run(args: &Args) -> Outcome {
-    let (settings, tries) = settings(args)?;
+    let (mut settings, told) = settings(args)?;
+    let demo = if args.demo { Some(Demo::prepare(&mut settings, &told)?) } else { None };
     if args.check {
         for note in bloomgate_server::serve::check(&settings)? {
             screen::tell(format_args!("warning: {note}"));
@@ -233,12 +255,24 @@ pub fn run(args: &Args) -> Outcome {
         }
         return Ok(DONE);
     }
+    // Whoever names no folder tries it out.
+    let tries = demo.is_some() || !told.contains(&"data");
     let greets = tries && settings.log_format == Format::Text && settings.log_level >= Level::Info;
+    let mut running = None;
+    // What clients made it hold, and what snapshots took, goes back when they are done.
+    bloomgate::bits::give_back_large();
     let served = serve(&settings, |ready| {
+        let begun = demo.as_ref().map(|demo| {
+            let (told, begun) = demo.begin(ready);
+            running = Some(begun);
+            told
+        });
         if greets {
-            screen::tell(greeting(ready));
+            screen::tell(greeting(ready, begun));
         }
     });
+    // Its clients and its gate end before its folder goes.
+    drop((running, demo));
     match served {
         Ok(_) => Ok(DONE),
         Err(why) if settings.log_format == Format::Json => {
@@ -277,8 +311,9 @@ mod tests {
         assert!(missing.is_empty(), "the example does not show {missing:?}");
         assert_eq!(lines.len(), TABLE.len(), "{lines:?}");
         // What is not said to be an example is what holds without the line.
-        const EXAMPLES: [&str; 14] = [
+        const EXAMPLES: [&str; 16] = [
             "access",
+            "alert-webhook",
             "http",
             "http-hosts",
             "tls",
@@ -292,6 +327,7 @@ mod tests {
             "threads",
             "max-memory",
             "max-filter-memory",
+            "client-memory",
         ];
         for (by, name, value) in told {
             let mut settings = Settings::default();

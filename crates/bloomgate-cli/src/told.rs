@@ -33,6 +33,7 @@ pub fn variable(name: &str) -> String {
 }
 
 /// What was told of each setting: who said it (for errors), its name, and the text.
+#[cfg(feature = "serve")]
 pub fn all<'a, T: Named>(
     table: &'static [T],
     flag: impl Fn(&str) -> Option<&'a str>,
@@ -41,7 +42,7 @@ pub fn all<'a, T: Named>(
     all_beside(table, flag, config, "")
 }
 
-/// [`all`], where the file may have sections of this name too, which [`sections`] reads.
+/// What was told of each setting, where the file may have sections of this name too, which [`sections`] reads.
 pub fn all_beside<'a, T: Named>(
     table: &'static [T],
     flag: impl Fn(&str) -> Option<&'a str>,

@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_sorted_times() {
-        let mut random = super::super::random::Random::new(7);
+        let mut random = crate::random::Random::new(7);
         let mut times: Vec<u64> = (0..20_000).map(|_| (1000.0 * (10.0 * random.unit()).exp()) as u64).collect();
         let (mut one, mut two) = (Latencies::default(), Latencies::default());
         times.iter().enumerate().for_each(|(at, &time)| if at % 3 == 0 { &mut one } else { &mut two }.record(time));

@@ -3,8 +3,8 @@
 //! Absent keys are drawn from 2^63, so that none comes twice: the worst case for a cache of "no" answers, and what bots
 //! that guess numbers do.
 
-use super::random::{Random, scatter};
-use super::zipf::Zipf;
+use crate::random::{Random, scatter};
+use crate::zipf::Zipf;
 
 /// Of the lookups beside writes, the share that goes to the keys that are written: many, so that most writes are met in
 /// flight.

@@ -2,22 +2,20 @@
 //! exist, behind each of the usual defences in turn.
 
 mod args;
-mod catalogue;
+pub mod catalogue;
 mod cpu;
 mod drive;
 mod fronts;
 mod latency;
 mod measure;
-mod mix;
+pub mod mix;
 mod model;
 mod picture;
 mod poison;
-mod random;
 mod replay;
 mod report;
 mod stage;
 mod watch;
-mod zipf;
 
 use std::io::Write;
 

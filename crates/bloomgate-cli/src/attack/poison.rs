@@ -11,12 +11,12 @@ use bloomgate::{Contract, Secret, bloom::Blocked};
 
 use super::args::PoisonArgs;
 use super::catalogue;
-use super::random::Random;
 use super::report::{bar, is_kept, plain_percent, rate_in_words};
 use crate::failure::{DONE, NONE, Outcome};
 use crate::json::{self, Object};
 use crate::number;
 use crate::progress::Progress;
+use crate::random::Random;
 use crate::screen::{self, DIM, ERROR, HEAD, INK, STRONG, paint, wrapped};
 
 /// Candidates for each key that is registered: the one that sets the most new bits is taken.

@@ -58,7 +58,7 @@ pub struct Install {
     /// Tell keys that come and go, not that a row has other values: less work for writers, but a gate's cache may have old rows for --rows-for
     #[arg(long)]
     only_keys: bool,
-    /// A column whose value is told beside the key
+    /// A column whose value is told beside the key, for programs of your own: a gate with --tenant follows no feed yet
     #[arg(long, value_name = "COLUMN")]
     tenant: Option<String>,
     /// PostgreSQL: a role under which gates follow the feed; may be given again

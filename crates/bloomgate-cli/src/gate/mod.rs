@@ -26,7 +26,8 @@ Examples:
   bloomgate gate --source 'http://catalog:8080/products/{key}' --table products --key-list keys.txt
   bloomgate gate --source sqlite:bans.db --table bans --key address --meaning deny --writers sole
   bloomgate gate --source sqlite:shop.db --table products --key sku --tenant shop --writers sole
-  bloomgate gate --upstream http://catalog:8080 --key 'path:/products/{id}' --keys-from keys.txt --writers sole
+  bloomgate gate --upstream http://catalog:8080 --key 'path:/products/{id}' --keys-from keys.txt --writers sole \\
+      --pass '/products/search /products/new'
 
   curl -i http://127.0.0.1:8480/v1/products/SKU      200 with the row, or 404; bloomgate-outcome says how it is known
   curl http://127.0.0.1:8480/explain/SKU             the whole decision about one key
@@ -39,7 +40,8 @@ only counts what it would have blocked.
 
 With --upstream the gate is a reverse proxy: lookups of absent keys are answered with 404, and everything else passes, \
 streamed and untouched, to the service behind it. Its keys come from a file, a URL or a database (--keys-from); a write that \
-passes adds its key. Its own paths are on --admin.
+passes adds its key. A route of the service that looks like a key, as /products/search beside /products/{id}, is taken for one \
+and gets 404: name such routes by --pass. The gate's own paths are on --admin.
 
 A setting is told by its flag, else by its variable (BLOOMGATE_NEGATIVE_TTL for --negative-ttl), else by its line in the \
 file of --config (negative-ttl = \"30s\"), else it is as the help says. An unknown name is an error. Other users of the \

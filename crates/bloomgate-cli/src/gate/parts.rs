@@ -16,6 +16,7 @@ use bloomgate_gate::{Builder, ErrorKind, Event, Gate, KeyType, Writers};
 use super::settings::Settings;
 use crate::failure::Failure;
 use crate::number::duration;
+#[cfg(feature = "redis")]
 use crate::screen;
 
 pub fn said(error: impl std::fmt::Display) -> Failure {
@@ -171,11 +172,29 @@ async fn redis_cache(_: &str, _: &str) -> Result<Arc<dyn Cache>, Failure> {
     Err(Failure::Message("this bloomgate was built without Redis: build it with the feature redis".into()))
 }
 
-/// The name of a filter behind a server: that of the table, and a number for the database it is in, so that two shops with
-/// a table of one name do not take each other's filter away. The password does not count: it may change.
+/// The name of a filter behind a server: the one that was said; else that of the table, and a number for where its keys are and
+/// how they are read, so that two shops with a table of one name, or two proxies with other rules, do not take each
+/// other's filter away.
 #[cfg(feature = "redis")]
-fn filter_name(source: &str, table: &str) -> String {
-    let place = match source.split_once("://") {
+fn filter_name(settings: &Settings) -> String {
+    if let Some(name) = &settings.filter_name {
+        return format!("bloomgate:{name}:filter");
+    }
+    let urls = [&settings.source].into_iter().chain(&settings.upstream).chain(&settings.keys_from);
+    let rest = [&settings.key].into_iter().chain(&settings.key_list).chain(&settings.query).chain(&settings.key_column);
+    let place: Vec<String> = urls.map(|url| without_password(url)).chain(rest.cloned()).collect();
+    // FNV-1a (Fowler, Noll and Vo, 1991).
+    let number = place
+        .join("\n")
+        .bytes()
+        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
+    format!("bloomgate:{}:{number:016x}:filter", settings.table)
+}
+
+/// A URL without its password, which may change.
+#[cfg(feature = "redis")]
+fn without_password(url: &str) -> String {
+    match url.split_once("://") {
         Some((scheme, rest)) => {
             let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
             let host = host.rsplit_once('@').map_or(host.to_owned(), |(user, host)| {
@@ -183,36 +202,64 @@ fn filter_name(source: &str, table: &str) -> String {
             });
             format!("{scheme}://{host}{path}")
         }
-        None => source.to_owned(),
-    };
-    // FNV-1a (Fowler, Noll and Vo, 1991).
-    let number = place
-        .bytes()
-        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
-    format!("bloomgate:{table}:{number:016x}:filter")
+        None => url.to_owned(),
+    }
 }
 
 #[cfg(all(test, feature = "redis"))]
 mod tests {
-    use super::filter_name;
+    use super::{Settings, filter_name};
+
+    fn name(source: &str, table: &str, key: &str) -> String {
+        let (source, table, key) = (source.to_owned(), table.to_owned(), key.to_owned());
+        filter_name(&Settings { source, table, key, ..Settings::default() })
+    }
 
     #[test]
     fn one_filter_for_one_table_of_one_database_whatever_the_password() {
-        let shop = filter_name("postgres://app:old@db/shop", "t");
-        assert_eq!(shop, filter_name("postgres://app:new@db/shop", "t"));
+        let shop = name("postgres://app:old@db/shop", "t", "sku");
+        assert_eq!(shop, name("postgres://app:new@db/shop", "t", "sku"));
         assert!(shop.starts_with("bloomgate:t:") && shop.ends_with(":filter"));
         for other in ["postgres://app@db/store", "postgres://app@db2/shop", "sqlite:shop.db", "http://db/shop/{key}"] {
-            assert_ne!(shop, filter_name(other, "t"));
+            assert_ne!(shop, name(other, "t", "sku"));
         }
-        assert_ne!(shop, filter_name("postgres://app@db/shop", "u"));
+        assert_ne!(shop, name("postgres://app@db/shop", "u", "sku"));
+        assert_ne!(shop, name("postgres://app@db/shop", "t", "id"), "keys of another column");
+    }
+
+    #[test]
+    fn proxies_of_one_upstream_have_a_filter_for_each_set_of_keys_and_gates_the_name_they_are_given() {
+        let proxy = |key: &str, keys_from: &str, query: Option<&str>| Settings {
+            upstream: Some("http://catalog:8080".to_owned()),
+            key: key.to_owned(),
+            keys_from: Some(keys_from.to_owned()),
+            query: query.map(str::to_owned),
+            ..Settings::default()
+        };
+        let database = "postgres://app:old@db/shop";
+        let all = [
+            proxy("path:/products/{id}", "products.txt", None),
+            proxy("path:/users/{id}", "products.txt", None),
+            proxy("path:/products/{id}", "users.txt", None),
+            proxy("path:/products/{id}", database, Some("SELECT sku FROM products")),
+            proxy("path:/products/{id}", database, Some("SELECT id FROM products")),
+        ];
+        let names: std::collections::BTreeSet<String> = all.iter().map(filter_name).collect();
+        assert_eq!(names.len(), all.len(), "{names:?}");
+        let again = proxy("path:/products/{id}", "postgres://app:new@db/shop", Some("SELECT sku FROM products"));
+        assert!(names.contains(&filter_name(&again)), "whatever the password");
+        let [one, other] = ["a", "b"].map(|name| Settings { filter_name: Some(name.to_owned()), ..all[0].clone() });
+        assert_eq!(
+            (filter_name(&one), filter_name(&other)),
+            ("bloomgate:a:filter".into(), "bloomgate:b:filter".into())
+        );
     }
 }
 
 #[cfg(feature = "redis")]
 async fn remote_filter(builder: Builder, settings: &Settings) -> Result<Builder, Failure> {
     use bloomgate_gate::filters::resp::{DEADLINE, RespFilters};
-    let source = settings.upstream.as_deref().unwrap_or(&settings.source);
-    let (url, name) = (settings.filter.as_str(), filter_name(source, &settings.table));
+    let (url, name) = (settings.filter.as_str(), filter_name(settings));
     let filters = match RespFilters::connect(url, &name, DEADLINE).await {
         Ok(filters) => filters,
         Err(error) if error.kind() != ErrorKind::Filter => return Err(said(error)),
@@ -243,7 +290,8 @@ async fn check_feed(settings: &Settings, source: &dyn Source) -> Result<(), Fail
     match feed.check().await {
         Err(error) if error.kind() == ErrorKind::Unsupported => Err(said(error)),
         Err(error) if error.kind() == ErrorKind::Gap => {
-            let (table, key) = (&settings.table, &settings.key);
+            // Before a service the key is a place in a request, and the column has a setting of its own.
+            let (table, key) = (&settings.table, settings.key_column.as_ref().unwrap_or(&settings.key));
             Err(Failure::Message(format!("{error} --source ... --table {table} --key {key}")))
         }
         // One that cannot be asked at this moment is tried again by the gate.
@@ -261,7 +309,9 @@ pub fn proxy(settings: &Settings) -> Result<Option<Proxy>, Failure> {
     let Some(upstream) = &settings.upstream else { return Ok(None) };
     let mut options = proxy::Options::new(upstream, settings.rules()?);
     options.upstream_ca.clone_from(&settings.upstream_ca);
+    options.exceptions.clone_from(&settings.pass);
     options.new_key = settings.new_key.clone();
+    options.new_key_status = settings.new_key_status.clone();
     if let Some(host) = &settings.upstream_host {
         options.host = Host::Set(host.parse().map_err(|error| said(format!("--upstream-host: {error}")))?);
     }
@@ -325,7 +375,7 @@ pub fn service(settings: &Settings) -> Result<(service::Options, http::Options),
         )));
     }
     let tls = match (&settings.tls_cert, &settings.tls_key) {
-        (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key).map_err(said)?),
+        (Some(certificate), Some(key)) => Some(Tls::from_files(certificate, key).map_err(said)?.into()),
         _ => None,
     };
     // Where other machines reach it, the names they use are not known, unless they were said.

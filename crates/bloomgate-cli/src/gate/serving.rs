@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bloomgate_gate::proxy::Proxy;
 use bloomgate_gate::service::http;
+use bloomgate_gate::service::http::webhook::{Origin, Patience, Webhook};
 use bloomgate_gate::service::{self, GateService};
 use bloomgate_gate::tenants::Tenants;
 use bloomgate_gate::{Event, Gate, Meaning, Policy};
@@ -58,13 +59,21 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
     let telling = Telling::begin(quiet).map_err(|error| Failure::Message(format!("no thread: {error}")))?;
     let url = format!("{}://{}", if http.tls.is_some() { "https" } else { "http" }, reachable(address));
     let service = GateService::waiting(options.clone(), http.traffic.clone());
+    // Where the gate's own paths are, its pages among them. On this machine alone they need no certificate, which names
+    // none of this machine's addresses; elsewhere their tokens are sent as safely as everything else.
+    let (own_address, own_tls) = match &admin {
+        None => (address, http.tls.clone()),
+        Some(admin) => (admin.local_addr().map_err(bound)?, http.tls.clone().filter(|_| !settings.is_local())),
+    };
+    let webhook = settings.alert_webhook.as_ref().map(|to| {
+        let origin = Origin::here("bloomgate-gate", address).with_pages(own_tls.is_some(), own_address);
+        Webhook::start(to, origin, Patience::default(), |why| screen::note(why))
+    });
+    let webhook = webhook.transpose().map_err(|error| Failure::Message(format!("alert-webhook: {error}")))?;
     if !quiet {
         settings.warnings().iter().for_each(screen::note);
     }
-    let own = match &admin {
-        None => url.clone(),
-        Some(admin) => format!("http://{}", reachable(admin.local_addr().map_err(bound)?)),
-    };
+    let own = format!("{}://{}", if own_tls.is_some() { "https" } else { "http" }, reachable(own_address));
     if let Some(proxy) = proxy.clone() {
         service.also_collect(move |scrape| proxy.collect(scrape));
     }
@@ -109,9 +118,10 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
             (Some(proxy), Some(admin)) => {
                 // The gate's own paths are there until the last request has passed.
                 let passed = tokio::sync::Notify::new();
-                let own = http::Options { tls: None, traffic: Default::default(), ..http.clone() };
+                let own = http::Options { tls: own_tls, traffic: Default::default(), ..http.clone() };
                 let answering = service.clone();
-                let beside = http::serve_each(admin, move |from| answering.of(from.ip()), own, passed.notified());
+                let beside =
+                    http::serve_each(admin, move |peer| answering.of(peer.address.ip()), own, passed.notified());
                 let passing = async {
                     let served = proxy.serve(listener, http, stopping).await;
                     passed.notify_one();
@@ -121,7 +131,7 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
             }
             _ => {
                 let answering = service.clone();
-                http::serve_each(listener, move |from| answering.of(from.ip()), http, stopping).await
+                http::serve_each(listener, move |peer| answering.of(peer.address.ip()), http, stopping).await
             }
         }
     };
@@ -144,7 +154,11 @@ async fn serve(settings: &Settings, quiet: bool) -> Outcome {
         ended.notify_one();
         outcome
     };
-    let (served, outcome) = tokio::join!(serving, stopped);
+    let served_and_stopped = async { tokio::join!(serving, stopped) };
+    let (served, outcome) = tokio::select! {
+        ended = served_and_stopped => ended,
+        never = service.watch_alerts(webhook) => match never {},
+    };
     if let Some(gate) = service.gate() {
         gate.stop().await;
     }
@@ -258,6 +272,16 @@ fn tell(gate: &Gate, opening: &Opening<'_>) {
         Some(upstream) => {
             screen::tell(format_args!("  passes  to {upstream}; the gate's own paths are on {own}"));
             screen::tell(format_args!("  keys    {}, from {}", settings.key, stats.source));
+            let routes = match settings.pass.is_empty() {
+                true => {
+                    "a route that looks like a key gets 404 like an absent one: name such routes by --pass".to_owned()
+                }
+                false => {
+                    let routes: Vec<String> = settings.pass.iter().map(ToString::to_string).collect();
+                    format!("{} pass", routes.join(" "))
+                }
+            };
+            screen::tell(format_args!("  routes  {routes}"));
         }
         None => {
             screen::tell(format_args!(

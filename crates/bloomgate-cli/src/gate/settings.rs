@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bloomgate_gate::callers::Limit;
-use bloomgate_gate::proxy::{Forwarding, NewKey, Rule};
+use bloomgate_gate::proxy::{Exception, Forwarding, KeyStatuses, NewKey, Rule};
+use bloomgate_gate::service::http::webhook::Receiver;
 use bloomgate_gate::service::{ClientBy, Network};
 use bloomgate_gate::tenants::{Own, Spending};
 use bloomgate_gate::{Meaning, Policy, Unconfirmed, Writers};
@@ -32,7 +33,9 @@ pub struct Settings {
     pub keys_from: Option<String>,
     pub query: Option<String>,
     pub key_column: Option<String>,
+    pub pass: Vec<Exception>,
     pub new_key: NewKey,
+    pub new_key_status: KeyStatuses,
     pub admin: SocketAddr,
     pub upstream_ca: Option<PathBuf>,
     pub upstream_host: Option<String>,
@@ -54,6 +57,7 @@ pub struct Settings {
     pub negative_entries: usize,
     pub negative_ttl: Duration,
     pub filter: String,
+    pub filter_name: Option<String>,
     pub filter_memory: u64,
     pub rate: f64,
     pub headroom: f64,
@@ -79,6 +83,7 @@ pub struct Settings {
     pub client_adds: Option<Limit>,
     pub client_by: ClientBy,
     pub trusted_proxies: Vec<Network>,
+    pub alert_webhook: Option<Receiver>,
     pub max_clients: usize,
     pub max_clients_per_address: usize,
     pub threads: usize,
@@ -100,7 +105,9 @@ impl Default for Settings {
             keys_from: None,
             query: None,
             key_column: None,
+            pass: Vec::new(),
             new_key: NewKey::default(),
+            new_key_status: KeyStatuses::default(),
             admin: SocketAddr::from(([127, 0, 0, 1], 8481)),
             upstream_ca: None,
             upstream_host: None,
@@ -122,6 +129,7 @@ impl Default for Settings {
             negative_entries: 1_000_000,
             negative_ttl: Duration::from_secs(60),
             filter: "local".to_owned(),
+            filter_name: None,
             filter_memory: 4 << 30,
             rate: 0.001,
             headroom: 1.5,
@@ -147,6 +155,7 @@ impl Default for Settings {
             client_adds: None,
             client_by: ClientBy::default(),
             trusted_proxies: Vec::new(),
+            alert_webhook: None,
             max_clients: 10_000,
             max_clients_per_address: 1_000,
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -212,8 +221,12 @@ settings! {
         |to, text| to.query = Some(filled(text)?);
     "key-column" "COLUMN" "none" "reverse proxy: the column of `table` that has the keys"
         |to, text| to.key_column = Some(filled(text)?);
+    "pass" "PATH" "none" "reverse proxy: paths that are routes and no keys, though a rule finds a key there: `/products/search`, or `/products/admin/**` with everything below; several with spaces between them. Without it such a route gets 404"
+        |to, text| to.pass = exceptions(text)?;
     "new-key" "WHERE" "location" "reverse proxy: where the answer to a write at `/products` tells the key that was made: `location`, `json:/id` (a pointer into its body), or `none` if such writes make no key"
         |to, text| to.new_key = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "new-key-status" "LIST" "2xx,3xx,5xx" "reverse proxy: the answers to such a write after which a key may be there, as `201`; others made none. Leave 5xx out only if a write that fails leaves no row behind"
+        |to, text| to.new_key_status = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "admin" "ADDR" "127.0.0.1:8481" "reverse proxy: where the gate's own paths are (/stats, /metrics, /readyz and the others)"
         |to, text| to.admin = address(text)?;
     "upstream-ca" "FILE" "the system's" "reverse proxy to https: the authorities that the upstream is checked by, a PEM file"
@@ -256,6 +269,8 @@ settings! {
         |to, text| to.negative_ttl = number::period(text)?;
     "filter" "WHERE" "local" "where the filter is: `local` (in the process), or `redis://HOST` for a server with BF commands"
         |to, text| to.filter = place(text, &["local"], &["redis://"])?;
+    "filter-name" "NAME" "by the source, the table and the key" "the filter's name at the server of `filter`, of letters, digits and `-_.:`; two gates that are told the same and share a server need a name each, or they take each other's filter away"
+        |to, text| to.filter_name = Some(name(text)?);
     "filter-memory" "SIZE" "4GiB" "the most memory a filter may take; twice that during a rebuild"
         |to, text| to.filter_memory = number::size(text)?;
     "rate" "RATE" "0.1%" "the share of absent keys that may pass the filter"
@@ -306,6 +321,8 @@ settings! {
         |to, text| to.client_by = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "trusted-proxies" "ADDR,ADDR/BITS" "none" "proxies whose `X-Forwarded-For` and header of `client-by` are believed"
         |to, text| to.trusted_proxies = networks(text)?;
+    "alert-webhook" "URL" "none" "http:// or https:// URL that is told when an alert begins or ends, as Alertmanager would; with a token in it rather by variable or file"
+        |to, text| to.alert_webhook = webhook(text)?;
     "max-clients" "N" "10000" "connections at once"
         |to, text| to.max_clients = within(text, 1, 1 << 20)?;
     "max-clients-per-address" "N" "1000" "connections at once from one address"
@@ -332,6 +349,7 @@ impl Settings {
             ("--query", self.query.is_some()),
             ("--key-column", self.key_column.is_some()),
             ("--upstream-ca", self.upstream_ca.is_some()),
+            ("--pass", !self.pass.is_empty()),
         ] {
             if said {
                 return Err(format!("{name} is for a reverse proxy: say --upstream http://HOST:PORT, or leave it out"));
@@ -375,16 +393,12 @@ impl Settings {
             }
         }
         self.check_tenants(is_http)?;
-        self.check_tls()?;
-        self.check_clients()?;
+        self.check_shared()?;
         if self.client_adds.is_some() && !self.allow_writes {
             return Err("--client-adds means nothing without --allow-writes: nobody can add a row".into());
         }
         if self.unconfirmed == Unconfirmed::Allow && self.meaning != Meaning::Deny {
             return Err("--unconfirmed is for deny lists: say --meaning deny, or leave it out".into());
-        }
-        if self.open_reads && self.tokens.is_none() {
-            return Err("--open-reads means nothing without --tokens: without tokens reads are open already".into());
         }
         if self.allow_writes && !self.is_local() && (self.tokens.is_none() || self.tls_cert.is_none()) {
             return Err(format!(
@@ -398,12 +412,7 @@ impl Settings {
 
     fn check_tenants(&self, is_http: bool) -> Result<(), String> {
         if self.tenant.is_none() {
-            return match self.own.first() {
-                None => Ok(()),
-                Some((name, _)) => {
-                    Err(format!("the settings of the tenant {name:?} mean nothing without --tenant COLUMN"))
-                }
-            };
+            return Ok(());
         }
         if is_http {
             return Err(
@@ -416,6 +425,24 @@ impl Settings {
             return Err(
                 "--tenant and --filter redis:// do not go together: the filters of tenants are in this process".into(),
             );
+        }
+        Ok(())
+    }
+
+    /// What holds for a gate that answers itself and for a reverse proxy.
+    fn check_shared(&self) -> Result<(), String> {
+        self.check_tls()?;
+        self.check_clients()?;
+        if let Some((name, _)) = self.own.first().filter(|_| self.tenant.is_none()) {
+            return Err(format!("the settings of the tenant {name:?} mean nothing without --tenant COLUMN"));
+        }
+        if self.filter_name.is_some() && self.filter == "local" {
+            return Err(
+                "--filter-name is for filters behind a server: say --filter redis://HOST, or leave it out".into()
+            );
+        }
+        if self.open_reads && self.tokens.is_none() {
+            return Err("--open-reads means nothing without --tokens: without tokens reads are open already".into());
         }
         Ok(())
     }
@@ -496,8 +523,7 @@ impl Settings {
                     .into(),
             );
         }
-        self.check_tls()?;
-        self.check_clients()?;
+        self.check_shared()?;
         for (name, said) in [
             ("--tenant", self.tenant.is_some()),
             ("--meaning deny", self.meaning == Meaning::Deny),
@@ -613,6 +639,15 @@ fn filled(text: &str) -> Result<String, String> {
     }
 }
 
+/// What a filter is called at its server.
+fn name(text: &str) -> Result<String, String> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
+    match !text.is_empty() && text.len() <= 200 && text.bytes().all(is_plain) {
+        true => Ok(text.to_owned()),
+        false => Err("a name has from 1 to 200 letters, digits and -_.: in it".to_owned()),
+    }
+}
+
 /// So many in so much time: `100/1min`; `none` for no limit.
 fn limit(text: &str) -> Result<Option<Limit>, String> {
     if text == "none" {
@@ -630,6 +665,19 @@ fn limit(text: &str) -> Result<Option<Limit>, String> {
 fn networks(text: &str) -> Result<Vec<Network>, String> {
     let parse = |one: &str| one.trim().parse().map_err(|error: bloomgate_gate::Error| error.to_string());
     text.split(',').map(parse).collect()
+}
+
+fn webhook(text: &str) -> Result<Option<Receiver>, String> {
+    match text {
+        "none" => Ok(None),
+        url => url.parse().map(Some).map_err(|error: bloomgate_gate::service::http::Error| error.to_string()),
+    }
+}
+
+/// Paths that pass, with spaces between them.
+fn exceptions(text: &str) -> Result<Vec<Exception>, String> {
+    let parse = |one: &str| one.parse().map_err(|error: bloomgate_gate::Error| error.to_string());
+    filled(text)?.split_whitespace().map(parse).collect()
 }
 
 fn yes(text: &str) -> Result<bool, String> {
@@ -708,6 +756,7 @@ mod tests {
             ("client-adds", "1k/1h"),
             ("client-by", "header:X-User"),
             ("trusted-proxies", "10.0.0.0/8, 2001:db8::1"),
+            ("alert-webhook", "https://alerts.example/hook"),
         ] {
             set(&mut settings, name, text).unwrap();
         }
@@ -739,6 +788,9 @@ mod tests {
             ("client-adds", "5/365d", "to 7 days"),
             ("client-by", "cookie", "header:NAME"),
             ("trusted-proxies", "10.0.0.0/33", "10.0.0.0/8"),
+            ("alert-webhook", "mailto:me@example.com", "neither http nor https"),
+            ("filter-name", "", "from 1 to 200"),
+            ("filter-name", "two words", "letters, digits"),
         ] {
             let error = set(&mut settings, name, text).unwrap_err();
             assert!(error.contains(says), "{name} {text}: {error}");
@@ -764,6 +816,7 @@ mod tests {
             (Settings { trusted_proxies: networks("::1").unwrap(), ..minimal() }, "without --client-misses"),
             (Settings { client_adds: hundred, ..minimal() }, "without --allow-writes"),
             (Settings { unconfirmed: Unconfirmed::Allow, ..minimal() }, "--meaning deny"),
+            (Settings { filter_name: Some("mine".into()), ..minimal() }, "--filter redis://HOST"),
         ] {
             let error = settings.check().unwrap_err();
             assert!(error.contains(says), "{error}");
@@ -824,11 +877,17 @@ mod tests {
             (&[upstream, key, ("policy", "closed")], "--keys-from"),
             (&[secured, key, ("keys-from", "keys.txt")], "plain http"),
             (&[upstream, key, ("admin", "127.0.0.1:8480")], "address of their own"),
+            (&[upstream, key, ("open-reads", "yes")], "without --tokens"),
+            (&[upstream, key, ("filter-name", "mine")], "--filter redis://HOST"),
             (&[("query", "SELECT 1")], "--upstream"),
         ] {
             let error = said(pairs).unwrap_err();
             assert!(error.contains(says), "{pairs:?}: {error}");
         }
+        let own = vec![("acme".to_owned(), Own::default())];
+        let proxy = Settings { upstream: Some("http://h".into()), key: "path:/p/{id}".into(), ..Settings::default() };
+        assert_eq!(proxy.check(), Ok(()));
+        assert!(Settings { own, ..proxy }.check().unwrap_err().contains("without --tenant"));
     }
 
     #[test]

@@ -135,7 +135,8 @@ fn words(event: &Event) -> (&'static str, Line) {
             "wrong no",
             Line::Error(format!(
                 "a \"no\" was wrong: the source has the key {:?} ({found_by} found it). The filter is not trusted until it is \
-                 rebuilt. Does somebody write past the gate? Then start it with --writers unknown",
+                 rebuilt. Does somebody write past the gate? Then start it with --writers unknown. Is it a route behind a \
+                 reverse proxy, and no key? Then name it by --pass",
                 shortened(key)
             )),
         ),

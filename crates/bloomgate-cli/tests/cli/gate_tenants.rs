@@ -101,6 +101,9 @@ fn tenants_have_settings_of_their_own_and_mistakes_in_them_are_told() {
     refused("--source http://h/{key} --table t --tenant shop", &["HTTP source", "whose they are"]);
     refused(&format!("{SHOPS} --filter redis://localhost"), &["--filter redis://"]);
     refused(&format!("{SHOPS} --tenant-budget lavish"), &["strict, cost-first"]);
+    // A feed may tell whose a row is, and no gate with tenants follows one yet.
+    let feed = SHOPS.replace("--writers sole", "--writers feed");
+    refused(&feed, &["tenants and writers = feed do not go together yet", "writers = sole"]);
     refused(&format!("{SHOPS} --tenants-most 0"), &["not between 1 and"]);
     refused("--source sqlite:shop.db --table products --key sku --tenant shp", &["shop"]);
     // More tenants than allowed: lookups go on to the source, and what to do is told.

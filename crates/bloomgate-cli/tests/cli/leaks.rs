@@ -1,21 +1,29 @@
 //! No part of a secret leaves the server: everything that a real one answers, logs and writes is searched for its master
-//! secret, the secrets and hash keys derived from it, and the passwords, as they are, in hexadecimal and in base64.
+//! secret, the secrets and hash keys derived from it, the passwords, the private key of its certificate and the token in the URL of
+//! its webhook, as they are, in hexadecimal and in base64.
 
+use std::collections::HashMap;
 use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use bloomgate::Secret;
 use memchr::memmem;
+use rcgen::{CertificateParams, KeyPair};
 
 use crate::scene::Scene;
-use crate::service::{Running, bloomgate};
+use crate::service::{PATIENCE, Running, bloomgate};
 
 /// The master secret, in the 64 digits of its file.
 const MASTER: &str = "7b1e93c0a45f28d6e10c8b37f96a52d4417ce80db5932f6a0ed871c4369bfa25";
 /// Of the default user, and of the others that come and go.
 const PASSWORDS: [&str; 4] =
     ["Quokka-7712-lantern", "Narwhal.4408.teapot", "Ibex_9013_gramophone", "Okapi+5561+umbrella"];
+
+/// In the URL of the webhook.
+const TOKEN: &str = "Tapir-6620-accordion-T7xQ";
 
 /// What is looked for, and what it would give away.
 struct Needle {
@@ -68,17 +76,29 @@ fn needles(what: &str, bytes: &[u8]) -> Vec<Needle> {
     found.into_iter().map(|(form, bytes)| Needle { what: format!("{what}, {form}"), bytes }).collect()
 }
 
-/// A secret is given away by a quarter of it: eight bytes are a word of a key.
+/// Bytes that give a secret away, wherever in it they stand: a word of a key.
+const WORD: usize = 8;
+
+/// Every eight bytes of a secret.
 fn needles_of_secret(what: &str, bytes: &[u8]) -> Vec<Needle> {
-    let quarters = bytes.chunks(8).enumerate();
-    quarters.flat_map(|(at, quarter)| needles(&format!("{what}, quarter {at}"), quarter)).collect()
+    let words = bytes.windows(WORD).enumerate();
+    words.flat_map(|(at, word)| needles(&format!("{what}, from byte {at}"), word)).collect()
+}
+
+/// The private number in the DER of a key of P-256: 32 bytes behind the head of its octet string (RFC 5915).
+fn private_number(der: &[u8]) -> &[u8] {
+    let at = memmem::find(der, &[0x02, 0x01, 0x01, 0x04, 0x20]).expect("version 1, and the octets of the key") + 5;
+    &der[at..at + 32]
 }
 
 /// What must not be seen.
-fn all_needles() -> Vec<Needle> {
+fn all_needles(private_key: &[u8]) -> Vec<Needle> {
     let master = Secret::from_hex(MASTER).unwrap();
     let mut all = needles_of_secret("the master secret", &from_hex(MASTER));
-    for (contract, epoch) in [("default", 1), ("default", 2), ("orders", 1), ("orders", 2)] {
+    // Those of a namespace have its name before theirs.
+    for (contract, epoch) in
+        [("default", 1), ("default", 2), ("orders", 1), ("orders", 2), ("mail/default", 1), ("mail/letters", 1)]
+    {
         let mut text = Vec::new();
         master.derive(&format!("contract {contract} epoch {epoch}")).write_hex(&mut text).unwrap();
         let secret: [u8; 32] = from_hex(std::str::from_utf8(text.trim_ascii()).unwrap()).try_into().unwrap();
@@ -89,16 +109,48 @@ fn all_needles() -> Vec<Needle> {
             all.extend(needles_of_secret(&format!("the {algorithm} key of {contract} {epoch}"), &key));
         }
     }
+    all.extend(needles_of_secret("the key of the certificate", private_key));
     for password in PASSWORDS {
         all.extend(needles(&format!("the password {password}"), password.as_bytes()));
     }
+    all.extend(needles("the token of the webhook", TOKEN.as_bytes()));
     all
 }
 
-/// Which of the needles are in these bytes.
-fn found_in<'n>(haystack: &[u8], needles: &'n [Needle]) -> Vec<&'n str> {
-    let found = needles.iter().filter(|needle| memmem::find(haystack, &needle.bytes).is_some());
-    found.map(|needle| needle.what.as_str()).collect()
+/// Needles by their first bytes: some eight thousand are looked for in one pass.
+struct Search {
+    needles: Vec<Needle>,
+    by_begin: HashMap<[u8; WORD], Vec<usize>>,
+    /// Whether any begins with these two bytes.
+    likely: Vec<bool>,
+}
+
+impl Search {
+    fn new(needles: Vec<Needle>) -> Self {
+        let (mut by_begin, mut likely) = (HashMap::<_, Vec<usize>>::new(), vec![false; 1 << 16]);
+        for (at, needle) in needles.iter().enumerate() {
+            let begin: [u8; WORD] = needle.bytes[..WORD].try_into().unwrap();
+            likely[usize::from(u16::from_le_bytes([begin[0], begin[1]]))] = true;
+            by_begin.entry(begin).or_default().push(at);
+        }
+        Self { needles, by_begin, likely }
+    }
+
+    /// Which of the needles are in these bytes, in their order.
+    fn found_in(&self, haystack: &[u8]) -> Vec<&str> {
+        let mut found = Vec::new();
+        for (at, begin) in haystack.windows(WORD).enumerate() {
+            if !self.likely[usize::from(u16::from_le_bytes([begin[0], begin[1]]))] {
+                continue;
+            }
+            let begin: [u8; WORD] = begin.try_into().unwrap();
+            let known = self.by_begin.get(&begin).into_iter().flatten();
+            found.extend(known.copied().filter(|&needle| haystack[at..].starts_with(&self.needles[needle].bytes)));
+        }
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().map(|needle| self.needles[needle].what.as_str()).collect()
+    }
 }
 
 /// Says commands as one user on one connection and gives back all that was answered, byte for byte.
@@ -115,6 +167,32 @@ fn converse(server: &Running, login: &[&str], commands: &[Vec<&str>]) -> Vec<u8>
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).unwrap();
     let _ = writer.join().unwrap();
+    answer
+}
+
+/// Says one request over HTTP, with a login, and gives back all that was answered.
+fn request(port: u16, login: &str, line: &str) -> Vec<u8> {
+    let (head, body) = line.split_once(" | ").unwrap_or((line, ""));
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let padding = ["", "==", "="][login.len() % 3];
+    let login = format!("Authorization: Basic {}{padding}\r\n", base64(login.as_bytes()));
+    write!(
+        stream,
+        "{head} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{login}Content-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let (mut answer, mut piece, begun) = (Vec::new(), [0; 4096], Instant::now());
+    // Events come for ever.
+    while !head.contains("/events") || begun.elapsed() < Duration::from_secs(2) {
+        match stream.read(&mut piece).unwrap() {
+            0 => break,
+            got => answer.extend_from_slice(&piece[..got]),
+        }
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 "), "{head}: {}", String::from_utf8_lossy(&answer));
     answer
 }
 
@@ -181,6 +259,8 @@ const WORK: &str = "
     BG.NAMESPACE SET mail PREFIX mail: MAXMEMORY 100000
     BG.NAMESPACE LIST
     BG.NAMESPACE INFO mail
+    BG.CREATE tight KIND blocked CAPACITY 10 RATE 0.01 ONFULL goon
+    BG.ADD tight 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20
     BG.SECRETS
     BG.HELP
     BG.MERGE blocked slow
@@ -244,6 +324,58 @@ const WORK: &str = "
     BF.LOADCHUNK bloom 1 nonsense
     BG.DELTA blocked 0000000000000000000000000000000000000000000000000000000000000000";
 
+/// What a tenant asks, who is bound to a namespace: its filters are under secrets of its own.
+const TENANT: &str = "
+    BF.ADD own alice
+    BG.CREATE letters KIND blocked CAPACITY 5000 RATE 0.01 CONTRACT letters
+    BG.ADD letters alice bob
+    BG.EXISTS letters alice zoe
+    BG.INFO letters
+    BG.INFO own
+    BG.DIGEST letters
+    BG.DUMP letters
+    BG.STATS letters
+    BG.SECRETS
+    BF.SCANDUMP own 0
+    BF.RESERVE own 7 7
+    ACL WHOAMI
+    SCAN 0";
+
+/// What dashboards, scrapers and programs ask over HTTP, and the status that each is answered with.
+const VISITS: &str = r#"
+    200 GET /metrics
+    200 GET /about.json
+    200 GET /openapi.json
+    200 GET /readyz
+    200 GET /v1/overview
+    200 GET /v1/alerts
+    200 GET /v1/advice
+    200 GET /v1/whoami
+    200 GET /v1/config
+    200 GET /v1/users
+    200 GET /v1/users/ann
+    200 GET /v1/namespaces
+    200 GET /v1/slowlog?limit=128
+    200 GET /v1/events
+    200 GET /v1/commands
+    200 GET /v1/filters
+    200 GET /v1/filters/blocked
+    200 GET /v1/filters/slow
+    200 GET /v1/filters/blocked/heat
+    200 GET /v1/filters/blocked/explain?key=alice
+    200 GET /v1/filters/blocked/audit
+    200 GET /v1/filters/blocked/snapshot
+    200 GET /v1/filters/slow/snapshot
+    200 POST /v1/command | {"argv": ["CONFIG", "GET", "*"]}
+    200 POST /v1/command | {"argv": ["ACL", "LIST"]}
+    200 PUT /v1/users/ann | {"password": "Ibex_9013_gramophone", "roles": ["read", "write", "delete", "admin"]}
+    400 PUT /v1/users/ann | {"password": "Narwhal.4408.teapot", "nonsense": true}
+    400 PUT /v1/users/ann | {"password": ["Narwhal.4408.teapot"]}
+    400 PUT /v1/users/ann | {"password": "Narwhal.4408.teapot"
+    200 POST /v1/command | {"argv": ["ACL", "SETUSER", "ann", ">Narwhal.4408.teapot", "nonsense"]}
+    404 GET /v1/filters/nobody
+    404 GET /nowhere"#;
+
 #[test]
 fn no_part_of_a_secret_is_answered_logged_or_written() {
     let scene = Scene::new();
@@ -251,15 +383,22 @@ fn no_part_of_a_secret_is_answered_logged_or_written() {
     for key in ["the.key", "short.key"] {
         std::fs::set_permissions(scene.path(key), std::fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let needles = all_needles();
-    let arguments = "serve --resp 127.0.0.1:0 --data kept --log-level debug --log-format json";
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
+    scene.write("server.pem", certificate.pem()).write("tls.key", key.serialize_pem());
+    std::fs::set_permissions(scene.path("tls.key"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let search = Search::new(all_needles(private_number(&key.serialize_der())));
+    let arguments = "serve --resp 127.0.0.1:0 --http 127.0.0.1:0 --tls 127.0.0.1:0 --tls-cert server.pem --tls-key tls.key \
+                     --data kept --log-level debug --log-format json";
     let port_in = |line: &str| {
         let event: serde_json::Value = serde_json::from_str(line).ok()?;
         (event["event"] == "ready").then(|| event["address"].as_str()?.rsplit(':').next()?.parse().ok())?
     };
     let mut seen: Vec<(String, Vec<u8>)> = Vec::new();
     for round in ["the first run", "after a restart"] {
-        let variables = [("BLOOMGATE_PASSWORD", PASSWORDS[0])];
+        // Nobody listens there, so every message fails and is told as failed.
+        let webhook = format!("http://127.0.0.1:9/hook/{TOKEN}?token={TOKEN}");
+        let variables = [("BLOOMGATE_PASSWORD", PASSWORDS[0]), ("BLOOMGATE_ALERT_WEBHOOK", &*webhook)];
         let server = Running::start(&scene, &format!("{arguments} --master-key the.key"), &variables, port_in);
         let login = ["AUTH", PASSWORDS[0]];
         let begin = [
@@ -281,6 +420,31 @@ fn no_part_of_a_secret_is_answered_logged_or_written() {
             String::from_utf8_lossy(&answer[answer.len().saturating_sub(300)..])
         );
         seen.push((format!("the answers of {round}"), answer));
+        let tenant = "ACL SETUSER tom on >Ibex_9013_gramophone +@all namespace=mail";
+        converse(&server, &login, &[words(tenant), words("SAVE")]);
+        let work: Vec<Vec<&str>> = TENANT.lines().map(words).filter(|words| !words.is_empty()).collect();
+        let answer = converse(&server, &["AUTH", "tom", PASSWORDS[2]], &work);
+        let told = String::from_utf8_lossy(&answer);
+        assert!(told.starts_with("+OK\r\n") && told.contains("$3\r\ntom\r\n") && told.contains("letters"), "{told}");
+        seen.push((format!("the answers to a tenant in {round}"), answer));
+        let ready: serde_json::Value = server
+            .said()
+            .lines()
+            .find_map(|line| {
+                serde_json::from_str(line).ok().filter(|event: &serde_json::Value| event["event"] == "ready")
+            })
+            .unwrap();
+        let http: u16 = ready["http"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+        for visit in VISITS.lines().map(str::trim).filter(|visit| !visit.is_empty()) {
+            let (status, visit) = visit.split_once(' ').unwrap();
+            let answer = request(http, &format!("default:{}", PASSWORDS[0]), visit);
+            let told = String::from_utf8_lossy(&answer[..answer.len().min(600)]);
+            assert!(told.starts_with(&format!("HTTP/1.1 {status} ")), "{visit} in {round}: {told}");
+            seen.push((format!("{visit} in {round}"), answer));
+        }
+        for wrong in [format!("ann:{}", PASSWORDS[3]), PASSWORDS[0].to_owned(), format!("nobody:{}", PASSWORDS[1])] {
+            seen.push((format!("a login that fails in {round}"), request(http, &wrong, "GET /v1/config")));
+        }
         // What is typed wrong is told back to who typed it, and to nobody else.
         converse(
             &server,
@@ -330,16 +494,22 @@ fn no_part_of_a_secret_is_answered_logged_or_written() {
     // The key was given by its path, so none is in the folder, and nothing is left out of the search.
     assert!(seen.iter().all(|(name, _)| !name.ends_with("master.key")));
     for (place, bytes) in &seen {
-        assert_eq!(found_in(bytes, &needles), Vec::<&str>::new(), "in {place}");
+        assert_eq!(search.found_in(bytes), Vec::<&str>::new(), "in {place}");
     }
-    // The search finds what is there: the key file, and each needle planted into the largest of them.
-    assert_eq!(found_in(&scene.read("the.key"), &needles).len(), 4, "four quarters in hexadecimal digits");
+    // The search finds what is there: the key files, and each word planted into the largest of them.
+    assert_eq!(search.found_in(&scene.read("the.key")).len(), 25, "every eight bytes in hexadecimal digits");
+    let pem = scene.read("tls.key");
+    let one_line: Vec<u8> = pem.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
+    let found = search.found_in(&one_line).into_iter().filter(|what| what.ends_with(", base64")).count();
+    assert_eq!(found, 25, "every eight bytes in base64");
+    assert_eq!(search.found_in(format!("POST /hook/{TOKEN}").as_bytes()), ["the token of the webhook, raw"]);
     let (_, largest) = seen.iter().max_by_key(|(_, bytes)| bytes.len()).unwrap();
     let middle = largest.len() / 2;
-    for quarter in 0..4 {
-        let secret = &from_hex(MASTER)[8 * quarter..][..8];
-        let planted = [&largest[..middle], secret, &largest[middle..]].concat();
-        assert_eq!(found_in(&planted, &needles), [format!("the master secret, quarter {quarter}, raw")]);
+    for from in 0..=32 - WORD {
+        let word = &from_hex(MASTER)[from..][..WORD];
+        let planted = [&largest[..middle], word, &largest[middle..]].concat();
+        let wanted = format!("the master secret, from byte {from}, raw");
+        assert!(search.found_in(&planted).contains(&&*wanted), "{wanted}");
     }
 }
 
@@ -347,11 +517,14 @@ fn no_part_of_a_secret_is_answered_logged_or_written() {
 fn the_forms_that_are_searched_for_are_right() {
     assert_eq!(base64(b"any carnal pleas"), "YW55IGNhcm5hbCBwbGVhcw");
     for (before, text) in ["c2VjcmV0LXdvcmQ", "eHNlY3JldC13b3Jk", "eHhzZWNyZXQtd29yZA"].into_iter().enumerate() {
-        let all = needles("a word", b"secret-word");
-        assert!(!found_in(text.as_bytes(), &all).is_empty(), "behind {before} bytes");
+        let all = Search::new(needles("a word", b"secret-word"));
+        assert!(!all.found_in(text.as_bytes()).is_empty(), "behind {before} bytes");
     }
-    let all = needles_of_secret("a secret", &from_hex(MASTER));
-    assert_eq!(found_in(format!("x{}", &MASTER.to_uppercase()[16..40]).as_bytes(), &all), ["a secret, quarter 1, HEX"]);
-    assert_eq!(found_in(&from_hex(MASTER)[7..23], &all), ["a secret, quarter 1, raw"]);
-    assert!(found_in(b"nothing of it", &all).is_empty());
+    let all = Search::new(needles_of_secret("a secret", &from_hex(MASTER)));
+    // 24 digits are twelve bytes, and those have five times eight.
+    let upper = format!("x{}", &MASTER.to_uppercase()[16..40]);
+    let wanted: Vec<String> = (8..13).map(|at| format!("a secret, from byte {at}, HEX")).collect();
+    assert_eq!(all.found_in(upper.as_bytes()), wanted);
+    assert_eq!(all.found_in(&from_hex(MASTER)[3..11]), ["a secret, from byte 3, raw"]);
+    assert!(all.found_in(&from_hex(MASTER)[3..10]).is_empty() && all.found_in(b"nothing of it").is_empty());
 }

@@ -11,10 +11,14 @@ mod completions;
 mod convert;
 mod dedup;
 mod delta;
+#[cfg(all(unix, feature = "gate", feature = "redis", feature = "serve"))]
+mod demo;
 mod fold;
 mod foreign;
 #[cfg(all(unix, feature = "gate"))]
 mod gate;
+#[cfg(all(unix, feature = "gate", feature = "redis"))]
+mod gate_parts;
 #[cfg(all(unix, feature = "gate"))]
 mod gate_tenants;
 #[cfg(all(unix, feature = "gate"))]
@@ -25,6 +29,8 @@ mod import;
 mod info;
 #[cfg(all(unix, feature = "redis", feature = "serve"))]
 mod leaks;
+#[cfg(all(unix, feature = "redis", feature = "serve"))]
+mod long_files;
 mod merge;
 #[cfg(all(unix, feature = "redis", feature = "serve"))]
 mod operating;
@@ -50,3 +56,5 @@ mod serve;
 mod service;
 mod sources;
 mod verify;
+#[cfg(all(unix, feature = "gate", feature = "redis", feature = "serve"))]
+mod webhook;

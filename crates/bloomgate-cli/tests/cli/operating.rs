@@ -327,6 +327,43 @@ fn an_open_address_is_warned_of_and_quiet_says_nothing() {
     );
 }
 
+/// Connections are files: all that the system allows are asked for, and some are kept for the disk.
+#[test]
+fn files_are_asked_for_and_clients_do_not_have_them_all() {
+    let scene = Scene::new();
+    let run = |limits: &str| {
+        let port = free_port();
+        let arguments = format!("serve --resp 127.0.0.1:{port} --http none --data none");
+        let program = bloomgate(&scene, &arguments, &[]);
+        let mut command = Command::new("sh");
+        // A limit is the process's own, and its children's.
+        command.arg("-c").arg(format!("{limits} && exec \"$@\"")).arg("sh").arg(program.get_program());
+        command.args(program.get_args()).current_dir(program.get_current_dir().unwrap());
+        for (name, value) in program.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let server = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let most = say(port, "CONFIG GET max-clients\r\nCONFIG SET max-clients 9000\r\nQUIT\r\n");
+        let files = std::fs::read_to_string(format!("/proc/{}/limits", server.id())).unwrap();
+        let files = files.lines().find(|line| line.starts_with("Max open files")).unwrap().to_owned();
+        assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
+        let said = String::from_utf8(server.wait_with_output().unwrap().stderr).unwrap();
+        (most, files.split_whitespace().nth(3).unwrap().to_owned(), said)
+    };
+    // Few now, and more if asked for.
+    let (most, files, said) = run("ulimit -Sn 300 && ulimit -Hn 15000");
+    assert!(files == "15000" && most.contains("\r\n10000\r\n") && most.contains("+OK\r\n+OK"), "{files}: {most}");
+    assert!(!said.contains("files open"), "{said}");
+    // Few and no more.
+    let (most, files, said) = run("ulimit -n 1024");
+    assert!(files == "1024" && most.contains("\r\n768\r\n"), "{files}: {most}");
+    assert!(most.contains("1024 files open: 768 clients are let in at most"), "{most}");
+    assert!(said.contains("warning: max-clients is 10000, and the process may have 1024 files open"), "{said}");
+}
+
 /// The container file's question whether the server is well, asked here as the container would.
 #[test]
 fn the_container_knows_whether_it_is_well() {
@@ -351,4 +388,90 @@ fn the_container_knows_whether_it_is_well() {
     let answering = std::thread::spawn(move || other.accept().unwrap().0.write_all(b"-LOADING\r\n").unwrap());
     assert!(!is_well(port));
     answering.join().unwrap();
+}
+
+/// A control group below that of this test, which goes with it.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    /// One that may have so much memory; why there can be none.
+    fn new(bytes: u64) -> Result<Self, String> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
+        let path_of = |is_it: &dyn Fn(&str, &str) -> bool| {
+            groups.lines().find_map(|line| {
+                let mut parts = line.splitn(3, ':');
+                let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+                is_it(number, controllers).then(|| path.trim_start_matches('/').to_owned())
+            })
+        };
+        // Version 1 has a tree for memory; in that of version 2 memory may be somebody else's.
+        let first = path_of(&|_, controllers| controllers.split(',').any(|controller| controller == "memory"));
+        let (top, path, file) = match first {
+            Some(path) => ("/sys/fs/cgroup/memory", path, "memory.limit_in_bytes"),
+            None => {
+                let path = path_of(&|number, controllers| number == "0" && controllers.is_empty());
+                ("/sys/fs/cgroup", path.ok_or("this process is in no control group")?, "memory.max")
+            }
+        };
+        let group = Self(std::path::Path::new(top).join(path).join(format!("bloomgate-test-{}", std::process::id())));
+        std::fs::create_dir(&group.0).map_err(|error| format!("{}: {error}", group.0.display()))?;
+        let limit = group.0.join(file);
+        std::fs::write(&limit, bytes.to_string()).map_err(|error| format!("{}: {error}", limit.display()))?;
+        Ok(group)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Whoever was in it has ended, and the system may need a moment to see that.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A server in a group that may have 512 MiB plans with those, not with what the machine has.
+#[test]
+fn a_budget_follows_the_control_group() {
+    const MAY_HAVE: u64 = 512 << 20;
+    let group = match Group::new(MAY_HAVE) {
+        Ok(group) => group,
+        Err(why) => {
+            // Where root has a tree of groups it can make one: anything else is worth a look.
+            let is_root =
+                std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
+            let has_memory = std::path::Path::new("/sys/fs/cgroup/memory/cgroup.procs").exists();
+            assert!(!(is_root && has_memory), "no group can be made: {why}");
+            eprintln!("no group can be made here, so the budget in one is not looked at: {why}");
+            return;
+        }
+    };
+    let scene = Scene::new();
+    let binary = assert_cmd::cargo::cargo_bin!("bloomgate");
+    let enter = format!(
+        "echo $$ > {}/cgroup.procs && exec {} serve --resp 127.0.0.1:0 --http none --data none",
+        group.0.display(),
+        binary.display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &enter]).current_dir(scene.path("")).stdin(Stdio::null()).stdout(Stdio::null());
+    // Settings in the caller's shell are meant for another server.
+    for (name, value) in bloomgate(&scene, "", &[]).get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let server = Running::spawn(&mut command, |line| port_in(line, "127.0.0.1"));
+    let info: String = cmd("INFO").arg("memory").query(&mut server.client(2)).unwrap();
+    let most = info.lines().find_map(|line| line.strip_prefix("maxmemory:")).unwrap().trim().parse::<u64>().unwrap();
+    assert_eq!(most, MAY_HAVE / 4 * 3, "three quarters of what the group may have: {info}");
+    // What does not fit there is refused, and does not end the process.
+    let refused: RedisResult<Value> =
+        cmd("BF.RESERVE").arg(&["large", "0.01", "800000000"]).query(&mut server.client(2));
+    assert!(refused.unwrap_err().to_string().contains("Insufficient memory"));
+    server.stop();
 }

@@ -118,6 +118,7 @@ fn the_redis_crate_works_unchanged() {
         })
         .unwrap();
         assert_eq!((done, tries), ((true,), 2));
+        cuckoo_filters_by_the_redis_crate(&mut client, protocol);
         // Errors come as the crate's own.
         let error = |result: RedisResult<Value>| result.unwrap_err();
         let twice = error(cmd("BF.RESERVE").arg("f").arg(0.01).arg(100).query(&mut client));
@@ -125,6 +126,103 @@ fn the_redis_crate_works_unchanged() {
         let unknown = error(cmd("GET").arg("f").query(&mut client));
         assert!(unknown.to_string().contains("unknown command"), "{unknown}");
         assert!(!unknown.is_io_error() && unknown.kind() != ErrorKind::Parse, "{unknown:?}");
+    }
+    server.stop();
+}
+
+/// Every CF.* through the crate, in types of the caller's choice.
+fn cuckoo_filters_by_the_redis_crate(client: &mut Connection, protocol: u8) {
+    let truth = |said: bool| if protocol == 2 { Value::Int(said.into()) } else { Value::Boolean(said) };
+    let mut ask = |name: &str, items: &[&str]| -> Value { cmd(name).arg("c").arg(items).query(client).unwrap() };
+    assert_eq!(ask("CF.RESERVE", &["1000", "BUCKETSIZE", "4"]), Value::Okay);
+    assert_eq!(ask("CF.ADD", &["a"]), truth(true));
+    assert_eq!(ask("CF.ADD", &["a"]), truth(true));
+    assert_eq!((ask("CF.ADDNX", &["a"]), ask("CF.ADDNX", &["b"])), (truth(false), truth(true)));
+    assert_eq!(ask("CF.COUNT", &["a"]), Value::Int(2));
+    assert_eq!(ask("CF.MEXISTS", &["a", "b", "z"]), Value::Array([true, true, false].map(truth).to_vec()));
+    assert_eq!(ask("CF.INSERT", &["ITEMS", "x", "x"]), Value::Array([true, true].map(truth).to_vec()));
+    // Numbers in both protocols, as RedisBloom has it: -1 would be one that does not fit.
+    assert_eq!(ask("CF.INSERTNX", &["ITEMS", "x", "y"]), Value::Array(vec![Value::Int(0), Value::Int(1)]));
+    assert_eq!((ask("CF.DEL", &["x"]), ask("CF.DEL", &["z"])), (truth(true), truth(false)));
+    assert_eq!((ask("CF.EXISTS", &["x"]), ask("CF.EXISTS", &["z"])), (truth(true), truth(false)));
+    let info: std::collections::HashMap<String, u64> = cmd("CF.INFO").arg("c").query(client).unwrap();
+    assert_eq!((info["Number of items inserted"], info["Number of items deleted"]), (5, 1));
+    // A pipeline of a thousand, then all of it to another name, piece by piece.
+    let mut adding = pipe();
+    (0..1_000).for_each(|item| _ = adding.cmd("CF.ADD").arg("c").arg(item));
+    assert!(adding.query::<Vec<bool>>(client).unwrap().iter().all(|&added| added));
+    cmd("DEL").arg("copy").exec(client).unwrap();
+    let mut cursor = 0i64;
+    loop {
+        let (next, piece): (i64, Option<Vec<u8>>) = cmd("CF.SCANDUMP").arg("c").arg(cursor).query(client).unwrap();
+        let (1.., Some(piece)) = (next, piece) else { break };
+        cmd("CF.LOADCHUNK").arg("copy").arg(next).arg(piece).exec(client).unwrap();
+        cursor = next;
+    }
+    assert!(cursor > 0);
+    let items: Vec<u32> = (0..1_000).collect();
+    let found: Vec<bool> = cmd("CF.MEXISTS").arg("copy").arg(&items).query(client).unwrap();
+    assert!(found.iter().all(|&found| found));
+    let wrong: RedisResult<Value> = cmd("BF.ADD").arg("c").arg("a").query(client);
+    assert!(wrong.unwrap_err().to_string().contains("WRONGTYPE"));
+}
+
+#[test]
+fn the_log_is_compacted_by_itself_and_nothing_is_lost() {
+    let scene = Scene::new();
+    let small = [("BLOOMGATE_SNAPSHOT_LOG", "1MiB")];
+    let server = Running::serve(&scene, "--data kept", &small);
+    let mut client = server.client(2);
+    let persistence = |client: &mut Connection| {
+        let told: String = cmd("INFO").arg("persistence").query(client).unwrap();
+        let number = |name: &str| {
+            let line = told.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            line.unwrap_or_else(|| panic!("no {name} in {told}")).parse::<u64>().unwrap()
+        };
+        (number("snapshots"), number("log_bytes"))
+    };
+    let logs = || {
+        let files = std::fs::read_dir(scene.path("kept")).unwrap().map(|file| file.unwrap());
+        files.filter(|file| file.file_name().to_string_lossy().starts_with("log-")).collect::<Vec<_>>()
+    };
+    let names = || logs().iter().map(|file| file.file_name()).collect::<std::collections::HashSet<_>>();
+    // One that goes meanwhile is none.
+    let on_disk = || -> u64 { logs().iter().filter_map(|file| file.metadata().ok()).map(|file| file.len()).sum() };
+    // 0.4 MB of bits, so that the log of 1 MiB is what counts.
+    cmd("BF.RESERVE").arg("f").arg(0.001).arg(200_000).exec(&mut client).unwrap();
+    let batch = |number: u32| -> Vec<u32> { (number * 1_000..(number + 1) * 1_000).collect() };
+    let (mut batches, mut largest, mut snapshots, mut held) = (0, 0, 0, names());
+    // Nobody says BGSAVE. At 8 bytes an add a megabyte is 130,000 of them, and no more than two come in before a look.
+    while snapshots < 2 {
+        assert!(batches < 2_000, "2 M adds, {largest} bytes of log, and no second snapshot");
+        cmd("BF.MADD").arg("f").arg(batch(batches)).exec(&mut client).unwrap();
+        batches += 1;
+        largest = largest.max(on_disk());
+        snapshots = persistence(&mut client).0;
+        if snapshots == 0 {
+            held.extend(names());
+        }
+    }
+    assert!(largest > 1 << 20, "a snapshot was made though the log had {largest} bytes only");
+    // What the snapshots hold is gone from the disk, and from what is told. What came while they were made is not: their thread
+    // waits for every other, so on a busy machine that is much.
+    let begun = std::time::Instant::now();
+    while !held.is_disjoint(&names()) || persistence(&mut client).1 > on_disk() {
+        assert!(begun.elapsed() < PATIENCE, "{:?}, {:?}", logs(), persistence(&mut client));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    for _ in 0..3 {
+        cmd("BF.MADD").arg("f").arg(batch(batches)).exec(&mut client).unwrap();
+        batches += 1;
+    }
+    server.signal("-KILL");
+    assert_eq!(server.end().0, None);
+    let server = Running::serve(&scene, "--data kept", &small);
+    let mut client = server.client(2);
+    for number in 0..batches {
+        let found: Vec<bool> = cmd("BF.MEXISTS").arg("f").arg(batch(number)).query(&mut client).unwrap();
+        let lost = found.iter().filter(|&&found| !found).count();
+        assert_eq!(lost, 0, "of batch {number} of {batches}");
     }
     server.stop();
 }
@@ -413,4 +511,128 @@ fn settings_are_checked_without_serving() {
         scene.run(&format!("serve {flag}")).refused(&["has no flag: set the variable", variable, "file of --config"]);
     }
     scene.run("serve --idle-timeot 5s").refused(&["unexpected argument '--idle-timeot'"]);
+}
+
+/// Without `--http` it is on port 8479 if that is free, and the server starts without it if not.
+#[test]
+fn http_has_its_port_or_the_server_goes_without() {
+    let scene = Scene::new();
+    // Whoever has it, it is taken.
+    let taken = std::net::TcpListener::bind("127.0.0.1:8479");
+    let server = Running::serve(&scene, "--data none", &[]);
+    server.wait_for("no HTTP: ");
+    let said = server.said();
+    let told = said.lines().find(|line| line.contains("no HTTP: ")).unwrap();
+    assert!(told.contains("8479") && told.ends_with(", or `none`"), "{told}");
+    assert!(!said.contains("HTTP on "), "{said}");
+    assert!(add(&mut server.client(2), "seen", "x"), "it serves all the same");
+    server.stop();
+    // A port that was asked for is not gone without.
+    refused(&scene, "--data none --http 127.0.0.1:8479", &[], &["8479"]);
+    let Ok(ours) = taken else { return };
+    drop(ours);
+    let server = Running::serve(&scene, "--data none", &[]);
+    let said = server.said();
+    if said.contains("no HTTP: ") {
+        // Somebody else was faster: it is not free.
+        assert!(TcpStream::connect("127.0.0.1:8479").is_ok(), "{said}");
+    } else {
+        assert!(said.contains("HTTP on 127.0.0.1:8479"), "{said}");
+        let mut stream = TcpStream::connect("127.0.0.1:8479").unwrap();
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
+    }
+    server.stop();
+}
+
+/// Connections from one address of the network are limited; those of this machine are not.
+#[test]
+fn one_address_has_so_many_connections_and_no_more() {
+    let scene = Scene::new();
+    let variables = [("BLOOMGATE_MAX_CLIENTS_PER_ADDRESS", "3")];
+    let server = Running::serve_on("0.0.0.0", &scene, "--data none --http none --protected-mode no", &variables);
+    let ping = |ip: std::net::IpAddr| {
+        let mut stream = TcpStream::connect((ip, server.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // One that is refused may be closed before it has spoken.
+        let _ = stream.write_all(b"PING\r\n");
+        let mut answer = [0; 256];
+        let length = stream.read(&mut answer).unwrap_or(0);
+        (stream, String::from_utf8_lossy(&answer[..length]).into_owned())
+    };
+    let own: Vec<_> = (0..10).map(|_| ping([127, 0, 0, 1].into())).collect();
+    assert!(own.iter().all(|(_, answer)| answer == "+PONG\r\n"));
+    let Some(outside) = outside() else {
+        eprintln!(
+            "this machine has no other address than those of the loopback: the limit is tested at the desk alone"
+        );
+        server.stop();
+        return;
+    };
+    let mut three: Vec<_> = (0..3).map(|_| ping(outside)).collect();
+    assert!(three.iter().all(|(_, answer)| answer == "+PONG\r\n"), "{three:?}");
+    let (_, refused) = ping(outside);
+    let why = "-ERR max number of clients from one address reached (3)";
+    assert!(refused.is_empty() || refused.starts_with(why), "{refused}");
+    assert!(ping([127, 0, 0, 1].into()).1 == "+PONG\r\n", "others are none of its business");
+    let info: String = cmd("INFO").arg("stats").query(&mut server.client(2)).unwrap();
+    assert!(info.contains("rejected_connections:1"), "{info}");
+    // Who goes makes room.
+    three.pop();
+    let begun = std::time::Instant::now();
+    while ping(outside).1 != "+PONG\r\n" {
+        assert!(begun.elapsed() < PATIENCE, "the place of one who is gone stays taken");
+    }
+    let said = server.stop();
+    assert!(said.contains(&format!("{outside}")) && said.contains("max-clients-per-address"), "{said}");
+}
+
+/// SIGTERM amid a pipeline: what was done is answered, what was answered is there after a restart, and nothing else is.
+#[test]
+fn a_pipeline_in_flight_is_answered_as_far_as_it_was_run() {
+    let scene = Scene::new();
+    let server = Running::serve(&scene, "--http none --data kept --fsync always", &[]);
+    let reserve = "BG.CREATE seen KIND blocked CAPACITY 2000000 RATE 0.000001";
+    cmd("BG.CREATE").arg(reserve.split(' ').skip(1).collect::<Vec<_>>()).exec(&mut server.client(2)).unwrap();
+    let mut stream = server.connect();
+    let mut writing = stream.try_clone().unwrap();
+    let writer = std::thread::spawn(move || {
+        for item in 0..1_000_000u32 {
+            let item = item.to_string();
+            let command = format!("*3\r\n$6\r\nBF.ADD\r\n$4\r\nseen\r\n${}\r\n{item}\r\n", item.len());
+            // It ends when the server closes.
+            if writing.write_all(command.as_bytes()).is_err() {
+                return item.parse::<u32>().unwrap();
+            }
+        }
+        panic!("a million were taken before the server stopped");
+    });
+    let mut answers = vec![0; 4 * 2_000];
+    stream.read_exact(&mut answers).unwrap();
+    server.signal("-TERM");
+    // The end may be a reset: what was sent and never read is still on the way.
+    let mut piece = [0; 1 << 16];
+    while let Ok(length @ 1..) = stream.read(&mut piece) {
+        answers.extend_from_slice(&piece[..length]);
+    }
+    let sent = writer.join().unwrap();
+    let (code, said) = server.end();
+    assert_eq!(code, Some(0), "{said}");
+    let answered = answers.chunks(4).filter(|&answer| answer == b":1\r\n").count();
+    let known = answers.chunks(4).filter(|&answer| answer == b":0\r\n").count();
+    assert_eq!(4 * (answered + known), answers.len(), "whole answers, and no errors");
+    assert!(answered >= 1_900 && answered + known <= sent as usize + 1, "{answered} of {sent}");
+    let server = Running::serve(&scene, "--http none --data kept", &[]);
+    let mut client = server.client(2);
+    // 2,000,000 at 1e-6: none of a million is taken for known by chance, but for one now and then.
+    let there: usize = cmd("BF.CARD").arg("seen").query(&mut client).unwrap();
+    assert_eq!(there, answered, "what was run is answered: {known} of {sent} were known");
+    let asked: Vec<u32> = (0..(answered + known) as u32).collect();
+    for some in asked.chunks(10_000) {
+        let found: Vec<bool> = cmd("BF.MEXISTS").arg("seen").arg(some).query(&mut client).unwrap();
+        assert!(found.iter().all(|&found| found), "an item that was acknowledged is gone");
+    }
+    server.stop();
 }

@@ -29,6 +29,7 @@ impl Random {
 
     /// From 0 up, below `end`, which is at least 1 (Lemire's multiplication; the bias is below 2^-30 for what is drawn
     /// here).
+    #[cfg(any(feature = "gate", test))]
     pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }

@@ -4,7 +4,7 @@
 //! Drawn by rejection-inversion (Hörmann and Derflinger, "Rejection-inversion to generate variates from monotone discrete
 //! distributions", 1996): constant time and no table, for a thousand products as for a billion.
 
-use super::random::Random;
+use crate::random::Random;
 
 /// Ranks from 0 up; rank r has the weight `1 / (r + 1)^exponent`.
 #[derive(Clone, Copy, Debug)]
