@@ -5,16 +5,35 @@ use std::io;
 
 use crate::load::Script;
 use crate::random::Random;
-use crate::subject::{Answer, Subject};
+use crate::subject::{ADDS, Answer, Subject, WINDOW};
 use crate::wire::{Reply, Wire};
 
 /// Most items in one request: the acknowledged ones are bits of a `u32`.
 const MOST: u64 = 16;
 
+/// Items of a filter that stays small.
+const FEW: u64 = 40;
+
+/// Where adds go, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    /// To one filter that grows.
+    Plain,
+    /// To the same, as transactions.
+    Together,
+    /// To filters that stay so small that the server keeps them as words, each made by its first add.
+    Small,
+    /// To a window. It keeps items for longer than a run, and no longer than it must: those of earlier runs are not
+    /// asked for.
+    Window,
+}
+
 #[derive(Clone)]
 struct Request {
     first: u64,
     count: u8,
+    /// Replies that are still to come.
+    due: u8,
     /// One bit per acknowledged item.
     acknowledged: u32,
     at: u64,
@@ -23,6 +42,7 @@ struct Request {
 /// The adds of one connection.
 #[derive(Clone)]
 pub struct Adds {
+    way: Way,
     prefix: String,
     random: Random,
     next: u64,
@@ -61,8 +81,9 @@ impl Found {
 }
 
 impl Adds {
-    pub fn new(seed: u64, epoch: u64, connection: u64) -> Adds {
+    pub fn new(way: Way, seed: u64, epoch: u64, connection: u64) -> Adds {
         Adds {
+            way,
             prefix: format!("{seed:x}.{epoch}.{connection}:"),
             random: Random::new(seed, epoch << 16 | connection),
             next: 0,
@@ -76,6 +97,19 @@ impl Adds {
 
     fn item(&self, number: u64) -> Vec<u8> {
         format!("{}{number:08}", self.prefix).into_bytes()
+    }
+
+    /// Which filter of its kind an item is in.
+    fn part(&self, number: u64) -> u64 {
+        if self.way == Way::Small { number / FEW } else { 0 }
+    }
+
+    fn filter(&self, number: u64) -> String {
+        match self.way {
+            Way::Plain | Way::Together => ADDS.to_string(),
+            Way::Small => format!("drill:small:{}{}", self.prefix, self.part(number)),
+            Way::Window => WINDOW.to_string(),
+        }
     }
 
     /// Items acknowledged since the last check, up to a time.
@@ -106,18 +140,21 @@ impl Adds {
             let bits = (0..u64::from(request.count)).filter(|bit| request.acknowledged >> bit & 1 == 1);
             bits.map(|bit| (request.first + bit, request.at))
         });
-        let mut asked = held.chain(recent);
+        let mut asked = held.chain(recent).peekable();
         let mut found = Found::default();
         let mut batches: VecDeque<Vec<(u64, u64)>> = VecDeque::new();
         loop {
             // Up to 8 questions of 250 in flight.
             while batches.len() < 8 {
-                let batch: Vec<(u64, u64)> = asked.by_ref().take(250).collect();
-                if batch.is_empty() {
-                    break;
+                let Some(first) = asked.next() else { break };
+                let mut batch = vec![first];
+                while batch.len() < 250
+                    && let Some(next) = asked.next_if(|next| self.part(next.0) == self.part(first.0))
+                {
+                    batch.push(next);
                 }
                 let items: Vec<Vec<u8>> = batch.iter().map(|&(number, _)| self.item(number)).collect();
-                subject.ask(wire, &items);
+                subject.ask_in(&self.filter(first.0), wire, &items);
                 batches.push_back(batch);
             }
             let Some(batch) = batches.pop_front() else { break };
@@ -141,6 +178,9 @@ impl Adds {
             }
         }
         drop(asked);
+        if self.way == Way::Window {
+            kept.clear();
+        }
         self.held = kept;
         self.requests.clear();
         self.refused = 0;
@@ -153,19 +193,32 @@ impl Script for Adds {
     fn request(&mut self, subject: &Subject, wire: &mut Wire) -> u64 {
         // Half are single adds, half of several: 5 items on average.
         let count = if self.random.below(2) == 0 { 1 } else { 2 + self.random.below(MOST - 1) };
+        let count = if self.way == Way::Small { count.min(FEW - self.next % FEW) } else { count };
         let items: Vec<Vec<u8>> = (self.next..self.next + count).map(|number| self.item(number)).collect();
-        subject.add(wire, &items);
+        let filter = self.filter(self.next);
+        let before = wire.pushed;
+        match self.way {
+            Way::Together => subject.add_together(&filter, wire, &items),
+            _ => subject.add_to(&filter, wire, &items),
+        }
+        let due = (wire.pushed - before) as u8;
         self.unanswered.push_back(self.requests.len());
-        self.requests.push(Request { first: self.next, count: count as u8, acknowledged: 0, at: 0 });
+        self.requests.push(Request { first: self.next, count: count as u8, due, acknowledged: 0, at: 0 });
         self.next += count;
         count
     }
 
     fn reply(&mut self, subject: &Subject, reply: &Reply, at: u64) -> Result<(), String> {
-        let Some(index) = self.unanswered.pop_front() else {
+        let Some(&index) = self.unanswered.front() else {
             return Err(format!("a reply to no request: {reply:?}"));
         };
         let request = &mut self.requests[index];
+        request.due -= 1;
+        if request.due > 0 {
+            // MULTI's own, or "queued": what was done is in the last one.
+            return Ok(());
+        }
+        self.unanswered.pop_front();
         let (acknowledged, refusal) = subject.added(reply, usize::from(request.count));
         request.acknowledged = acknowledged;
         request.at = at;

@@ -6,8 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
+use crate::shared_machine::run_when_idle;
 use crate::subject::{Kind, Subject};
-use crate::system;
+use crate::web_attacks;
 use crate::wire::{Reply, Wire};
 
 /// Whom the attacks meet.
@@ -16,6 +17,8 @@ pub struct Arena<'a> {
     pub address: SocketAddr,
     /// Where it listens for TLS, if it does.
     pub tls: Option<SocketAddr>,
+    /// Where its HTTP side is, if it has one.
+    pub http: Option<SocketAddr>,
     pub seed: u64,
     /// How long connections are held that are to be held.
     pub hold: Duration,
@@ -24,24 +27,32 @@ pub struct Arena<'a> {
 pub type Attack = fn(&Arena) -> Result<String, String>;
 
 /// Every attack by name, in the order in which they come.
-pub const ATTACKS: [(&str, Attack); 10] = [
+pub const ATTACKS: [(&str, Attack); 18] = [
     ("lengths that lie", lengths),
     ("16 MB announced, nothing sent", announced),
     ("garbage, HTTP, TLS, 70 KB lines", garbage),
     ("clients that never read", never_reading),
+    ("large replies never read", large_replies),
     ("2,000 half frames", half_frames),
+    ("100 frames, 4 MB sent of 16", large_frames),
+    ("200 transactions of 1 MB left open", transactions),
+    ("a million words in a command", many_words),
     ("1 M pipelined PINGs", pings),
     ("1 M pipelined lookups", lookups),
     ("connect and close", storm),
     ("wrong passwords", wrong_passwords),
     ("garbage for TLS", tls_garbage),
+    ("HTTP: heads letter by letter", web_attacks::slow_heads),
+    ("HTTP: huge bodies that never end", web_attacks::huge_bodies),
+    ("HTTP: 2,000 connections", web_attacks::many_connections),
+    ("HTTP: answers never read", web_attacks::never_reading),
 ];
 
-fn said(error: io::Error) -> String {
+pub fn said(error: io::Error) -> String {
     error.to_string()
 }
 
-fn open(address: SocketAddr) -> Result<TcpStream, String> {
+pub fn open(address: SocketAddr) -> Result<TcpStream, String> {
     let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).map_err(said)?;
     stream.set_read_timeout(Some(Duration::from_secs(10))).map_err(said)?;
     stream.set_write_timeout(Some(Duration::from_secs(10))).map_err(said)?;
@@ -124,6 +135,86 @@ fn half_frames(arena: &Arena) -> Result<String, String> {
     held(arena, 2_000, b"*3\r\n$6\r\nBF.ADD\r\n$1\r\nf\r\n$5\r\nab")
 }
 
+/// Whether the server has ended the connection, without waiting for it.
+pub fn has_ended(stream: &mut TcpStream) -> bool {
+    if stream.set_nonblocking(true).is_err() {
+        return true;
+    }
+    let mut buffer = [0; 65_536];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => break true,
+            Ok(_) => {}
+            Err(error) => break error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Holds connections open that have sent this, as long as the server lets them: far more than it may keep for them.
+fn held_in_memory(arena: &Arena, many: usize, frame: &[u8]) -> Result<String, String> {
+    let mut streams = Vec::new();
+    for _ in 0..many {
+        let mut stream = open(arena.address)?;
+        // The server may have enough of it before all is sent.
+        let _ = stream.write_all(frame);
+        streams.push(stream);
+    }
+    std::thread::sleep(arena.hold);
+    let ended = streams.iter_mut().filter_map(|stream| has_ended(stream).then_some(())).count();
+    let megabytes = (many * frame.len()) as f64 / 1e6;
+    Ok(format!("{many} with {megabytes:.0} MB held for {:.0} s, {ended} ended", arena.hold.as_secs_f64()))
+}
+
+fn large_frames(arena: &Arena) -> Result<String, String> {
+    let mut frame = b"*3\r\n$6\r\nBF.ADD\r\n$1\r\nf\r\n$16000000\r\n".to_vec();
+    frame.resize(frame.len() + 4_000_000, b'x');
+    held_in_memory(arena, 100, &frame)
+}
+
+fn transactions(arena: &Arena) -> Result<String, String> {
+    let echo = format!("*2\r\n$4\r\nECHO\r\n$250000\r\n{}\r\n", "x".repeat(250_000));
+    held_in_memory(arena, 200, format!("*1\r\n$5\r\nMULTI\r\n{}", echo.repeat(4)).as_bytes())
+}
+
+/// Commands of up to a million words that are all the same: each is short to say and long to answer.
+fn many_words(arena: &Arena) -> Result<String, String> {
+    if arena.subject.kind == Kind::Redis {
+        return Ok("not for Redis".into());
+    }
+    let mut wire = Wire::connect(arena.address, Duration::from_secs(30)).map_err(said)?;
+    match wire.ask("CF.RESERVE", &["drill:copies", "1000"]).map_err(said)? {
+        Reply::Status(_) => {}
+        other => return Err(format!("CF.RESERVE was answered {other:?}")),
+    }
+    let (mut bytes, mut ended) = (0, 0);
+    for begin in
+        ["$7\r\nCOMMAND\r\n$4\r\nDOCS\r\n$6\r\nclient\r\n", "$6\r\nBG.ADD\r\n$12\r\ndrill:copies\r\n$1\r\nx\r\n"]
+    {
+        let word = &begin[begin.rfind('$').unwrap_or(0)..];
+        for many in [200_000, 1_048_500] {
+            let mut stream = open(arena.address)?;
+            let _ = stream
+                .write_all(format!("*{}\r\n{begin}{}*1\r\n$4\r\nPING\r\n", many + 3, word.repeat(many)).as_bytes());
+            let (mut last, mut buffer) = (Vec::new(), vec![0; 65_536]);
+            // Until it has answered the PING behind it, or ended the connection.
+            while !last.ends_with(b"+PONG\r\n") {
+                let got = stream.read(&mut buffer).unwrap_or(0);
+                if got == 0 {
+                    ended += 1;
+                    break;
+                }
+                bytes += got;
+                last.extend_from_slice(&buffer[..got]);
+                last.drain(..last.len().saturating_sub(7));
+            }
+        }
+    }
+    match wire.ask("DEL", &["drill:copies"]).map_err(said)? {
+        Reply::Integer(1) => Ok(format!("4 commands, {ended} ended, {:.1} MB of replies", bytes as f64 / 1e6)),
+        other => Err(format!("DEL was answered {other:?}")),
+    }
+}
+
 fn garbage(arena: &Arena) -> Result<String, String> {
     let http = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 4\r\n\r\nPING".as_bytes().to_vec();
     let hello = [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], &[0x5a; 500], b"\r\n"].concat();
@@ -148,12 +239,36 @@ fn never_reading(arena: &Arena) -> Result<String, String> {
         Kind::Bloomgate => &b"*2\r\n$7\r\nCOMMAND\r\n$4\r\nDOCS\r\n"[..],
         Kind::Redis => b"*1\r\n$7\r\nCOMMAND\r\n",
     };
-    let (requests, end) = (request.repeat(1_000), Instant::now() + arena.hold);
-    let mut streams = (0..16).map(|_| open(arena.address)).collect::<Result<Vec<TcpStream>, String>>()?;
+    ask_on(arena, 16, &request.repeat(1_000))
+}
+
+/// The same with replies of a megabyte each, of which the sockets hold little.
+fn large_replies(arena: &Arena) -> Result<String, String> {
+    let mut wire = Wire::connect(arena.address, Duration::from_secs(30)).map_err(said)?;
+    let (make, request): (&[&str], &[u8]) = match arena.subject.kind {
+        Kind::Bloomgate => {
+            (&["BF.RESERVE", "drill:large", "0.01", "800000"], b"*2\r\n$7\r\nBG.DUMP\r\n$11\r\ndrill:large\r\n")
+        }
+        Kind::Redis => (&["SETRANGE", "drill:large", "1000000", "x"], b"*2\r\n$3\r\nGET\r\n$11\r\ndrill:large\r\n"),
+    };
+    if let Reply::Error(text) = wire.ask(make[0], &make[1..]).map_err(said)? {
+        return Err(format!("{make:?} was answered {text}"));
+    }
+    let told = ask_on(arena, 100, &request.repeat(100))?;
+    match wire.ask("DEL", &["drill:large"]).map_err(said)? {
+        Reply::Integer(1) => Ok(told),
+        other => Err(format!("DEL was answered {other:?}")),
+    }
+}
+
+/// So many clients that ask without end and read no reply.
+fn ask_on(arena: &Arena, many: usize, requests: &[u8]) -> Result<String, String> {
+    let end = Instant::now() + arena.hold;
+    let mut streams = (0..many).map(|_| open(arena.address)).collect::<Result<Vec<TcpStream>, String>>()?;
     streams.iter().try_for_each(|stream| stream.set_nonblocking(true)).map_err(said)?;
     let (mut sent, mut dropped) = (0, 0);
     while Instant::now() < end {
-        streams.retain_mut(|stream| match stream.write(&requests) {
+        streams.retain_mut(|stream| match stream.write(requests) {
             Ok(got) => {
                 sent += got;
                 true
@@ -166,7 +281,7 @@ fn never_reading(arena: &Arena) -> Result<String, String> {
         });
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(format!("16 sent {} KB of requests, {dropped} dropped", sent / 1024))
+    Ok(format!("{many} sent {} KB of requests, {dropped} dropped", sent / 1024))
 }
 
 /// A pipeline of so many requests, each of which has to be answered with this.
@@ -288,7 +403,7 @@ fn tls_garbage(arena: &Arena) -> Result<String, String> {
 pub fn run(attack: Attack, arena: &Arena) -> Result<String, String> {
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
-            system::go_behind();
+            run_when_idle();
             attack(arena)
         });
         running.join().unwrap_or_else(|_| Err("the attack panicked".into()))

@@ -4,23 +4,35 @@
 //! it) answered too shortly before the cut may have. So each item has a least and a most number of copies. A cuckoo
 //! filter may count a stranger's copy as an item's own, so `most` is exact only for the sum over all items, which the
 //! server keeps as a number; `least` is exact for each item.
+//!
+//! Removals with a request id may be repeated: some are at once, and after a restart each that had no reply, which settles
+//! what became of it.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 
 use crate::load::Script;
 use crate::random::Random;
-use crate::subject::{Answer, Kind, Subject, answer};
+use crate::subject::{Answer, Copies, Kind, Subject, answer};
 use crate::wire::{Reply, Wire};
 
 /// Of 100 items this many may show a copy that is not theirs: 8-bit fingerprints in buckets of 2 give 1.6 % in each
 /// of the filters of a chain; what is looked for (a replay done twice) shows in the sum at once.
 const STRANGERS_PERCENT: u64 = 25;
 
+/// So many items a counting filter, which does not grow, is given; then those come again that have no copies left.
+const COUNTED: u32 = 50_000;
+/// One of so many removals is repeated at once.
+const REPEATED: u64 = 8;
+
 #[derive(Clone)]
 struct Operation {
     item: u32,
     delete: bool,
+    /// The number of its request id.
+    request: u64,
+    /// It is a repetition, and does nothing.
+    again: bool,
     /// When it was acknowledged; none: refused, or never answered.
     at: Option<u64>,
 }
@@ -28,6 +40,7 @@ struct Operation {
 /// The counted items of one connection.
 #[derive(Clone)]
 pub struct Counts {
+    way: Copies,
     prefix: String,
     random: Random,
     next: u32,
@@ -35,8 +48,13 @@ pub struct Counts {
     copies: HashMap<u32, i32>,
     /// Items with at least one copy and nothing in flight: these may be deleted or added again.
     pool: Vec<u32>,
+    /// Items without copies, and nothing in flight.
+    spare: Vec<u32>,
     operations: Vec<Operation>,
     unanswered: VecDeque<usize>,
+    /// Removals with a request id that have no reply.
+    to_repeat: Vec<usize>,
+    requests: u64,
     /// At the last check: exact copies of each item, and the server's own sum.
     exact: HashMap<u32, i32>,
     sum: i64,
@@ -90,15 +108,19 @@ impl Counted {
 }
 
 impl Counts {
-    pub fn new(seed: u64, epoch: u64, connection: u64) -> Counts {
+    pub fn new(way: Copies, seed: u64, epoch: u64, connection: u64) -> Counts {
         Counts {
+            way,
             prefix: format!("{seed:x}.{epoch}.c{connection}:"),
             random: Random::new(seed, epoch << 16 | connection),
             next: 0,
             copies: HashMap::new(),
             pool: Vec::new(),
+            spare: Vec::new(),
             operations: Vec::new(),
             unanswered: VecDeque::new(),
+            to_repeat: Vec::new(),
+            requests: 0,
             exact: HashMap::new(),
             sum: 0,
             refused: 0,
@@ -107,6 +129,50 @@ impl Counts {
 
     fn item(&self, number: u32) -> Vec<u8> {
         format!("{}{number:08}", self.prefix).into_bytes()
+    }
+
+    /// Puts an operation, or a repetition of it.
+    fn put(&self, subject: &Subject, wire: &mut Wire, operation: &Operation) {
+        let item = self.item(operation.item);
+        match self.way {
+            Copies::Cuckoo => subject.change(wire, &item, operation.delete),
+            Copies::Requests => {
+                let id = operation.delete.then(|| format!("{}r{}", self.prefix, operation.request));
+                subject.change_by(wire, &item, id.as_deref());
+            }
+        }
+    }
+
+    /// Repeats the removals that had no reply, each under its id: what is answered now settles what became of it. Where a copy
+    /// must have been there, the answer must be that it was.
+    fn repeat(
+        &mut self,
+        subject: &Subject,
+        wire: &mut Wire,
+        bounds: &mut HashMap<u32, (i32, i32)>,
+        found: &mut Counted,
+    ) -> io::Result<()> {
+        let to_repeat = std::mem::take(&mut self.to_repeat);
+        for index in to_repeat.into_iter().filter(|_| subject.has_request_ids()) {
+            let operation = &self.operations[index];
+            self.put(subject, wire, operation);
+            let (item, reply) = (operation.item, wire.reply()?);
+            let Some((least, most)) = bounds.get_mut(&item) else { continue };
+            match subject.changed(&reply, true) {
+                Ok(true) => *most -= 1,
+                Ok(false) if *least < 0 => {}
+                Ok(false) => {
+                    found.short += 1;
+                    let text = format!("item {item}: a removal that is asked for again finds no copy, of at least one");
+                    found.example.get_or_insert(text);
+                }
+                Err(text) => {
+                    found.errors += 1;
+                    found.example.get_or_insert(text);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Operations acknowledged since the last check.
@@ -122,7 +188,7 @@ impl Counts {
             bounds.extend(self.exact.iter().map(|(&item, &copies)| (item, (copies, copies))));
         }
         let (mut least_sum, mut most_sum) = (self.sum, self.sum);
-        for operation in &self.operations {
+        for operation in self.operations.iter().filter(|operation| !operation.again) {
             let copies = self.exact.get(&operation.item).copied().unwrap_or(0);
             let (least, most) = bounds.entry(operation.item).or_insert((copies, copies));
             let sure = operation.at.is_some_and(|at| at <= until);
@@ -136,7 +202,8 @@ impl Counts {
         let mut items: Vec<u32> = bounds.keys().copied().collect();
         items.sort_unstable();
         let mut found = Counted::default();
-        if let Some(told) = subject.total(wire)? {
+        self.repeat(subject, wire, &mut bounds, &mut found)?;
+        if let Some(told) = subject.total(wire, self.way)? {
             found.sum = Some((told, least_sum, most_sum));
             self.sum = told;
         }
@@ -144,7 +211,7 @@ impl Counts {
         self.exact.retain(|item, _| !bounds.contains_key(item));
         for batch in items.chunks(500) {
             for &item in batch {
-                subject.ask_count(wire, &self.item(item));
+                subject.ask_count(wire, &self.item(item), self.way);
             }
             for &item in batch {
                 let (least, most) = bounds[&item];
@@ -176,8 +243,10 @@ impl Counts {
         self.refused = 0;
         self.copies = self.exact.clone();
         self.pool = self.exact.iter().filter(|(_, copies)| **copies > 0).map(|(item, _)| *item).collect();
+        self.spare = self.exact.iter().filter(|(_, copies)| **copies == 0).map(|(item, _)| *item).collect();
         // Maps have no order; a seed's load has.
         self.pool.sort_unstable();
+        self.spare.sort_unstable();
         Ok(found)
     }
 }
@@ -186,7 +255,11 @@ impl Script for Counts {
     fn request(&mut self, subject: &Subject, wire: &mut Wire) -> u64 {
         // Of 10 operations 5 add a new item, 3 delete a copy, 2 add one more of an item that is there.
         let choice = self.random.below(10);
-        let (item, delete) = if choice < 5 || self.pool.is_empty() {
+        let full = self.way == Copies::Requests && self.next >= COUNTED;
+        let (item, delete) = if choice < 5 && full && !self.spare.is_empty() {
+            let place = self.random.below(self.spare.len() as u64) as usize;
+            (self.spare.swap_remove(place), false)
+        } else if (choice < 5 && !full) || self.pool.is_empty() {
             self.next += 1;
             self.copies.insert(self.next - 1, 0);
             (self.next - 1, false)
@@ -196,9 +269,19 @@ impl Script for Counts {
             // At most 3 copies: a filter with buckets of 2 has room for 4 of one item.
             (item, choice < 8 || self.copies.get(&item).is_none_or(|&copies| copies >= 3))
         };
-        subject.change(wire, &self.item(item), delete);
+        self.requests += 1;
+        let operation = Operation { item, delete, request: self.requests, again: false, at: None };
+        self.put(subject, wire, &operation);
         self.unanswered.push_back(self.operations.len());
-        self.operations.push(Operation { item, delete, at: None });
+        let repeats = delete && self.way == Copies::Requests && subject.has_request_ids();
+        if repeats && self.random.below(REPEATED) == 0 {
+            self.put(subject, wire, &operation);
+            self.unanswered.push_back(self.operations.len() + 1);
+            self.operations.push(operation.clone());
+            self.operations.push(Operation { again: true, ..operation });
+        } else {
+            self.operations.push(operation);
+        }
         1
     }
 
@@ -207,13 +290,15 @@ impl Script for Counts {
             return Err(format!("a reply to no request: {reply:?}"));
         };
         let operation = &mut self.operations[index];
-        match subject.changed(reply) {
+        match subject.changed(reply, operation.delete) {
+            Ok(true) if operation.again => Ok(()),
             Ok(true) => {
                 operation.at = Some(at);
                 let copies = self.copies.entry(operation.item).or_insert(0);
                 *copies += if operation.delete { -1 } else { 1 };
-                if *copies > 0 {
-                    self.pool.push(operation.item);
+                match *copies {
+                    0 => self.spare.push(operation.item),
+                    _ => self.pool.push(operation.item),
                 }
                 Ok(())
             }
@@ -223,6 +308,9 @@ impl Script for Counts {
             }
             // Refused: in doubt until the next check, and touched by nothing until then.
             Ok(false) | Err(_) => {
+                if operation.delete && !operation.again && self.way == Copies::Requests {
+                    self.to_repeat.push(index);
+                }
                 self.refused += 1;
                 Ok(())
             }
@@ -230,6 +318,10 @@ impl Script for Counts {
     }
 
     fn hang_up(&mut self) {
-        self.unanswered.clear();
+        let unanswered = std::mem::take(&mut self.unanswered);
+        if self.way == Copies::Requests {
+            let removal = |index: &usize| self.operations[*index].delete && !self.operations[*index].again;
+            self.to_repeat.extend(unanswered.into_iter().filter(removal));
+        }
     }
 }

@@ -1,14 +1,16 @@
 //! Every call fails once. The server runs under strace, which lets the N-th call of one kind (of each thread) fail with
-//! an I/O error, for N = 1, 2, 3 ... until none is reached any more. Each time: the server lives on, or says at its
-//! start why not; lookups are answered; writes work again within seconds; and a start without faults finds everything
-//! that was acknowledged.
+//! an I/O error, for N = 1, 2, 3 ... until none is reached any more; once on a folder with a snapshot and a log, once
+//! where there is no folder yet. Each time: the server lives on, or says at its start what the system said; lookups are
+//! answered; writes work again within seconds; a start without faults finds everything that was acknowledged, and so does
+//! one on a backup that was said to be made.
+//!
+//! A round without a fault comes first: it tells which kinds of calls are made at all.
 //!
 //! strace tells which file the failing call was for. A fault outside the data folder (a library at the start, the
 //! eventfd of a reactor) is no fault of the disk: there the server may end, but nothing acknowledged may be lost.
 
-use std::collections::HashMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::load::{Load, Script, step};
@@ -17,29 +19,51 @@ use crate::report::Row;
 use crate::server::{self, Server, Start};
 use crate::subject::{Answer, Kind, Policy, Subject};
 use crate::system::{copy_folder, empty_folder, files};
+use crate::trace::{self, Failed};
 use crate::wire::Wire;
 
-/// All that write, sync, name or size a file.
-const CALLS: [&str; 15] = [
+/// All that write, read, sync, name, list, lock, copy or size a file.
+const CALLS: [&str; 29] = [
     "write",
     "writev",
     "pwrite64",
     "pwritev",
+    "read",
+    "readv",
+    "pread64",
+    "preadv",
+    "copy_file_range",
+    "sendfile",
     "fdatasync",
     "fsync",
     "sync_file_range",
     "rename",
     "renameat",
     "renameat2",
+    "link",
+    "linkat",
+    "mkdir",
+    "mkdirat",
     "openat",
     "ftruncate",
     "fallocate",
     "unlink",
     "unlinkat",
+    "getdents64",
+    "statx",
+    "flock",
+    "fchmod",
 ];
+/// Rounds in a row that hit nothing but the wakening of a runtime, after which no more of their kind are looked at: as long as the
+/// load lasts there is one after the other, and none of them is for the disk.
+const WAKENINGS: u32 = 20;
 /// Findings after which no more are looked for.
 const ENOUGH: usize = 10;
 const RECOVERED: Duration = Duration::from_secs(5);
+/// Under `every-second` the log is synced four times a second, and a mark follows when nothing is written: longer than both.
+const SYNCED: Duration = Duration::from_millis(400);
+/// What Linux says of EIO.
+const TOLD: &str = "Input/output error";
 
 #[derive(Default)]
 struct Tally {
@@ -49,62 +73,67 @@ struct Tally {
     not_started: u64,
     refused: u64,
     silent: u64,
+    backups: u64,
     lost: u64,
     recovered: Duration,
+}
+
+/// The N-th call of a kind.
+#[derive(Clone, Copy)]
+struct Fault<'a> {
+    call: &'a str,
+    nth: u64,
+}
+
+/// What the rounds start on.
+struct Ground {
+    /// A folder that is there already; none before a first start.
+    base: Option<PathBuf>,
+    /// Its filters, as far as they were written.
+    load: Load,
 }
 
 /// What one fault did.
 #[derive(Default)]
 struct Round {
-    /// The calls that failed, as strace wrote them down.
-    failed: Vec<String>,
-    in_data: bool,
+    failed: Failed,
     started: bool,
     /// Writes or snapshots answered with an error.
     refused: u64,
     recovered: Duration,
+    /// A backup that was said to be made, and what was acknowledged until then.
+    backup: Option<(PathBuf, Load)>,
     lost: u64,
 }
 
 pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
-    let subject = &options.subject;
-    let base = options.work.join("base");
-    let log = options.work.join("server.log");
-    // A folder with a snapshot and a log after it, so that a start has something to open, read and cut.
-    let mut load = Load::new(options.seed, 0, 1);
-    let server = server::must_start(subject, &base, policy, &log)?;
-    let say = |error: io::Error| format!("making the folder: {error}");
-    let mut wire = Wire::connect(server.address, Duration::from_secs(30)).map_err(say)?;
-    subject.reserve(&mut wire).map_err(say)?;
-    for turn in 0..200 {
-        step(&mut load.adds[0], subject, &mut wire).map_err(say)??;
-        step(&mut load.counts[0], subject, &mut wire).map_err(say)??;
-        if turn == 100 {
-            subject.save(&mut wire).map_err(say)??;
-        }
-    }
-    load.refused()?;
-    let verdict = load.check(subject, server.address, u64::MAX, u64::MAX, true)?;
-    verdict.nothing_lost(subject).map_err(|what| format!("before any fault: {what}"))?;
-    server.kill()?;
-
     let mut tally = Tally::default();
     let mut findings = Vec::new();
-    for call in CALLS {
-        let mut nth = 1;
-        while nth <= options.most && findings.len() < ENOUGH {
-            let outcome = round(options, policy, &base, &mut load.clone(), call, nth);
-            tally.rounds += 1;
-            match outcome {
-                Ok(round) if round.failed.is_empty() => {
-                    tally.lost += round.lost;
-                    break;
+    for ground in [kept_folder(options, policy)?, Ground { base: None, load: Load::new(options.seed, 1, 1) }] {
+        let unharmed = round(options, policy, &ground, None)?;
+        if unharmed.refused > 0 {
+            return Err(format!("{} writes were refused, and no call had failed", unharmed.refused));
+        }
+        let made = trace::made(&options.work.join("trace"));
+        for call in CALLS.into_iter().filter(|call| made.contains(*call)) {
+            let (mut nth, mut wakenings) = (1, 0);
+            while nth <= options.most && findings.len() < ENOUGH && wakenings < WAKENINGS {
+                let outcome = round(options, policy, &ground, Some(Fault { call, nth }));
+                tally.rounds += 1;
+                match outcome {
+                    Ok(round) if round.failed.calls.is_empty() => {
+                        tally.lost += round.lost;
+                        break;
+                    }
+                    Ok(round) => {
+                        wakenings = if round.failed.is_wakening() { wakenings + 1 } else { 0 };
+                        tally.take(&round);
+                    }
+                    Err(what) => findings.push(keep(options, &ground, Fault { call, nth }, &what)?),
                 }
-                Ok(round) => tally.take(&round),
-                Err(what) => findings.push(keep(options, call, nth, &what)?),
+                // Sparse: every N up to 8, then steps of an eighth to a quarter.
+                nth += if options.sparse { (nth / 4).max(1) } else { 1 };
             }
-            // Sparse: every N up to 8, then steps of an eighth to a quarter.
-            nth += if options.sparse { (nth / 4).max(1) } else { 1 };
         }
     }
     if !findings.is_empty() {
@@ -120,97 +149,139 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         .number("not started", tally.not_started)
         .number("told to clients", tally.refused)
         .number("told to none", tally.silent)
+        .number("backups restored", tally.backups)
         .text("writes again after", format!("{:.0} ms", tally.recovered.as_secs_f64() * 1e3))
         .number("lost", tally.lost)
         .found(tally.lost))
 }
 
+/// A folder with a snapshot and a log after it, so that a start has something to open, read and cut.
+fn kept_folder(options: &Options, policy: Policy) -> Result<Ground, String> {
+    let subject = &options.subject;
+    let base = options.work.join("base");
+    let mut load = Load::new(options.seed, 0, 1);
+    let server = server::must_start(subject, &base, policy, &options.work.join("server.log"))?;
+    let say = |error: io::Error| format!("making the folder: {error}");
+    let mut wire = Wire::connect(server.address, Duration::from_secs(30)).map_err(say)?;
+    subject.reserve(&mut wire).map_err(say)?;
+    for turn in 0..400 {
+        step(load.script(turn), subject, &mut wire).map_err(say)??;
+        if turn == 200 {
+            subject.save(&mut wire).map_err(say)??;
+        }
+    }
+    load.refused()?;
+    let verdict = load.check(subject, server.address, u64::MAX, u64::MAX, true)?;
+    verdict.nothing_lost(subject).map_err(|what| format!("before any fault: {what}"))?;
+    server.kill()?;
+    Ok(Ground { base: Some(base), load })
+}
+
 impl Tally {
     fn take(&mut self, round: &Round) {
         self.lost += round.lost;
-        self.in_data += u64::from(round.in_data);
-        self.outside += u64::from(!round.in_data);
+        self.in_data += u64::from(round.failed.in_data);
+        self.outside += u64::from(!round.failed.in_data);
+        self.backups += u64::from(round.backup.is_some());
         self.not_started += u64::from(!round.started);
         self.refused += u64::from(round.started && round.refused > 0);
         self.recovered = self.recovered.max(round.recovered);
-        if round.started && round.in_data && round.refused == 0 {
+        if round.started && round.failed.in_data && round.refused == 0 {
             // Not wrong in itself: a temporary file that could not be removed concerns no writer. To be looked at.
             self.silent += 1;
-            println!("no client heard of: {}", round.failed[0]);
+            println!("no client heard of: {}", round.failed.calls[0]);
         }
     }
 }
 
 /// Keeps what a finding left behind beside the work of the rounds to come, and says where.
-fn keep(options: &Options, call: &str, nth: u64, what: &str) -> Result<String, String> {
+fn keep(options: &Options, ground: &Ground, fault: Fault<'_>, what: &str) -> Result<String, String> {
     let work = &options.work;
-    let trace = std::fs::read_to_string(work.join("trace")).unwrap_or_default();
-    let failed = failed_calls(&trace);
-    let kept = work.join(format!("found-{call}-{nth}"));
-    copy_folder(&work.join("data"), &kept.join("data"))?;
+    let Fault { call, nth } = fault;
+    let failed = Failed::read(&work.join("trace"), &work.join("data")).calls;
+    let when = if ground.base.is_some() { "" } else { " of a first start" };
+    let kept = work.join(format!("found-{call}-{nth}{}", when.replace(' ', "-")));
+    // A fault may have hit the making of the folder itself.
+    if work.join("data").exists() {
+        copy_folder(&work.join("data"), &kept.join("data"))?;
+    }
     for name in ["trace", "server.log"] {
         let _ = std::fs::copy(work.join(name), kept.join(name));
     }
     let kept = kept.display();
-    Ok(format!("{call} number {nth}: {what}\nthe calls that failed (kept in {kept}):\n{}", failed.join("\n")))
+    Ok(format!("{call} number {nth}{when}: {what}\nthe calls that failed (kept in {kept}):\n{}", failed.join("\n")))
 }
 
-fn round(
-    options: &Options,
-    policy: Policy,
-    base: &Path,
-    load: &mut Load,
-    call: &str,
-    nth: u64,
-) -> Result<Round, String> {
+/// The folder of a round as it is before it.
+fn prepare(data: &Path, ground: &Ground) -> Result<(), String> {
+    empty_folder(data)?;
+    match &ground.base {
+        Some(base) => copy_folder(base, data),
+        None => std::fs::remove_dir(data).map_err(|error| format!("remove {}: {error}", data.display())),
+    }
+}
+
+/// The command line under which calls are written down and one of them fails.
+fn strace(trace: &Path, fault: Option<Fault<'_>>) -> Vec<String> {
+    // -D: the server is our child, strace its grandchild, so signals and exit status are the server's own.
+    let mut under: Vec<String> = ["strace", "-D", "-f", "-q", "-y", "-o"].map(String::from).into();
+    under.push(trace.display().to_string());
+    let what = match fault {
+        Some(Fault { call, nth }) => vec![format!("trace={call}"), format!("inject={call}:error=EIO:when={nth}")],
+        // Not every machine has a call of each name.
+        None => vec![format!("trace={}", CALLS.map(|call| format!("?{call}")).join(","))],
+    };
+    under.extend(what.into_iter().flat_map(|what| ["-e".to_owned(), what]));
+    under
+}
+
+fn round(options: &Options, policy: Policy, ground: &Ground, fault: Option<Fault<'_>>) -> Result<Round, String> {
     let subject = &options.subject;
     let data = options.work.join("data");
     let trace = options.work.join("trace");
     let log = options.work.join("server.log");
-    empty_folder(&data)?;
-    copy_folder(base, &data)?;
+    let mut load = ground.load.clone();
+    prepare(&data, ground)?;
     let _ = std::fs::remove_file(&trace);
-    // -D: the server is our child, strace its grandchild, so signals and exit status are the server's own.
-    let mut under: Vec<String> = ["strace", "-D", "-f", "-q", "-y", "-o"].map(String::from).into();
-    under.push(trace.display().to_string());
-    for what in [format!("trace={call}"), format!("inject={call}:error=EIO:when={nth}")] {
-        under.extend(["-e".into(), what]);
-    }
     let mut round = Round::default();
-    match server::start(subject, &data, policy, &log, &under, Duration::from_secs(10)) {
+    match server::start(subject, &data, policy, &log, &strace(&trace, fault), Duration::from_secs(10)) {
         Err(what) => {
             // The line that says it is ready may be what could not be written.
-            wait_for_trace(&trace);
-            read_trace(&trace, &data, &mut round);
-            if round.in_data || round.failed.is_empty() {
+            trace::wait_for_end(&trace);
+            let failed = Failed::read(&trace, &data);
+            if failed.in_data || failed.calls.is_empty() {
                 return Err(what);
             }
         }
         Ok(Start::Gone(status, text)) => {
-            wait_for_trace(&trace);
-            let mut failed = Round::default();
-            read_trace(&trace, &data, &mut failed);
+            trace::wait_for_end(&trace);
+            let failed = Failed::read(&trace, &data);
             // A runtime that cannot wake itself panics, as tokio has it: that was no disk, and nothing is served yet.
-            let is_wake = |call: &String| call.contains("<anon_inode:[eventfd]>");
-            if failed.failed.is_empty() || !failed.failed.iter().all(is_wake) {
+            if !failed.is_wakening() {
                 server::no_panic(&text)?;
             }
             if status.success() || text.trim().is_empty() {
                 return Err(format!("it did not start, with {status} and no word why: {text:?}"));
             }
+            if failed.in_data && subject.kind == Kind::Bloomgate && !text.contains(TOLD) {
+                return Err(format!("it did not start, and does not say that the disk failed ({TOLD}): {text:?}"));
+            }
         }
         Ok(Start::Ready(server)) => {
             round.started = true;
-            write_and_ask(subject, load, server, &trace, &data, nth % 2 == 1, &mut round)?;
+            let visit = Visit { subject, trace: &trace, data: &data, first: ground.base.is_none(), policy, fault };
+            visit.write_and_ask(&mut load, server, &mut round)?;
         }
     }
-    read_trace(&trace, &data, &mut round);
-    if !round.started && round.failed.is_empty() {
+    round.failed = Failed::read(&trace, &data);
+    if !round.started && round.failed.calls.is_empty() {
         return Err("it did not start, and no call had failed".into());
     }
     if options.control {
-        empty_folder(&data)?;
-        copy_folder(base, &data)?;
+        prepare(&data, ground)?;
+        if ground.base.is_none() {
+            return Ok(round);
+        }
         cut_newest(&data)?;
     }
     let server = match server::must_start(subject, &data, policy, &log) {
@@ -230,8 +301,25 @@ fn round(
     round.lost = verdict.adds.lost + verdict.counts.short;
     if !options.control {
         verdict.nothing_lost(subject)?;
+        if let Some((backup, load)) = &mut round.backup {
+            restore(options, policy, backup, load).map_err(|what| format!("restored from its backup: {what}"))?;
+        }
     }
     Ok(round)
+}
+
+/// A backup that was said to be made has everything that was acknowledged before.
+fn restore(options: &Options, policy: Policy, backup: &Path, load: &mut Load) -> Result<(), String> {
+    let restored = options.work.join("restored");
+    empty_folder(&restored)?;
+    copy_folder(backup, &restored)?;
+    // It is left out of backups on purpose.
+    std::fs::copy(options.work.join("data/master.key"), restored.join("master.key"))
+        .map_err(|error| error.to_string())?;
+    let server = server::must_start(&options.subject, &restored, policy, &options.work.join("restored.log"))?;
+    let verdict = load.check(&options.subject, server.address, u64::MAX, u64::MAX, true)?;
+    server.kill()?;
+    verdict.nothing_lost(&options.subject)
 }
 
 /// For the control run: the largest file loses its second half.
@@ -242,142 +330,123 @@ fn cut_newest(data: &Path) -> Result<(), String> {
     cut.map_err(|error| format!("cut {}: {error}", path.display()))
 }
 
-/// Which calls failed, and whether one of them was for the data folder.
-fn read_trace(trace: &Path, data: &Path, round: &mut Round) {
-    let text = std::fs::read_to_string(trace).unwrap_or_default();
-    let folder = data.display().to_string();
-    round.failed = failed_calls(&text);
-    let inside = |line: &String| match path_of(line) {
-        Some(path) if path.starts_with('/') => path.starts_with(&folder),
-        // Redis works in its folder and names its files from there; strace tells the folder of an openat.
-        Some(_) => line.contains(&folder) || !line.contains("at("),
-        None => line.contains(&folder),
-    };
-    round.in_data = round.failed.iter().any(inside);
-    round.failed.sort_by_key(|line| !inside(line));
+/// A round on a server that has started.
+struct Visit<'a> {
+    subject: &'a Subject,
+    trace: &'a Path,
+    data: &'a Path,
+    /// Nothing is there yet.
+    first: bool,
+    policy: Policy,
+    fault: Option<Fault<'a>>,
 }
 
-/// The calls that failed. One that was interrupted in the trace by those of other threads stands in two lines: they are
-/// joined, for the first alone says which file it was.
-fn failed_calls(trace: &str) -> Vec<String> {
-    let mut begun: HashMap<&str, &str> = HashMap::new();
-    let mut failed = Vec::new();
-    for line in trace.lines() {
-        let thread = line.split(' ').next().unwrap_or_default();
-        if let Some(first) = line.strip_suffix("<unfinished ...>") {
-            begun.insert(thread, first);
-        } else if line.contains("(INJECTED)") {
-            let first = begun.get(thread).filter(|_| line.contains("resumed>"));
-            failed.push(first.map_or_else(|| line.to_owned(), |first| format!("{first}{line}")));
-        }
+impl Visit<'_> {
+    /// Whether the log's own syncs have to be waited for: under `every-second` clients are not, and would be done before.
+    fn waits(&self) -> bool {
+        let of_log = |fault: Fault<'_>| matches!(fault.call, "pwrite64" | "fdatasync");
+        self.policy == Policy::EverySecond && self.fault.is_none_or(of_log)
     }
-    failed
-}
 
-/// The path that a call names a file by; calls on an open file have none.
-fn path_of(line: &str) -> Option<&str> {
-    let named = ["openat(", "rename", "unlink"].iter().any(|call| line.contains(call));
-    line.split('"').nth(1).filter(|_| named && !line.contains("write"))
-}
+    /// The server is gone, or lets nobody in: a fault elsewhere may do that, one of the disk may not.
+    fn is_gone(&self, server: &mut Server, why: &io::Error) -> Result<(), String> {
+        trace::wait_for_end(self.trace);
+        let failed = Failed::read(self.trace, self.data);
+        if !failed.in_data && !failed.calls.is_empty() {
+            return Ok(());
+        }
+        let (ended, printed) = (server.ended(), server.printed());
+        Err(format!("the server died ({ended:?}, {why}); it printed:\n{printed}"))
+    }
 
-/// The load of one round: writes, lookups of what is acknowledged, two snapshots.
-fn write_and_ask(
-    subject: &Subject,
-    load: &mut Load,
-    mut server: Server,
-    trace: &Path,
-    data: &Path,
-    term: bool,
-    round: &mut Round,
-) -> Result<(), String> {
-    let address = server.address;
-    let mut client = Client { subject, address, wire: None };
-    let mut broken = 0;
-    let mut last_refusal: Option<Instant> = None;
-    let mut turn = 0;
-    let mut fine = 0;
-    // 100 turns, and then on until five writes in a row were taken.
-    while turn < 100 || fine < 5 {
-        turn += 1;
-        let script: &mut dyn Script = if turn % 2 == 0 { &mut load.adds[0] } else { &mut load.counts[0] };
-        let outcome = client.write(script).and_then(|()| match turn {
-            30 | 60 => client.save(),
-            _ => Ok(()),
-        });
-        let refused = load.adds[0].refused + load.counts[0].refused;
-        match outcome {
-            Ok(()) if refused == round.refused => {
-                fine += 1;
-                if fine == 5
-                    && let Some(since) = last_refusal.take()
-                {
-                    round.recovered = round.recovered.max(since.elapsed());
+    /// The load of one round: writes, lookups of what is acknowledged, two snapshots, a backup.
+    fn write_and_ask(&self, load: &mut Load, mut server: Server, round: &mut Round) -> Result<(), String> {
+        let mut client = Client { subject: self.subject, address: server.address, wire: None };
+        let mut broken = 0;
+        let mut last_refusal: Option<Instant> = None;
+        let mut is_reserved = !self.first;
+        let mut turn = 0;
+        let mut fine = 0;
+        // 100 turns, and then on until five writes in a row were taken.
+        while turn < 100 || fine < 5 {
+            let outcome = if is_reserved {
+                turn += 1;
+                if self.waits() && matches!(turn, 20 | 45) {
+                    std::thread::sleep(SYNCED);
                 }
-            }
-            Ok(()) => {
-                round.refused = refused;
-                fine = 0;
-                last_refusal.get_or_insert_with(Instant::now);
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            Err(Trouble::Refused) => {
-                load.adds[0].refused += 1;
-                round.refused += 1;
-            }
-            Err(Trouble::Broken(what)) => return Err(what),
-            Err(Trouble::Gone(what)) => {
-                broken += 1;
-                fine = 0;
-                last_refusal.get_or_insert_with(Instant::now);
-                std::thread::sleep(Duration::from_millis(20));
-                let ended = server.ended();
-                if ended.is_some() || broken > 20 {
-                    wait_for_trace(trace);
-                    read_trace(trace, data, round);
-                    if !round.in_data && !round.failed.is_empty() {
-                        return Ok(());
+                client.write(load.script(turn)).and_then(|()| match turn {
+                    30 | 60 => client.save(),
+                    80 => client.backup().map(|folder| round.backup = folder.map(|folder| (folder, load.clone()))),
+                    _ => Ok(()),
+                })
+            } else {
+                client.reserve().map(|()| is_reserved = true)
+            };
+            let refused = load.refusals();
+            match outcome {
+                Ok(()) if refused == round.refused => {
+                    fine += 1;
+                    if fine == 5
+                        && let Some(since) = last_refusal.take()
+                    {
+                        round.recovered = round.recovered.max(since.elapsed());
                     }
-                    let printed = server.printed();
-                    return Err(format!("the server died ({ended:?}, {what}); it printed:\n{printed}"));
+                }
+                Ok(()) => {
+                    round.refused = refused;
+                    fine = 0;
+                    last_refusal.get_or_insert_with(Instant::now);
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(Trouble::Refused) => {
+                    load.adds[0].refused += 1;
+                    round.refused += 1;
+                    if !is_reserved {
+                        last_refusal.get_or_insert_with(Instant::now);
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                }
+                Err(Trouble::Broken(what)) => return Err(what),
+                Err(Trouble::Gone(what)) => {
+                    broken += 1;
+                    fine = 0;
+                    last_refusal.get_or_insert_with(Instant::now);
+                    std::thread::sleep(Duration::from_millis(20));
+                    if server.ended().is_some() || broken > 20 {
+                        return self.is_gone(&mut server, &what);
+                    }
+                }
+            }
+            if last_refusal.is_some_and(|since| since.elapsed() > RECOVERED) {
+                let why = load.adds[0].refusal.clone().unwrap_or_default();
+                return Err(format!("writes are still refused {RECOVERED:?} after the fault: {why}"));
+            }
+            if turn % 3 == 0
+                && let Some(item) = load.adds[0].any_acknowledged()
+            {
+                match client.lookup(&item) {
+                    Err(Trouble::Broken(what)) => return Err(what),
+                    _ => continue,
                 }
             }
         }
-        if last_refusal.is_some_and(|since| since.elapsed() > RECOVERED) {
-            let why = load.adds[0].refusal.clone().unwrap_or_default();
-            return Err(format!("writes are still refused {RECOVERED:?} after the fault: {why}"));
-        }
-        if turn % 3 == 0
-            && let Some(item) = load.adds[0].any_acknowledged()
-        {
-            match client.lookup(&item) {
-                Err(Trouble::Broken(what)) => return Err(what),
-                _ => continue,
+        // Both ways to end, in turns.
+        let ended = match self.fault.is_some_and(|fault| fault.nth % 2 == 0) {
+            true => server.kill().map(|()| None),
+            false => server.stop(Duration::from_secs(30)).map(Some),
+        };
+        trace::wait_for_end(self.trace);
+        let failed = Failed::read(self.trace, self.data);
+        match ended {
+            // The fault may have hit the last write of all; then the status says so.
+            Ok(Some(status)) if !status.success() && failed.calls.is_empty() => {
+                Err(format!("SIGTERM ended it with {status}, and no call had failed"))
             }
+            // A runtime that cannot wake itself panics, as tokio has it: that was no disk, and what was acknowledged is asked for
+            // all the same.
+            Err(_) if failed.is_wakening() => Ok(()),
+            ended => ended.map(drop),
         }
-    }
-    if term {
-        let status = server.stop(Duration::from_secs(30))?;
-        wait_for_trace(trace);
-        read_trace(trace, data, round);
-        // The fault may have hit the last write of all; then the status says so.
-        if !status.success() && round.failed.is_empty() {
-            return Err(format!("SIGTERM ended it with {status}, and no call had failed"));
-        }
-        return Ok(());
-    }
-    server.kill()?;
-    wait_for_trace(trace);
-    Ok(())
-}
-
-/// strace ends shortly after what it traces: its file is whole when it has written down the end.
-fn wait_for_trace(trace: &Path) {
-    for _ in 0..200 {
-        let text = std::fs::read_to_string(trace).unwrap_or_default();
-        if text.lines().next_back().is_some_and(|line| line.contains("+++")) {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -422,6 +491,19 @@ impl Client<'_> {
         self.with(|subject, wire| subject.save(wire))?.map_err(|_| Trouble::Refused)
     }
 
+    /// Where the backup is, of a server that makes some.
+    fn backup(&mut self) -> Result<Option<PathBuf>, Trouble> {
+        self.with(|subject, wire| subject.backup(wire, "drill"))?.map_err(|_| Trouble::Refused)
+    }
+
+    fn reserve(&mut self) -> Result<(), Trouble> {
+        self.with(|subject, wire| subject.reserve(wire)).map_err(|trouble| match trouble {
+            // An answer, and one that says no: it is not the connection that ended.
+            Trouble::Gone(error) if error.kind() == io::ErrorKind::Other => Trouble::Refused,
+            other => other,
+        })
+    }
+
     fn lookup(&mut self, item: &Vec<u8>) -> Result<(), Trouble> {
         let reply = self.with(|subject, wire| {
             subject.ask(wire, std::slice::from_ref(item));
@@ -434,23 +516,5 @@ impl Client<'_> {
             Answer::Refused(_) if self.subject.kind == Kind::Redis => Ok(()),
             Answer::Refused(text) => Err(Trouble::Broken(format!("a lookup was refused: {text}"))),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::failed_calls;
-
-    #[test]
-    fn a_call_in_two_lines_is_one() {
-        let trace = "7 write(3</data/log>, \"x\", 1 <unfinished ...>\n\
-                     8 write(4<anon_inode:[eventfd]>, \"\", 8) = 8\n\
-                     7 <... write resumed>) = -1 EIO (Input/output error) (INJECTED)\n\
-                     8 write(5<pipe>, \"y\", 1) = -1 EIO (Input/output error) (INJECTED)\n\
-                     8 +++ exited with 1 +++\n";
-        let failed = failed_calls(trace);
-        assert_eq!(failed.len(), 2);
-        assert!(failed[0].contains("/data/log") && failed[0].contains("(INJECTED)"));
-        assert!(failed[1].contains("<pipe>"));
     }
 }

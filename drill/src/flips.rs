@@ -2,13 +2,18 @@
 //! server started on the copy, and every answer compared with those of the undamaged folder. Allowed is:
 //!
 //! - it refuses to start, and its message names the damaged file;
-//! - it starts, and each filter answers as before, or with an error;
+//! - it starts, and a filter answers with an error, the others as before;
+//! - it starts, and all answer as before, if nothing was damaged but bytes that mean nothing: [`crate::meaning`] says which.
+//!   A flipped bit that no probe happens to touch is damage that went unnoticed, and a finding;
 //! - a bit was flipped in the file that the last write went to, and only items of that last write are missing: its
 //!   record cannot be told from one that was being written when the power went;
 //! - the end of that file was cut off, and what is missing is the last writes, all after the last snapshot, with no gap:
 //!   a log that ends early cannot be told from a shorter one.
 //!
 //! Anything else is a wrong answer. Absent items are compared too: a bit that was set by a flip is found as well.
+//!
+//! A control run breaks both judgements: one folder has lost a write that is expected all the same, the other is not damaged at
+//! all though it is said to be, as if no checksum saw it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +21,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::meaning;
 use crate::options::Options;
 use crate::random::Random;
 use crate::report::Row;
 use crate::server::{self, Server, Start};
-use crate::subject::{Answer, Kind, Policy, Subject, answer};
+use crate::subject::{Answer, Copies, Kind, Policy, Subject, WINDOW, answer};
 use crate::system::{copy_folder, empty_folder, files};
 use crate::wire::Wire;
 
@@ -32,6 +38,8 @@ const ABSENT: u64 = 1000;
 const SKIPPED: u64 = 500;
 /// Findings after which no more are looked for.
 const ENOUGH: u64 = 20;
+/// How a finding begins that is no wrong answer, but damage that nothing showed.
+const UNNOTICED: &str = "unnoticed: ";
 
 /// A folder to damage.
 struct Base {
@@ -42,6 +50,8 @@ struct Base {
     tail: Vec<PathBuf>,
     /// Answers of the undamaged folder.
     answers: Answers,
+    /// Of a control run: its copies are not damaged at all.
+    spared: bool,
 }
 
 #[derive(Clone, PartialEq)]
@@ -105,15 +115,19 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         println!("{first}");
     }
     let told = |outcome: Outcome| tally[outcome as usize].load(Ordering::Relaxed);
+    let unnoticed = findings.iter().filter(|finding| finding.contains(UNNOTICED)).count() as u64;
+    let wrong = findings.len() as u64 - unnoticed;
     Ok(Row::new("flips", policy)
         .number("bits flipped", flips)
         .number("ends cut off", cuts)
         .number("refused to start", told(Outcome::Refused))
         .number("answered an error", told(Outcome::Error))
         .number("torn tail", told(Outcome::Torn))
-        .number("same answers", told(Outcome::Same))
-        .number("wrong answers", findings.len() as u64)
-        .found(findings.len() as u64))
+        .number("in bytes without meaning", told(Outcome::Same))
+        .number("unnoticed", unnoticed)
+        .number("wrong answers", wrong)
+        // Of a control run both have to be found.
+        .found(if options.control { wrong.min(unnoticed) } else { findings.len() as u64 }))
 }
 
 fn items(step: u64) -> Vec<Vec<u8>> {
@@ -127,6 +141,8 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
     let folder = options.work.join(if stopped { "stopped" } else { "killed" });
     let log = folder.with_extension("log");
     let say = |error: std::io::Error| format!("making the folder: {error}");
+    // Of a control run one folder loses a write, the other is not damaged.
+    let (skips, spared) = (options.control && !stopped, options.control && stopped);
     let server = server::must_start(subject, &folder, policy, &log)?;
     let mut wire = Wire::connect(server.address, Duration::from_secs(30)).map_err(say)?;
     subject.reserve(&mut wire).map_err(say)?;
@@ -139,13 +155,13 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
             empty_folder(&before)?;
             copy_folder(&folder, &before)?;
         }
-        if options.control && step == SKIPPED {
+        if skips && step == SKIPPED {
             continue;
         }
         let items = items(step);
         let refusal = if items.len() == 1 {
             subject.change(&mut wire, &items[0], false);
-            subject.changed(&wire.reply().map_err(say)?).err()
+            subject.changed(&wire.reply().map_err(say)?, false).err()
         } else {
             subject.add(&mut wire, &items);
             subject.added(&wire.reply().map_err(say)?, items.len()).1
@@ -172,7 +188,7 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
     let server = server::must_start(subject, &copy, policy, &log)?;
     let mut answers = ask(subject, &server).map_err(|error| format!("the undamaged folder: {error}"))?;
     server.kill()?;
-    if options.control {
+    if skips {
         answers.steps[SKIPPED as usize].fill(Answer::Count(1));
     }
     if answers.steps.iter().flatten().any(|answer| !matches!(answer, Answer::Count(1..))) {
@@ -192,7 +208,7 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
         return Err(format!("{} holds nothing, or the last write went to no file of it", folder.display()));
     }
     println!("the last write went to {tail:?}");
-    Ok(Base { folder, files: contents, tail, answers })
+    Ok(Base { folder, files: contents, tail, answers, spared })
 }
 
 /// The step before which the last snapshot was made.
@@ -212,8 +228,11 @@ fn ask(subject: &Subject, server: &Server) -> std::io::Result<Answers> {
     }
     subject.ask(&mut wire, &absent);
     for item in counts.iter().map(|step| items(*step).remove(0)).chain(absent.iter().take(100).cloned()) {
-        subject.ask_count(&mut wire, &item);
+        subject.ask_count(&mut wire, &item, Copies::Cuckoo);
     }
+    // Those that nothing was added to: whether they answer at all.
+    subject.ask_in(WINDOW, &mut wire, &absent);
+    subject.ask_count(&mut wire, &absent[0], Copies::Requests);
     let mut answers = Answers { steps: vec![Vec::new(); STEPS as usize], absent: Vec::new() };
     for steps in adds.chunks(20) {
         let got = subject.answers(wire.reply()?, steps.len() * ADDED as usize);
@@ -228,6 +247,8 @@ fn ask(subject: &Subject, server: &Server) -> std::io::Result<Answers> {
     for _ in 0..100 {
         answers.absent.push(answer(wire.reply()?));
     }
+    answers.absent.extend(subject.answers(wire.reply()?, absent.len()));
+    answers.absent.push(answer(wire.reply()?));
     Ok(answers)
 }
 
@@ -242,6 +263,14 @@ fn one(
 ) -> Result<Outcome, String> {
     copy_folder(&base.folder, folder)?;
     let (name, how) = damage(&base.files, folder, random, cut)?;
+    let read =
+        |folder: &Path| fs::read(folder.join(&name)).map_err(|error| format!("read {}: {error}", name.display()));
+    let (whole, damaged) = (read(&base.folder)?, read(folder)?);
+    // What others keep in their files is theirs to know.
+    let is_same = subject.kind != Kind::Bloomgate || meaning::is_same(&name, &whole, &damaged);
+    if base.spared {
+        fs::write(folder.join(&name), whole).map_err(|error| format!("mend {}: {error}", name.display()))?;
+    }
     let log = folder.with_extension("log");
     let file = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let server = match server::start(subject, folder, policy, &log, &[], Duration::from_secs(20))
@@ -261,7 +290,12 @@ fn one(
     };
     let got = ask(subject, &server).map_err(|error| format!("{how}: asking: {error}"))?;
     server.kill().map_err(|what| format!("{how}: {what}"))?;
-    judge(&base.answers, &got, base.tail.contains(&name), cut).map_err(|what| format!("{how}: {what}"))
+    match judge(&base.answers, &got, base.tail.contains(&name), cut).map_err(|what| format!("{how}: {what}"))? {
+        Outcome::Same if !is_same => {
+            Err(format!("{UNNOTICED}{how}: every answer is as before, and nothing was said of it"))
+        }
+        outcome => Ok(outcome),
+    }
 }
 
 /// Flips a bit, or cuts off an end. Half of the time every file is as likely, half of the time every byte; one time in

@@ -1,4 +1,4 @@
-//! The full disk. The data folder is a tmpfs of 8 MB; a filler takes all that is free. From then on every write is
+//! The full disk. The data folder is a tmpfs of 16 MB; a filler takes all that is free. From then on every write is
 //! answered within a second, with an error once nothing more can be written; lookups go on; when the filler is gone
 //! writes work again by themselves, and after a restart everything acknowledged is there.
 
@@ -20,7 +20,7 @@ use crate::wire::Wire;
 /// How long an answer may take, how long an error may be in coming, how long writes may stay refused afterwards.
 const ANSWER: Duration = Duration::from_secs(1);
 /// (A log may have made room ahead: writes go on until that is used up.)
-const FELT: Duration = Duration::from_secs(30);
+const FELT: Duration = Duration::from_secs(60);
 const RECOVERED: Duration = Duration::from_secs(5);
 
 /// Two connections, one that writes and one that asks, and how long each had to wait at most.
@@ -37,11 +37,8 @@ struct Clients<'a> {
 impl Clients<'_> {
     /// One write and one lookup; whether the write was acknowledged.
     fn turn(&mut self, load: &mut Load, server: &mut Server) -> Result<bool, String> {
-        let refused = |load: &Load| load.adds[0].refused + load.counts[0].refused;
-        let before = refused(load);
+        let before = load.refusals();
         let begin = Instant::now();
-        let script: &mut dyn crate::load::Script =
-            if self.asked.is_multiple_of(2) { &mut load.adds[0] } else { &mut load.counts[0] };
         let gone = |what: std::io::Error, server: &mut Server| {
             // A connection ends a moment before its server does.
             std::thread::sleep(Duration::from_millis(200));
@@ -50,7 +47,7 @@ impl Clients<'_> {
                 None => format!("no answer from a running server: {what}"),
             }
         };
-        step(script, self.subject, &mut self.writer).map_err(|error| gone(error, server))??;
+        step(load.script(self.asked), self.subject, &mut self.writer).map_err(|error| gone(error, server))??;
         self.slowest_write = self.slowest_write.max(begin.elapsed());
         if load.adds[0].any_acknowledged().is_some() && self.known.len() < 1000 {
             self.known.extend(load.adds[0].any_acknowledged());
@@ -67,7 +64,7 @@ impl Clients<'_> {
                 Answer::Refused(text) => return Err(format!("a lookup was refused: {text}")),
             }
         }
-        Ok(refused(load) == before)
+        Ok(load.refusals() == before)
     }
 }
 
@@ -86,7 +83,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     let subject = &options.subject;
     let disk = options.work.join("disk");
     empty_folder(&disk)?;
-    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=8m", "tmpfs"]).arg(&disk))
+    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(&disk))
         .map_err(|error| format!("the disk-full drill needs a tmpfs: {error}"))?;
     let outcome = fillings(options, policy, subject, &disk);
     if outcome.is_err() {
@@ -181,14 +178,14 @@ fn fillings(options: &Options, policy: Policy, subject: &Subject, disk: &Path) -
             copy_folder(&stale, &data)?;
         }
         let server = server::must_start(subject, &data, policy, &log)?;
-        refused += load.adds[0].refused + load.counts[0].refused;
+        refused += load.refusals();
         let verdict = load.check(subject, server.address, u64::MAX, u64::MAX, true)?;
         server.kill()?;
         lost += verdict.adds.lost + verdict.counts.short;
         if !options.control {
             verdict.nothing_lost(subject)?;
         }
-        // Each filling starts with an empty disk: eight megabytes are not for all of them.
+        // Each filling starts with an empty disk: sixteen megabytes are not for all of them.
         empty_folder(&data)?;
         load = Load::new(options.seed, turn + 1, 1);
     }

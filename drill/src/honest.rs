@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::shared_machine::go_first;
+use crate::stolen::Watch;
 use crate::subject::{Answer, Subject};
-use crate::system;
 use crate::wire::{Reply, Wire};
 
 /// Lookups a second: enough for ten beyond the 99th percentile in a second, too few to be load.
@@ -40,6 +41,10 @@ pub struct Findings {
     pub first: Option<String>,
     /// Nanoseconds of each lookup, with the phase it was in.
     delays: Vec<(usize, u64)>,
+    /// Lookups that are not among them, because the machine's host held a processor meanwhile.
+    left_out: u64,
+    /// How long it did.
+    stolen: Duration,
 }
 
 impl Findings {
@@ -49,6 +54,11 @@ impl Findings {
         delays.sort_unstable();
         let at = (delays.len() as f64 * 0.99).ceil() as usize;
         delays.get(at.max(1) - 1).map_or(f64::NAN, |&delay| delay as f64 / 1e3)
+    }
+
+    /// How many lookups say nothing, because the machine's host held a processor meanwhile.
+    pub fn left_out(&self) -> String {
+        format!("{} ({:.0} ms held by the host)", self.left_out, self.stolen.as_secs_f64() * 1e3)
     }
 
     fn note(&mut self, what: String) {
@@ -122,10 +132,11 @@ impl Honest<'_> {
 
     /// Asks until `stop`.
     pub fn run(&self, stop: &AtomicBool, phase: &AtomicUsize) -> Result<Findings, String> {
-        system::go_first();
+        go_first();
+        let watch = Watch::begin(go_first);
         let again = || self.connect().map_err(|error| format!("the honest client cannot connect: {error}"));
         let mut wires = (0..CONNECTIONS).map(|_| again()).collect::<Result<Vec<Wire>, String>>()?;
-        let mut found = Findings::default();
+        let (mut found, mut lookups) = (Findings::default(), Vec::new());
         let step = Duration::from_secs(1) / RATE;
         let mut due = Instant::now();
         for turn in 0_u64.. {
@@ -159,9 +170,17 @@ impl Honest<'_> {
                     *wire = again()?;
                 }
             }
-            found.delays.push((at, from.elapsed().as_nanos() as u64));
+            lookups.push((at, from, Instant::now()));
             due += step;
         }
+        let stolen = watch.end();
+        for (at, from, to) in lookups {
+            match stolen.touches(from, to) {
+                true => found.left_out += 1,
+                false => found.delays.push((at, to.duration_since(from).as_nanos() as u64)),
+            }
+        }
+        found.stolen = stolen.time();
         Ok(found)
     }
 }

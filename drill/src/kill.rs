@@ -1,6 +1,6 @@
-//! kill -9 under load, and every fifth time SIGTERM: the operating system lives on, so nothing acknowledged may be lost
+//! kill -9 under load, and after every fourth of them a SIGTERM: the operating system lives on, so nothing acknowledged may be lost
 //! under any policy. The folder is the same all the time, and everything ever acknowledged is asked for, what is
-//! older than the last kill every tenth time.
+//! older than the last end every tenth time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -25,7 +25,8 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     let mut load = Load::new(options.seed, 0, options.connections);
     let (mut acknowledged, mut asked, mut terms, mut loaded, mut lost) = (0, 0, 0, 0, 0);
     let mut slowest_start = Duration::ZERO;
-    for turn in 0..kills {
+    let turns = turns(kills);
+    for turn in 0..turns {
         let server = server::must_start(subject, &data, policy, &log)?;
         let address = server.address;
         let mut wire = Wire::connect(address, Duration::from_secs(60)).map_err(|error| error.to_string())?;
@@ -33,7 +34,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         let length = options.seconds * (0.75 + random.below(500) as f64 / 1000.0);
         let pause = Duration::from_millis(20 + random.below(400));
         let stop = AtomicBool::new(false);
-        let term = turn % 5 == 4;
+        let term = is_term(turn);
         let begin = now();
         let end = std::thread::scope(|scope| {
             let writing = scope.spawn(|| load.run(subject, address, &stop, options.pace));
@@ -82,7 +83,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         let server = server::must_start(subject, &data, policy, &log).map_err(|what| format!("kill {turn}: {what}"))?;
         slowest_start = slowest_start.max(server.started);
         // Everything there ever was every tenth time, else what is new: the last start asks for all of it.
-        let thorough = turn % 10 == 9 || turn + 1 == kills;
+        let thorough = turn % 10 == 9 || turn + 1 == turns;
         let verdict = load.check(subject, server.address, u64::MAX, u64::MAX, thorough)?;
         server.kill()?;
         asked += verdict.adds.asked + verdict.counts.asked;
@@ -92,7 +93,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         }
     }
     Ok(Row::new("kill", policy)
-        .number("kill -9", kills - terms)
+        .number("kill -9", turns - terms)
         .number("SIGTERM", terms)
         .text("acknowledged/s", format!("{:.0}", acknowledged as f64 / (loaded as f64 / 1e9)))
         .number("acknowledged", acknowledged)
@@ -100,4 +101,26 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         .number("lost", lost)
         .text("slowest start", format!("{:.0} ms", slowest_start.as_secs_f64() * 1e3))
         .found(lost))
+}
+
+/// Whether a turn ends by SIGTERM: each fifth.
+fn is_term(turn: u64) -> bool {
+    turn % 5 == 4
+}
+
+/// The turns in which so many end by kill -9, with the SIGTERMs beside them; a control run has no more than its two.
+fn turns(kills: u64) -> u64 {
+    kills + kills / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_kills_as_were_asked_for() {
+        for kills in 1..=300 {
+            assert_eq!((0..turns(kills)).filter(|turn| !is_term(*turn)).count() as u64, kills, "{kills}");
+        }
+    }
 }

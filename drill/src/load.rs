@@ -8,9 +8,9 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::adds::Adds;
+use crate::adds::{Adds, Way};
 use crate::counts::Counts;
-use crate::subject::Subject;
+use crate::subject::{Copies, Subject};
 use crate::system;
 use crate::wire::{Reply, Wire};
 
@@ -41,12 +41,30 @@ pub struct Load {
 }
 
 impl Load {
-    /// Fresh scripts, none of whose items was ever written by one of another `epoch`.
+    /// Fresh scripts, none of whose items was ever written by one of another `epoch`: so many connections of plain adds, and
+    /// one of each other way.
     pub fn new(seed: u64, epoch: u64, connections: usize) -> Load {
-        Load {
-            adds: (0..connections).map(|i| Adds::new(seed, epoch, i as u64)).collect(),
-            counts: vec![Counts::new(seed, epoch, connections as u64)],
-        }
+        let ways = (0..connections).map(|_| Way::Plain).chain([Way::Together, Way::Small, Way::Window]);
+        let adds: Vec<Adds> = ways.enumerate().map(|(i, way)| Adds::new(way, seed, epoch, i as u64)).collect();
+        let counts = [Copies::Cuckoo, Copies::Requests].into_iter().zip(adds.len() as u64..);
+        Load { counts: counts.map(|(way, i)| Counts::new(way, seed, epoch, i)).collect(), adds }
+    }
+
+    fn scripts(&mut self) -> Vec<&mut dyn Script> {
+        let adds = self.adds.iter_mut().map(|it| it as &mut dyn Script);
+        adds.chain(self.counts.iter_mut().map(|it| it as &mut dyn Script)).collect()
+    }
+
+    /// The script whose turn it is, for drills with one connection.
+    pub fn script(&mut self, turn: usize) -> &mut dyn Script {
+        let mut scripts = self.scripts();
+        let place = turn % scripts.len();
+        scripts.swap_remove(place)
+    }
+
+    /// Writes that were refused since the last check.
+    pub fn refusals(&self) -> u64 {
+        self.adds.iter().map(|it| it.refused).chain(self.counts.iter().map(|it| it.refused)).sum()
     }
 
     /// Writes until `stop` (then takes the replies still due) or until the server is gone. Whatever breaks a promise
@@ -54,9 +72,7 @@ impl Load {
     pub fn run(&mut self, subject: &Subject, address: SocketAddr, stop: &AtomicBool, pace: Pace) -> Result<(), String> {
         let connections = (self.adds.len() + self.counts.len()) as u64;
         let pace = Pace { rate: pace.rate.div_ceil(connections), ..pace };
-        let mut scripts: Vec<&mut dyn Script> = Vec::new();
-        scripts.extend(self.adds.iter_mut().map(|it| it as &mut dyn Script));
-        scripts.extend(self.counts.iter_mut().map(|it| it as &mut dyn Script));
+        let scripts = self.scripts();
         std::thread::scope(|scope| {
             let running: Vec<_> = scripts
                 .into_iter()
@@ -108,8 +124,9 @@ fn turns(
             if pace.rate > 0 && written > (begin.elapsed().as_secs_f64() * pace.rate as f64) as u64 {
                 break;
             }
+            let before = wire.pushed;
             written += script.request(subject, &mut wire);
-            waiting += 1;
+            waiting += wire.pushed - before;
         }
         wire.flush()?;
         if waiting == 0 {
@@ -183,23 +200,23 @@ impl Load {
 
     /// A write that was refused where none should be.
     pub fn refused(&self) -> Result<(), String> {
-        let refused: u64 = self.adds.iter().map(|it| it.refused).chain(self.counts.iter().map(|it| it.refused)).sum();
         let first = self.adds.iter().find_map(|script| script.refusal.as_deref()).unwrap_or("");
-        match refused {
+        match self.refusals() {
             0 => Ok(()),
-            _ => Err(format!("{refused} writes were refused: {first}")),
+            refused => Err(format!("{refused} writes were refused: {first}")),
         }
     }
 }
 
-/// One request and its reply, for drills that look at each.
+/// One request and its replies, for drills that look at each.
 pub fn step(script: &mut dyn Script, subject: &Subject, wire: &mut Wire) -> io::Result<Result<(), String>> {
+    let before = wire.pushed;
     script.request(subject, wire);
-    match wire.reply() {
-        Ok(reply) => Ok(script.reply(subject, &reply, system::now())),
-        Err(error) => {
-            script.hang_up();
-            Err(error)
+    for _ in before..wire.pushed {
+        let reply = wire.reply().inspect_err(|_| script.hang_up())?;
+        if let Err(broken) = script.reply(subject, &reply, system::now()) {
+            return Ok(Err(broken));
         }
     }
+    Ok(Ok(()))
 }

@@ -11,14 +11,22 @@ mod full;
 mod honest;
 mod kill;
 mod load;
+mod meaning;
 mod options;
 mod power;
 mod random;
 mod report;
 mod server;
+// Those that the benchmarks measure by too.
+#[path = "../../bench/src/shared_machine.rs"]
+mod shared_machine;
+#[path = "../../bench/src/stolen.rs"]
+mod stolen;
 mod subject;
 mod system;
 mod tenants;
+mod trace;
+mod web_attacks;
 mod wire;
 
 use std::process::ExitCode;
@@ -33,7 +41,7 @@ type Drill = fn(&Options, Policy) -> Result<Row, String>;
 const DRILLS: [(&str, Drill, &[Policy], Policy); 7] = [
     ("power", power::drill, &[Policy::Always, Policy::EverySecond], Policy::Never),
     ("kill", kill::drill, &[Policy::Always, Policy::EverySecond, Policy::Never], Policy::Always),
-    ("faults", faults::drill, &[Policy::Always], Policy::EverySecond),
+    ("faults", faults::drill, &[Policy::Always, Policy::EverySecond], Policy::EverySecond),
     ("disk-full", full::drill, &[Policy::Always, Policy::EverySecond], Policy::EverySecond),
     ("flips", flips::drill, &[Policy::Always], Policy::Always),
     ("abuse", abuse::drill, &[Policy::EverySecond], Policy::EverySecond),

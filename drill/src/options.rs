@@ -9,11 +9,11 @@ pub const USAGE: &str = "\
 usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both programs and gives each drill its mounts)
 
   power       cut the power under load (an image cloned below the file system), restart on what was on the disk
-  kill        kill -9 (every fifth time SIGTERM) under load, restart on the same folder
+  kill        kill -9 under load (and a SIGTERM after every fourth), restart on the same folder
   faults      let the N-th call of each kind fail once (strace), for N = 1, 2, 3 ...
   disk-full   fill the disk under load, make room again
   flips       flip one bit or cut off the end of one file, start, compare every answer
-  abuse       attack it in ten ways while an honest client asks on: memory, answers, delays
+  abuse       attack it in eighteen ways while an honest client asks on: memory, answers, delays
   tenants     one tenant floods beyond its quota, another one's lookups are timed
 
   --server PROGRAM    what is started (bloomgate)
@@ -24,10 +24,11 @@ usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both program
   --sparse            faults: not every N, but more of the small ones
   --seconds S         load before each cut or kill; how long attackers hold on
   --rate N            writes per second over all connections, 0 for as many as it can
-  --connections N     writing connections besides the counting one
+  --connections N     connections of plain adds, beside five: transactions, small filters, a window, and two that count
   --seed N            the same load, the same flips
   --work FOLDER       where everything is put; made, and removed again unless something was found
   --timed             abuse, tenants: honest answers that come more than twice as late as without are a failure
+  --defaults          abuse: with the client-memory that the server has by itself; it may grow by that and 64 MB
   --control           something is broken on purpose: the drill must find it, and fails if it does not
 ";
 
@@ -39,6 +40,7 @@ pub struct Options {
     pub most: u64,
     pub sparse: bool,
     pub timed: bool,
+    pub defaults: bool,
     pub seconds: f64,
     pub pace: Pace,
     pub connections: usize,
@@ -50,12 +52,13 @@ pub struct Options {
 impl Options {
     pub fn parse(words: impl Iterator<Item = String>) -> Result<Options, String> {
         let mut options = Options {
-            subject: Subject { kind: Kind::Bloomgate, program: PathBuf::new() },
+            subject: Subject { kind: Kind::Bloomgate, program: PathBuf::new(), http: None },
             policies: Vec::new(),
             runs: None,
             most: 200,
             sparse: false,
             timed: false,
+            defaults: false,
             seconds: 2.0,
             pace: Pace { rate: 60_000, window: 32 },
             connections: 3,
@@ -69,9 +72,10 @@ impl Options {
                 "--control" => options.control = true,
                 "--sparse" => options.sparse = true,
                 "--timed" => options.timed = true,
+                "--defaults" => options.defaults = true,
                 _ => {}
             }
-            if matches!(word.as_str(), "--control" | "--sparse" | "--timed") {
+            if matches!(word.as_str(), "--control" | "--sparse" | "--timed" | "--defaults") {
                 continue;
             }
             let value = words.next().ok_or_else(|| format!("{word} needs a value\n\n{USAGE}"))?;

@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 use crate::wire::{Reply, Wire};
 
 /// The filter that takes adds only, and the one that counts and deletes.
-const ADDS: &str = "drill:adds";
+pub const ADDS: &str = "drill:adds";
 const COUNTS: &str = "drill:counts";
+/// A window of two minutes that turns every two seconds, and a filter that counts and whose removals have request ids.
+pub const WINDOW: &str = "drill:window";
+const COUNTING: &str = "drill:counting";
 
 /// When an acknowledged write is on the disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,6 +52,17 @@ pub enum Kind {
 pub struct Subject {
     pub kind: Kind,
     pub program: PathBuf,
+    /// Where its HTTP side is to be, if it is to have one.
+    pub http: Option<std::net::SocketAddr>,
+}
+
+/// How copies of items are added and removed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Copies {
+    /// In a cuckoo filter.
+    Cuckoo,
+    /// In a counting filter, each removal under a request id.
+    Requests,
 }
 
 /// What a server says of one item.
@@ -65,8 +79,9 @@ impl Subject {
         let data = data.display().to_string();
         let words: Vec<String> = match self.kind {
             Kind::Bloomgate => {
+                let http = self.http.map_or("none".to_owned(), |address| address.to_string());
                 let words =
-                    ["serve", "--resp", "127.0.0.1:0", "--http", "none", "--data", &data, "--fsync", policy.name()];
+                    ["serve", "--resp", "127.0.0.1:0", "--http", &http, "--data", &data, "--fsync", policy.name()];
                 words.map(String::from).into()
             }
             Kind::Redis => {
@@ -104,7 +119,7 @@ impl Subject {
         }
     }
 
-    /// Makes both filters. Small, so that they grow under load; a filter that is there stays.
+    /// Makes the filters that no add makes. Small, so that they grow under load; a filter that is there stays.
     pub fn reserve(&self, wire: &mut Wire) -> io::Result<()> {
         if self.kind == Kind::Redis {
             return Ok(());
@@ -114,6 +129,23 @@ impl Subject {
             [
                 ("BF.RESERVE", &[ADDS, "0.0001", "20000"][..]),
                 ("CF.RESERVE", &[COUNTS, "20000", "EXPANSION", "2", "RATE", "0.000001"]),
+                ("BG.CREATE", &[COUNTING, "KIND", "counting", "CAPACITY", "100000", "RATE", "0.001"]),
+                (
+                    "BG.CREATE",
+                    &[
+                        WINDOW,
+                        "KIND",
+                        "rotating",
+                        "CAPACITY",
+                        "200000",
+                        "RATE",
+                        "0.001",
+                        "WINDOW",
+                        "120",
+                        "GENERATIONS",
+                        "60",
+                    ],
+                ),
             ]
         {
             match wire.ask(word, arguments)? {
@@ -126,13 +158,25 @@ impl Subject {
         Ok(())
     }
 
-    /// Puts an add of several items.
+    /// Puts an add of several items to the filter for them.
     pub fn add(&self, wire: &mut Wire, items: &[Vec<u8>]) {
+        self.add_to(ADDS, wire, items);
+    }
+
+    /// The same as a transaction of single adds: what they answer is its last reply.
+    pub fn add_together(&self, filter: &str, wire: &mut Wire, items: &[Vec<u8>]) {
+        wire.push::<&str>("MULTI", &[]);
+        items.iter().for_each(|item| self.add_to(filter, wire, std::slice::from_ref(item)));
+        wire.push::<&str>("EXEC", &[]);
+    }
+
+    /// Puts an add of several items to a filter. Redis has keys of one kind.
+    pub fn add_to(&self, filter: &str, wire: &mut Wire, items: &[Vec<u8>]) {
         match (self.kind, items) {
-            (Kind::Bloomgate, [item]) => wire.push("BF.ADD", &[ADDS.as_bytes(), item]),
+            (Kind::Bloomgate, [item]) => wire.push("BF.ADD", &[filter.as_bytes(), item]),
             (Kind::Bloomgate, _) => {
-                let named: Vec<&[u8]> = std::iter::once(ADDS.as_bytes()).chain(items.iter().map(|i| &i[..])).collect();
-                wire.push("BF.MADD", &named);
+                let named = std::iter::once(filter.as_bytes()).chain(items.iter().map(|i| &i[..]));
+                wire.push("BF.MADD", &named.collect::<Vec<&[u8]>>());
             }
             (Kind::Redis, [item]) => wire.push("SET", &[item, &b"1"[..]]),
             (Kind::Redis, _) => {
@@ -153,7 +197,7 @@ impl Subject {
                 let mut first = None;
                 for (i, element) in elements.iter().enumerate() {
                     match element {
-                        Reply::Integer(0 | 1) => mask |= 1 << i,
+                        Reply::Integer(0 | 1) | Reply::Status(_) => mask |= 1 << i,
                         other => drop(first.get_or_insert_with(|| format!("{other:?}"))),
                     }
                 }
@@ -163,12 +207,17 @@ impl Subject {
         }
     }
 
-    /// Puts a question for several items.
+    /// Puts a question for several items of the filter for adds.
     pub fn ask(&self, wire: &mut Wire, items: &[Vec<u8>]) {
+        self.ask_in(ADDS, wire, items);
+    }
+
+    /// The same for a filter.
+    pub fn ask_in(&self, filter: &str, wire: &mut Wire, items: &[Vec<u8>]) {
         match self.kind {
             Kind::Bloomgate => {
-                let named: Vec<&[u8]> = std::iter::once(ADDS.as_bytes()).chain(items.iter().map(|i| &i[..])).collect();
-                wire.push("BF.MEXISTS", &named);
+                let named = std::iter::once(filter.as_bytes()).chain(items.iter().map(|i| &i[..]));
+                wire.push("BF.MEXISTS", &named.collect::<Vec<&[u8]>>());
             }
             Kind::Redis => wire.push("MGET", items),
         }
@@ -192,9 +241,29 @@ impl Subject {
         }
     }
 
+    /// Puts the same to the filter whose removals have request ids: nothing is done twice under one.
+    pub fn change_by(&self, wire: &mut Wire, item: &[u8], request: Option<&str>) {
+        match (self.kind, request) {
+            (Kind::Redis, _) => self.change(wire, item, request.is_some()),
+            (Kind::Bloomgate, None) => wire.push("BG.ADD", &[COUNTING.as_bytes(), item]),
+            (Kind::Bloomgate, Some(id)) => {
+                wire.push("BG.REMOVE", &[COUNTING.as_bytes(), b"REQUEST", id.as_bytes(), b"ITEMS", item]);
+            }
+        }
+    }
+
+    /// Whether a request can be repeated under its id.
+    pub fn has_request_ids(&self) -> bool {
+        self.kind == Kind::Bloomgate
+    }
+
     /// Whether it was done: an error when the server refused, false when it says there was nothing to delete.
-    pub fn changed(&self, reply: &Reply) -> Result<bool, String> {
+    pub fn changed(&self, reply: &Reply, delete: bool) -> Result<bool, String> {
         match (self.kind, reply) {
+            // One more copy of an item that is there is no new item.
+            (Kind::Bloomgate, Reply::Array(one)) if matches!(one[..], [Reply::Integer(0 | 1)]) => {
+                Ok(!delete || one[0] == Reply::Integer(1))
+            }
             (Kind::Bloomgate, Reply::Integer(done)) => Ok(*done == 1),
             (Kind::Redis, Reply::Integer(count)) => Ok(*count >= 0),
             (_, other) => Err(format!("{other:?}")),
@@ -202,16 +271,17 @@ impl Subject {
     }
 
     /// Puts the question for the copies of an item.
-    pub fn ask_count(&self, wire: &mut Wire, item: &[u8]) {
-        match self.kind {
-            Kind::Bloomgate => wire.push("CF.COUNT", &[COUNTS.as_bytes(), item]),
-            Kind::Redis => wire.push("GET", &[item]),
+    pub fn ask_count(&self, wire: &mut Wire, item: &[u8], copies: Copies) {
+        match (self.kind, copies) {
+            (Kind::Bloomgate, Copies::Cuckoo) => wire.push("CF.COUNT", &[COUNTS.as_bytes(), item]),
+            (Kind::Bloomgate, Copies::Requests) => wire.push("BG.COUNT", &[COUNTING.as_bytes(), item]),
+            (Kind::Redis, _) => wire.push("GET", &[item]),
         }
     }
 
-    /// The items that the counting filter says it holds; nothing from a server that cannot say.
-    pub fn total(&self, wire: &mut Wire) -> io::Result<Option<i64>> {
-        if self.kind == Kind::Redis {
+    /// The items that the cuckoo filter says it holds; nothing where nobody can say.
+    pub fn total(&self, wire: &mut Wire, copies: Copies) -> io::Result<Option<i64>> {
+        if self.kind == Kind::Redis || copies == Copies::Requests {
             return Ok(None);
         }
         let reply = wire.ask("CF.INFO", &[COUNTS])?;
@@ -234,6 +304,17 @@ impl Subject {
             }
         }
         Ok(Ok(()))
+    }
+
+    /// Asks for a backup; where it is, or the error that was answered as text. Redis has no word for it.
+    pub fn backup(&self, wire: &mut Wire, name: &str) -> io::Result<Result<Option<PathBuf>, String>> {
+        if self.kind == Kind::Redis {
+            return Ok(Ok(None));
+        }
+        Ok(match wire.ask("BG.BACKUP", &[name])? {
+            Reply::Bulk(path) => Ok(Some(PathBuf::from(String::from_utf8_lossy(&path).into_owned()))),
+            other => Err(format!("{other:?}")),
+        })
     }
 
     /// Its version, for the report.
@@ -269,6 +350,7 @@ pub fn answer(reply: Reply) -> Answer {
     match reply {
         Reply::Integer(count) => Answer::Count(count),
         Reply::Nothing => Answer::Count(0),
+        Reply::Array(mut one) if one.len() == 1 => answer(one.swap_remove(0)),
         Reply::Bulk(text) => match String::from_utf8_lossy(&text).parse() {
             Ok(count) => Answer::Count(count),
             Err(_) => Answer::Refused(format!("{text:?}")),
@@ -283,7 +365,7 @@ mod tests {
 
     #[test]
     fn the_ready_line_gives_the_address() {
-        let subject = Subject { kind: Kind::Bloomgate, program: "bloomgate".into() };
+        let subject = Subject { kind: Kind::Bloomgate, program: "bloomgate".into(), http: None };
         let address = Some("127.0.0.1:41234".parse().unwrap());
         assert_eq!(subject.ready("bloomgate: ready on 127.0.0.1:41234", 0), address);
         assert_eq!(subject.ready("bloomgate: ready on 127.0.0.1:41234 (RESP), 3 filters.", 0), address);
@@ -303,7 +385,7 @@ mod tests {
 
     #[test]
     fn an_item_refused_among_others_is_not_acknowledged() {
-        let subject = Subject { kind: Kind::Bloomgate, program: "bloomgate".into() };
+        let subject = Subject { kind: Kind::Bloomgate, program: "bloomgate".into(), http: None };
         let reply = Reply::Array(vec![Reply::Integer(1), Reply::Error("ERR full".into()), Reply::Integer(0)]);
         assert_eq!(subject.added(&reply, 3).0, 0b101);
         assert!(subject.added(&reply, 3).1.is_some());

@@ -58,21 +58,6 @@ impl Memory {
     }
 }
 
-fn priority(nice: i32) {
-    // SAFETY: setpriority takes three integers; 0 is the calling thread. Where it is not allowed nothing changes.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS as _, 0, nice) };
-}
-
-/// This thread goes before others, where it is allowed to: it is a clock, and stands for a client on another machine.
-pub fn go_first() {
-    priority(-20);
-}
-
-/// This thread goes behind others: it stands for many machines, and takes no time from the server's.
-pub fn go_behind() {
-    priority(5);
-}
-
 /// As many open files as the system allows, for this process and those it starts: 2,000 connections are 4,000 of them.
 pub fn many_files() -> Result<(), String> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

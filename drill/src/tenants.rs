@@ -10,8 +10,8 @@ use crate::honest::Honest;
 use crate::options::Options;
 use crate::report::Row;
 use crate::server::Server;
+use crate::shared_machine::{self, Awake, run_when_idle};
 use crate::subject::{Kind, Policy};
-use crate::system;
 use crate::wire::{Reply, Wire};
 
 /// Items a second that the flooding tenant may have.
@@ -49,7 +49,7 @@ fn declare(server: &Server, control: bool) -> Result<(), String> {
 
 /// One flooding connection: adds and lookups, as many as it gets, until `stop`.
 fn flood(honest: &Honest, number: usize, stop: &AtomicBool, items: &AtomicU64) -> Result<(), String> {
-    system::go_behind();
+    run_when_idle();
     let say = |error: std::io::Error| format!("flooding connection {number}: {error}");
     let mut wire = honest.connect().map_err(say)?;
     let (mut waiting, mut turn) = (0, 0_u64);
@@ -78,7 +78,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     if options.subject.kind == Kind::Redis {
         return Err("Redis has no tenants with quotas: this drill is for Bloomgate alone".into());
     }
-    let server = start(options, policy, &[])?;
+    let server = start(options, policy, &[], None)?;
     declare(&server, options.control)?;
     let other = Honest { subject: &options.subject, address: server.address, login: Some(OTHER) };
     let flooder = Honest { login: Some(FLOODER), ..other };
@@ -87,6 +87,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     let (flooding, quiet) =
         (Duration::from_secs_f64(options.seconds.max(2.0)), Duration::from_secs_f64(options.seconds.max(1.0)));
     let ended = AtomicBool::new(false);
+    let _awake = options.timed.then(|| Awake::keep(&shared_machine::cores()));
     let (found, rate) = std::thread::scope(|scope| {
         let asking = scope.spawn(|| other.run(&ended, &phase));
         std::thread::sleep(quiet);
@@ -123,6 +124,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         .number("measured", rate as u64)
         .number("lookups of the other", found.asked)
         .number("wrong", found.wrong)
+        .text("left out", found.left_out())
         .text("idle p99", format!("{idle:.0} us"))
         .text("p99 beside the flood", format!("{during:.0} us"))
         .text("ratio", format!("{:.2}", during / idle));

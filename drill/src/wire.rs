@@ -21,6 +21,8 @@ pub struct Wire {
     out: Vec<u8>,
     input: Vec<u8>,
     parsed: usize,
+    /// Requests that were put: each has a reply.
+    pub pushed: usize,
 }
 
 impl Wire {
@@ -30,11 +32,12 @@ impl Wire {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(patience))?;
         stream.set_write_timeout(Some(patience))?;
-        Ok(Wire { stream, out: Vec::new(), input: Vec::new(), parsed: 0 })
+        Ok(Wire { stream, out: Vec::new(), input: Vec::new(), parsed: 0, pushed: 0 })
     }
 
     /// Puts a request of one word and its arguments into the buffer.
     pub fn push<A: AsRef<[u8]>>(&mut self, word: &str, arguments: &[A]) {
+        self.pushed += 1;
         let _ = write!(self.out, "*{}\r\n${}\r\n{word}\r\n", arguments.len() + 1, word.len());
         for argument in arguments {
             let argument = argument.as_ref();
