@@ -17,7 +17,9 @@ mod promise;
 mod race;
 mod relatives;
 mod server;
+mod shared_machine;
 mod sides;
+mod stolen;
 mod targets;
 
 use args::{Args, Fault};

@@ -5,6 +5,7 @@ use super::table::rate;
 use super::wire::{Answer, Talk};
 use super::{process, traffic};
 use crate::args::Fault;
+use crate::shared_machine;
 use std::net::ToSocketAddrs;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -31,7 +32,7 @@ pub fn run(asked: &Load) -> Result<(), Fault> {
     let found = asked.address.to_socket_addrs().ok().and_then(|mut found| found.next());
     let address = found.ok_or_else(|| Fault(format!("--address {} is no HOST:PORT", asked.address)))?;
     let server = if address.ip().is_loopback() { process_id(&mut Talk::to(address)?) } else { None };
-    let cores = process::cores();
+    let cores = shared_machine::cores();
     // From the last CPU on: a server with fewer threads than CPUs is likely to sit on the first ones.
     let own: Vec<usize> = cores.iter().rev().cycle().take(asked.threads).copied().collect();
     let plan = Plan { address, traffic: &traffic, connections: asked.connections, cores: &own };

@@ -3,13 +3,14 @@
 use super::Choice;
 use super::load::{self, Counts, Plan};
 use super::probe::{self, Delays};
-use super::process::{self, Process};
+use super::process::Process;
 use super::stage::{self, Program, Side, Stock};
 use super::table::{Line, Promise, Table};
 use super::traffic::{Dialect, Items};
 use super::wire::Answer;
 use crate::args::Fault;
 use crate::clock;
+use crate::shared_machine;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -39,6 +40,33 @@ impl Event {
     }
 }
 
+/// Who looks up meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lookups {
+    /// Fifty clients, each of which asks again as soon as it has its answer: a server at work. What goes on beside them takes its
+    /// turns as they do.
+    Crowd,
+    /// A thousand lookups a second and nothing else: every microsecond shows that something else takes.
+    Few,
+}
+
+impl Lookups {
+    fn name(self) -> &'static str {
+        match self {
+            Lookups::Crowd => "50 connections",
+            Lookups::Few => "1,000 a second",
+        }
+    }
+
+    /// How long they take, until `done` says so.
+    fn ask(self, server: &Process, choice: &Choice, done: impl Fn(Duration) -> bool + Send) -> Result<Delays, Fault> {
+        match self {
+            Lookups::Crowd => probe::crowd(server.address, choice.dialect, "small", SMALL, &choice.both(), done),
+            Lookups::Few => probe::run(server.address, choice.dialect, "small", SMALL, done),
+        }
+    }
+}
+
 /// Sizes: real, and for the smoke run.
 struct Scale {
     /// Capacity of the big filter; 223 million items take 500 MB: one that may grow keeps most of its rate for later stages.
@@ -58,13 +86,13 @@ const STEPS: u64 = 4;
 pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
     let events = [Event::Snapshot, Event::Growth, Event::Storm, Event::Dump];
     let mut wanted = Vec::new();
-    for event in events {
-        let what = format!("p99 of lookups, {}, over idle", event.name());
+    for (lookups, event) in [Lookups::Crowd, Lookups::Few].into_iter().flat_map(|by| events.map(|event| (by, event))) {
+        let what = format!("p99 of lookups, {}, {}, over idle", lookups.name(), event.name());
         let missing = choice.dialect == Dialect::Redis && matches!(event, Event::Growth | Event::Dump);
         let why = if missing { Some("redis-server has none".to_string()) } else { choice.skips(&what, 0) };
         match why {
             Some(why) => table.leave_out(&what, &why),
-            None => wanted.push((event, what)),
+            None => wanted.push(((lookups, event), what)),
         }
     }
     if wanted.is_empty() {
@@ -88,21 +116,25 @@ pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
     for stock in &side.stock {
         stage::put(&server, stock, choice)?;
     }
-    let _awake = process::Awake::keep(&choice.both());
-    let idle = || probe::run(server.address, choice.dialect, "small", SMALL, |since| since >= scale.time);
+    let _awake = shared_machine::Awake::keep(&choice.both());
+    let idle = |lookups: Lookups| lookups.ask(&server, choice, |since| since >= scale.time);
     let mut found: Vec<Found> = wanted.iter().map(|_| Found::default()).collect();
     for round in 0..choice.rounds.unwrap_or(5) {
-        let mut before = idle()?;
-        for ((event, _), found) in wanted.iter().zip(&mut found) {
-            let (during, times) = phase(*event, &server, &scale, choice, round as u64)?;
-            let after = idle()?;
+        let mut last: Option<(Lookups, Delays)> = None;
+        for (((lookups, event), _), found) in wanted.iter().zip(&mut found) {
+            let before = match last.take() {
+                Some((by, delays)) if by == *lookups => delays,
+                _ => idle(*lookups)?,
+            };
+            let (during, times) = phase(*lookups, *event, &server, &scale, choice, round as u64)?;
+            let after = idle(*lookups)?;
             let [was, then, is] = [&before, &during, &after].map(|delays| delays.quantile(0.99));
             found.ratios.push(then / f64::midpoint(was, is));
             found.idle.join(&before);
             found.idle.join(&after);
             found.during.join(&during);
             found.times += times;
-            before = after;
+            last = Some((*lookups, after));
         }
     }
     for ((_, what), found) in wanted.into_iter().zip(found) {
@@ -113,8 +145,14 @@ pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
             unit: "x",
             peer: format!("{:.0} us", found.idle.quantile(0.99) / 1e3),
             ours: format!("{:.0} us", found.during.quantile(0.99) / 1e3),
-            note: format!("idle {}; during {}; {} times", found.idle.text(), found.during.text(), found.times),
-            void: (found.times == 0).then(|| "it did not happen once".to_string()),
+            note: format!(
+                "idle {}; during {}; {} times; {}",
+                found.idle.text(),
+                found.during.text(),
+                found.times,
+                found.left_out()
+            ),
+            void: found.void(),
         });
     }
     Ok(())
@@ -128,8 +166,34 @@ struct Found {
     times: u64,
 }
 
+impl Found {
+    /// What was left out because the machine's host held a processor.
+    fn left_out(&self) -> String {
+        let [idle, during] = [&self.idle, &self.during].map(|delays| {
+            format!("{} of {} ({:.0} ms)", delays.left_out, delays.asked(), delays.stolen.as_secs_f64() * 1e3)
+        });
+        format!("left out while the host held a core: {idle} idle, {during} during")
+    }
+
+    /// Why the figure says nothing, if it does not.
+    fn void(&self) -> Option<String> {
+        if self.times == 0 {
+            return Some("it did not happen once".to_string());
+        }
+        let mostly = |delays: &Delays| delays.left_out * 2 > delays.asked();
+        (mostly(&self.idle) || mostly(&self.during)).then(|| "the host held a core most of the time".to_string())
+    }
+}
+
 /// Lookups while `event` goes on, and how often it happened.
-fn phase(event: Event, server: &Process, scale: &Scale, choice: &Choice, round: u64) -> Result<(Delays, u64), Fault> {
+fn phase(
+    lookups: Lookups,
+    event: Event,
+    server: &Process,
+    scale: &Scale,
+    choice: &Choice,
+    round: u64,
+) -> Result<(Delays, u64), Fault> {
     let steps = (scale.time.as_secs_f64() * STEPS as f64).ceil() as u64;
     if event == Event::Growth {
         prepare_growth(server, scale, steps, choice)?;
@@ -138,8 +202,11 @@ fn phase(event: Event, server: &Process, scale: &Scale, choice: &Choice, round: 
     let delays = std::thread::scope(|scope| -> Result<Delays, Fault> {
         let disturbing = scope.spawn(|| {
             // On two CPUs a client that never rests would take turns of milliseconds from the reactors, and the row would
-            // measure the kernel's scheduler: what disturbs must be the server's work, so its clients go last.
-            process::run_when_idle();
+            // measure the kernel's scheduler: what disturbs must be the server's work, so its clients go last. Beside a crowd,
+            // which leaves no CPU idle, they would not go at all.
+            if lookups == Lookups::Few {
+                shared_machine::run_when_idle();
+            }
             match event {
                 Event::Snapshot => snapshots(server, choice, round, &stop, &times),
                 Event::Growth => growth(server, steps, &stop, &times),
@@ -151,7 +218,7 @@ fn phase(event: Event, server: &Process, scale: &Scale, choice: &Choice, round: 
             let once = times.load(Ordering::Relaxed) > 0 || disturbing.is_finished() || since > PATIENCE;
             since >= scale.time && once
         };
-        let delays = probe::run(server.address, choice.dialect, "small", SMALL, done);
+        let delays = lookups.ask(server, choice, done);
         stop.store(true, Ordering::Relaxed);
         disturbing.join().map_err(|_| Fault("a disturbing thread panicked".to_string()))??;
         delays

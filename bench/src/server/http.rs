@@ -6,6 +6,7 @@ use super::stage::{self, Program, Side};
 use super::table::{Line, Promise, Table, spread};
 use super::traffic::Dialect;
 use crate::args::Fault;
+use crate::shared_machine;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -31,7 +32,7 @@ pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
     let mut launch = stage::launch(&side, "http", choice);
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
     launch.words.extend(["--http".to_string(), format!("127.0.0.1:{port}")]);
-    process::pin(choice.client())?;
+    shared_machine::pin(choice.client())?;
     let server = Process::start(&launch)?;
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     server.talk()?.must(&["BF.RESERVE", "f", "0.01", &ITEMS.to_string()])?;

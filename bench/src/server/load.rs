@@ -7,11 +7,12 @@ use super::process::{self, Process};
 use super::replies::Replies;
 use super::traffic::{Random, Traffic};
 use crate::args::Fault;
+use crate::shared_machine;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Room for the replies of a whole pipeline.
@@ -41,6 +42,8 @@ pub struct Counts {
     pub errors: AtomicU64,
     /// The first of them.
     pub first_error: Mutex<Option<String>>,
+    /// When each pipeline was sent and its last reply read, where somebody asks for that.
+    pub times: Option<Mutex<Vec<(Instant, Instant)>>>,
 }
 
 /// One stretch of load.
@@ -124,6 +127,22 @@ pub fn run_out(server: &Process, traffic: &Traffic, cores: &[usize]) -> Result<(
     Ok((counts.items.load(Ordering::Relaxed), counts.ones.load(Ordering::Relaxed)))
 }
 
+/// Load until `done` says so, given the time since the start: when each pipeline was sent, and when its replies were there.
+pub fn times(plan: Plan<'_>, done: impl Fn(Duration) -> bool) -> Result<Vec<(Instant, Instant)>, Fault> {
+    let (stop, counts) = (AtomicBool::new(false), Counts { times: Some(Mutex::default()), ..Counts::default() });
+    std::thread::scope(|scope| {
+        let driver = scope.spawn(|| drive(plan, &stop, &counts));
+        let begun = Instant::now();
+        while !done(begun.elapsed()) && !driver.is_finished() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::Relaxed);
+        driver.join().map_err(|_| Fault("the load generator panicked".to_string()))?
+    })?;
+    let times = counts.times.map(|times| times.into_inner().unwrap_or_else(PoisonError::into_inner));
+    times.filter(|times| !times.is_empty()).ok_or(Fault("no item was answered".to_string()))
+}
+
 /// Load until `stop`, or until there is nothing more to send.
 pub fn drive(plan: Plan<'_>, stop: &AtomicBool, counts: &Counts) -> Result<(), Fault> {
     // Connected in one go, before any thread sends: a server that hands connections out evenly can do so.
@@ -147,7 +166,7 @@ pub fn drive(plan: Plan<'_>, stop: &AtomicBool, counts: &Counts) -> Result<(), F
             .enumerate()
             .map(|(at, (share, core))| {
                 scope.spawn(move || {
-                    let done = process::pin(&[*core])
+                    let done = shared_machine::pin(&[*core])
                         .map_err(Fault::from)
                         .and_then(|()| Generator::new(plan.traffic, share, at as u64)?.run(stop, counts));
                     if done.is_err() {
@@ -172,6 +191,7 @@ struct Line {
     /// The rest of a pipeline that the kernel did not take at once.
     unsent: Vec<u8>,
     sent: usize,
+    since: Instant,
     open: bool,
 }
 
@@ -191,7 +211,14 @@ impl<'a> Generator<'a> {
         for (at, stream) in streams.iter().enumerate() {
             epoll.add(stream, at as u64)?;
         }
-        let line = |stream| Line { stream, replies: Replies::of(traffic), unsent: Vec::new(), sent: 0, open: true };
+        let line = |stream| Line {
+            stream,
+            replies: Replies::of(traffic),
+            unsent: Vec::new(),
+            sent: 0,
+            since: Instant::now(),
+            open: true,
+        };
         let lines: Vec<Line> = streams.into_iter().map(line).collect();
         let open = lines.len();
         Ok(Self { traffic, lines, epoll, buffer: traffic.template.clone(), random: Random(seed << 40), open })
@@ -202,6 +229,7 @@ impl<'a> Generator<'a> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
         let mut heard = Instant::now();
         let each = self.traffic.items() / self.traffic.commands;
+        let mut times = Vec::new();
         for at in 0..self.lines.len() {
             self.send(at)?;
         }
@@ -237,6 +265,9 @@ impl<'a> Generator<'a> {
                     }
                 }
                 if progress.whole {
+                    if counts.times.is_some() {
+                        times.push((self.lines[at].since, Instant::now()));
+                    }
                     if stop.load(Ordering::Relaxed) {
                         self.close(at);
                     } else {
@@ -244,6 +275,9 @@ impl<'a> Generator<'a> {
                     }
                 }
             }
+        }
+        if let Some(all) = &counts.times {
+            all.lock().unwrap_or_else(PoisonError::into_inner).append(&mut times);
         }
         Ok(())
     }
@@ -256,6 +290,7 @@ impl<'a> Generator<'a> {
         }
         let line = &mut self.lines[at];
         line.replies.expect();
+        line.since = Instant::now();
         let taken = match line.stream.write(&self.buffer) {
             Ok(taken) => taken,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,

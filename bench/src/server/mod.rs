@@ -19,6 +19,7 @@ mod traffic;
 mod wire;
 
 use crate::args::{Args, Fault};
+use crate::shared_machine;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use table::Table;
@@ -53,7 +54,7 @@ impl Default for Choice {
             only: None,
             quick: false,
             folder: std::env::temp_dir().join(format!("bench-server-{}", std::process::id())),
-            cores: process::cores(),
+            cores: shared_machine::cores(),
         }
     }
 }

@@ -1,9 +1,12 @@
-//! How long one lookup takes, asked at a fixed modest rate: the delays somebody else's work causes.
+//! How long one lookup takes, beside somebody else's work: asked by few at a fixed modest rate, or by a crowd of clients who each
+//! wait for their answer and ask again.
 
-use super::process;
+use super::load::{self, Plan};
 use super::replies::Replies;
 use super::traffic::{Dialect, Random};
 use crate::args::Fault;
+use crate::shared_machine;
+use crate::stolen::{Stolen, Watch};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -12,15 +15,23 @@ use std::time::{Duration, Instant};
 const RATE: u32 = 1000;
 /// Connections that take turns: handed out evenly, they reach two reactors.
 const CONNECTIONS: usize = 2;
+/// Connections of a crowd, as in the rows of throughput.
+const CROWD: usize = 50;
 
 /// Delays in nanoseconds.
 #[derive(Clone, Debug, Default)]
-pub struct Delays(Vec<u64>);
+pub struct Delays {
+    counted: Vec<u64>,
+    /// Lookups that are not among them, because the machine's host held a processor meanwhile.
+    pub left_out: usize,
+    /// How long it did.
+    pub stolen: Duration,
+}
 
 impl Delays {
     /// The delay that `share` of all stay within.
     pub fn quantile(&self, share: f64) -> f64 {
-        let mut sorted = self.0.clone();
+        let mut sorted = self.counted.clone();
         sorted.sort_unstable();
         let at = (sorted.len() as f64 * share).ceil() as usize;
         sorted.get(at.max(1) - 1).or(sorted.last()).map_or(f64::NAN, |&delay| delay as f64)
@@ -28,7 +39,20 @@ impl Delays {
 
     /// Takes in those of `other`.
     pub fn join(&mut self, other: &Delays) {
-        self.0.extend_from_slice(&other.0);
+        self.counted.extend_from_slice(&other.counted);
+        self.left_out += other.left_out;
+        self.stolen += other.stolen;
+    }
+
+    /// How many lookups there were, those that were left out among them.
+    pub fn asked(&self) -> usize {
+        self.counted.len() + self.left_out
+    }
+
+    fn of(lookups: &[(Instant, Instant)], stolen: &Stolen) -> Self {
+        let counted = lookups.iter().filter(|(from, to)| !stolen.touches(*from, *to));
+        let counted: Vec<u64> = counted.map(|(from, to)| to.duration_since(*from).as_nanos() as u64).collect();
+        Self { left_out: lookups.len() - counted.len(), counted, stolen: stolen.time() }
     }
 
     /// Median, 99 %, 99.9 % and the longest, in microseconds.
@@ -36,6 +60,21 @@ impl Delays {
         let [half, most, nearly, all] = [0.5, 0.99, 0.999, 1.0].map(|share| self.quantile(share) / 1e3);
         format!("p50 {half:.0} p99 {most:.0} p99.9 {nearly:.0} max {all:.0} us")
     }
+}
+
+/// Lookups by fifty clients, each of which asks again as soon as it has its answer; their threads are on `cores`.
+pub fn crowd(
+    address: SocketAddr,
+    dialect: Dialect,
+    filter: &str,
+    range: u64,
+    cores: &[usize],
+    done: impl Fn(Duration) -> bool + Send,
+) -> Result<Delays, Fault> {
+    let traffic = dialect.exists(filter, range, 1);
+    let watch = Watch::begin(shared_machine::go_first);
+    let lookups = load::times(Plan { address, traffic: &traffic, connections: CROWD, cores }, done);
+    Ok(Delays::of(&lookups?, &watch.end()))
 }
 
 /// Lookups in the filter `filter` of `range` items until `done` says so, given the time since the start.
@@ -67,9 +106,10 @@ fn ask(
         lines.push((stream, Replies::of(&traffic)));
     }
     // The probe is the clock, not the load: it goes first where it is allowed to.
-    process::go_first();
+    shared_machine::go_first();
     let (mut buffer, mut random) = (traffic.template.clone(), Random(0x9E37));
-    let (mut read, mut delays) = ([0; 4096], Delays::default());
+    let (mut read, mut lookups) = ([0; 4096], Vec::new());
+    let watch = Watch::begin(shared_machine::go_first);
     let begun = Instant::now();
     let step = Duration::from_secs(1) / RATE;
     let mut due = begun;
@@ -95,10 +135,10 @@ fn ask(
                 break;
             }
         }
-        delays.0.push(from.elapsed().as_nanos() as u64);
+        lookups.push((from, Instant::now()));
         due += step;
     }
-    Ok(delays)
+    Ok(Delays::of(&lookups, &watch.end()))
 }
 
 #[cfg(test)]
@@ -107,8 +147,9 @@ mod tests {
 
     #[test]
     fn quantiles_are_those_of_the_sorted_delays() {
-        let mut delays = Delays((1..=99).rev().collect());
-        delays.join(&Delays(vec![1000]));
+        let counted = |counted: Vec<u64>| Delays { counted, ..Delays::default() };
+        let mut delays = counted((1..=99).rev().collect());
+        delays.join(&counted(vec![1000]));
         assert_eq!([0.5, 0.99, 0.999, 1.0].map(|share| delays.quantile(share)), [50.0, 99.0, 1000.0, 1000.0]);
         assert!(Delays::default().quantile(0.99).is_nan());
     }

@@ -7,6 +7,7 @@ use super::stage::{self, Program, Side};
 use super::table::{Line, Promise, Table};
 use super::traffic::Dialect;
 use crate::args::Fault;
+use crate::shared_machine;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ops::Range;
@@ -123,7 +124,7 @@ fn resident(server: &Process) -> Result<f64, Fault> {
 
 /// Commands a second of redis-server, which sets a key for each user.
 fn set_in_redis(choice: &Choice, count: usize) -> Result<(f64, f64), Fault> {
-    process::pin(choice.client())?;
+    shared_machine::pin(choice.client())?;
     let server = Process::start(&stage::launch(&side(choice, Program::Redis), "small-redis", choice))?;
     let rate = Form::of(&words("SET user:0000000 x"), 5, 512).run(&server, 0..count)?;
     server.kill()?;

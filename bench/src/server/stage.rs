@@ -266,12 +266,14 @@ fn report(row: &Row, group: &Group, samples: &[Vec<Sample>], table: &mut Table) 
         Adds::Repeats if ones > 0.0 => Some(format!("{:.3} % of the repeated adds were new", ones * 100.0)),
         _ => None,
     };
-    let note = match row.by {
-        By::Cpu => format!("wall {} / {}", rate(middle(peer, Sample::wall)), rate(middle(ours, Sample::wall))),
-        By::Wall => {
-            format!("per CPU-s {} / {}", rate(middle(peer, Sample::per_cpu)), rate(middle(ours, Sample::per_cpu)))
-        }
+    // The other figure beside the one that is judged: each row tells both.
+    let (other, name): (fn(&Sample) -> f64, _) = match row.by {
+        By::Cpu => (Sample::wall, "wall"),
+        By::Wall => (Sample::per_cpu, "per CPU-s"),
     };
+    let others: Vec<f64> = ours.iter().zip(peer).map(|(one, two)| other(one) / other(two)).collect();
+    let (theirs, own_other) = (rate(middle(peer, other)), rate(middle(ours, other)));
+    let note = format!("{name} {:.2}x: {theirs} / {own_other}", clock::median(&others));
     table.add(Line {
         what: row.what.clone(),
         promise: row.promise,
