@@ -48,6 +48,8 @@ struct Base {
     files: Vec<(PathBuf, u64, u64)>,
     /// The files that the last write changed, by their path in the folder.
     tail: Vec<PathBuf>,
+    /// Those that no start reads.
+    superseded: Vec<PathBuf>,
     /// Answers of the undamaged folder.
     answers: Answers,
     /// Of a control run: its copies are not damaged at all.
@@ -208,7 +210,13 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
         return Err(format!("{} holds nothing, or the last write went to no file of it", folder.display()));
     }
     println!("the last write went to {tail:?}");
-    Ok(Base { folder, files: contents, tail, answers, spared })
+    let mut superseded = Vec::new();
+    if subject.kind == Kind::Bloomgate {
+        let manifest = fs::read(folder.join("MANIFEST")).map_err(|error| format!("read the manifest: {error}"))?;
+        let names: Vec<PathBuf> = contents.iter().map(|(name, ..)| name.clone()).collect();
+        superseded = meaning::superseded(&manifest, &names);
+    }
+    Ok(Base { folder, files: contents, tail, superseded, answers, spared })
 }
 
 /// The step before which the last snapshot was made.
@@ -267,7 +275,8 @@ fn one(
         |folder: &Path| fs::read(folder.join(&name)).map_err(|error| format!("read {}: {error}", name.display()));
     let (whole, damaged) = (read(&base.folder)?, read(folder)?);
     // What others keep in their files is theirs to know.
-    let is_same = subject.kind != Kind::Bloomgate || meaning::is_same(&name, &whole, &damaged);
+    let is_same =
+        subject.kind != Kind::Bloomgate || base.superseded.contains(&name) || meaning::is_same(&name, &whole, &damaged);
     if base.spared {
         fs::write(folder.join(&name), whole).map_err(|error| format!("mend {}: {error}", name.display()))?;
     }

@@ -6,17 +6,30 @@
 //! | `lock` | all: the process id is for people's eyes, the lock is the system's |
 //! | `MANIFEST.old` | all: nothing falls back to it |
 //! | `log-FIRST` | those behind its last batch: marks that say how far it was durable, and zeros made ahead. Damage there is a torn tail |
+//! | `log-FIRST` | all, where the log that follows it begins with what the manifest wants replayed: it goes within a second of a snapshot, and no start reads it |
 //! | `master.key` | the case of its digits, and which white space ends it |
 //!
 //! Zeros between the sections of an image are not among them: the reader wants them to be zero.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Bytes of a log before its first frame, and of a frame before its payload.
 const FILE_HEADER: usize = 64;
 const FRAME_HEADER: usize = 24;
 /// The bit of a frame's length that says it is a mark.
 const MARK: u32 = 1 << 31;
+/// Where a manifest says which sequence the log is read after.
+const REPLAY_AFTER: std::ops::Range<usize> = 16..24;
+
+/// Those of a folder's log files that a snapshot has superseded, by the bytes of its manifest and the names of its files.
+pub fn superseded(manifest: &[u8], names: &[PathBuf]) -> Vec<PathBuf> {
+    let after = manifest.get(REPLAY_AFTER).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    let first = |name: &PathBuf| name.to_str()?.strip_prefix("log-")?.parse::<u64>().ok();
+    let mut logs: Vec<(u64, &PathBuf)> = names.iter().filter_map(|name| Some((first(name)?, name))).collect();
+    logs.sort_unstable();
+    let read_from = logs.partition_point(|(first, _)| *first <= after.saturating_add(1)).saturating_sub(1);
+    logs[..read_from].iter().map(|(_, name)| name.to_path_buf()).collect()
+}
 
 /// Whether a file that became `damaged` says to a server what it said before.
 pub fn is_same(name: &Path, whole: &[u8], damaged: &[u8]) -> bool {
@@ -85,6 +98,19 @@ mod tests {
             assert!(!is_same(Path::new("MANIFEST"), &log, &log[..at]));
             assert!(is_same(Path::new("MANIFEST.old"), &log, &damaged));
         }
+    }
+
+    #[test]
+    fn a_log_is_read_unless_a_later_one_begins_where_the_snapshot_ends() {
+        let names = ["log-00000000000000000001", "MANIFEST", "log-00000000000000000673", "log-00000000000000000339"];
+        let names = names.map(PathBuf::from);
+        for (after, expected) in [(0, 0), (337, 0), (338, 1), (671, 1), (672, 2), (5_000, 2)] {
+            let mut manifest = vec![9; 200];
+            manifest[REPLAY_AFTER].copy_from_slice(&u64::to_le_bytes(after));
+            let found = superseded(&manifest, &names);
+            assert_eq!(found, [&names[0], &names[3]].map(Clone::clone)[..expected], "read after {after}");
+        }
+        assert!(superseded(&[], &names[..1]).is_empty());
     }
 
     #[test]
