@@ -104,8 +104,8 @@ struct Outcome {
     findings: Findings,
     /// Bytes the process grew by at most.
     growth: u64,
-    /// Each attack with what became of it, and the growth at its end.
-    attacks: Vec<(&'static str, String, u64)>,
+    /// Each attack by its place among all, with what became of it, and the growth at its end.
+    attacks: Vec<(usize, &'static str, String, u64)>,
 }
 
 fn attacked(options: &Options, server: &Server, honest: &Honest, arena: &Arena) -> Result<Outcome, String> {
@@ -125,12 +125,14 @@ fn attacked(options: &Options, server: &Server, honest: &Honest, arena: &Arena) 
         });
         let mut told = Vec::new();
         let mut failed = None;
-        for (at, (name, attack)) in ATTACKS.into_iter().enumerate() {
+        for (at, (name, attack)) in
+            ATTACKS.into_iter().enumerate().filter(|(_, (name, _))| name.contains(&options.only))
+        {
             phase.store(at + 1, Ordering::Relaxed);
             match attacks::run(attack, arena) {
                 Ok(text) => {
                     let growth = peak.load(Ordering::Relaxed).saturating_sub(before.resident);
-                    told.push((name, text, growth));
+                    told.push((at, name, text, growth));
                 }
                 Err(what) => {
                     failed = Some(format!("{name}: {what}"));
@@ -158,6 +160,10 @@ fn attacked(options: &Options, server: &Server, honest: &Honest, arena: &Arena) 
 
 pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     system::many_files()?;
+    if !ATTACKS.iter().any(|(name, _)| name.contains(&options.only)) {
+        let names = ATTACKS.map(|(name, _)| name).join("\n  ");
+        return Err(format!("--only '{}' is in the name of none of the attacks, which are:\n  {names}", options.only));
+    }
     let (mut settings, tls) = tls(options)?;
     let mut http = None;
     if options.subject.kind == Kind::Bloomgate {
@@ -189,7 +195,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     let (before, after) = (found.p99(|at| at == 0), found.p99(|at| at == last));
     let (idle, during) = (before.max(after), found.p99(|at| at > 0 && at < last));
     println!("| attack | what became of it | honest p99 | growth so far |\n| --- | --- | --- | --- |");
-    for (at, (name, text, growth)) in outcome.attacks.iter().enumerate() {
+    for (at, name, text, growth) in &outcome.attacks {
         println!("| {name} | {text} | {:.0} us | {:.1} MB |", found.p99(|phase| phase == at + 1), *growth as f64 / 1e6);
     }
     println!("| nothing, before and after | | {before:.0} us, {after:.0} us | |\n");

@@ -59,6 +59,15 @@ pub fn open(address: SocketAddr) -> Result<TcpStream, String> {
     Ok(stream)
 }
 
+/// Bytes of one call of the system. A kernel that preempts nothing inside a call (`PREEMPT_NONE`) would let the honest client wait
+/// for the copying of an attacker's megabytes, 1 ms each: attackers have machines of their own.
+const CALL: usize = 16 << 10;
+
+/// Sends it all, in short calls.
+pub fn send(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
+    bytes.chunks(CALL).try_for_each(|piece| stream.write_all(piece))
+}
+
 /// Whether the server ended the connection, and the first of what it said before.
 fn ended(stream: &mut TcpStream) -> (bool, String) {
     let (mut text, mut buffer) = (Vec::new(), [0; 4096]);
@@ -81,7 +90,7 @@ fn must_end(arena: &Arena, many: usize, frames: &[Vec<u8>]) -> Result<String, St
         for _ in 0..many {
             let mut stream = open(arena.address)?;
             // The server may have seen enough before all is sent.
-            let _ = stream.write_all(frame);
+            let _ = send(&mut stream, frame);
             streams.push((stream, frame));
         }
     }
@@ -120,7 +129,7 @@ fn held(arena: &Arena, many: usize, frame: &[u8]) -> Result<String, String> {
     let mut streams = Vec::new();
     for _ in 0..many {
         let mut stream = open(arena.address)?;
-        stream.write_all(frame).map_err(said)?;
+        send(&mut stream, frame).map_err(said)?;
         streams.push(stream);
     }
     std::thread::sleep(arena.hold);
@@ -156,7 +165,7 @@ fn held_in_memory(arena: &Arena, many: usize, frame: &[u8]) -> Result<String, St
     for _ in 0..many {
         let mut stream = open(arena.address)?;
         // The server may have enough of it before all is sent.
-        let _ = stream.write_all(frame);
+        let _ = send(&mut stream, frame);
         streams.push(stream);
     }
     std::thread::sleep(arena.hold);
@@ -193,8 +202,8 @@ fn many_words(arena: &Arena) -> Result<String, String> {
         let word = &begin[begin.rfind('$').unwrap_or(0)..];
         for many in [200_000, 1_048_500] {
             let mut stream = open(arena.address)?;
-            let _ = stream
-                .write_all(format!("*{}\r\n{begin}{}*1\r\n$4\r\nPING\r\n", many + 3, word.repeat(many)).as_bytes());
+            let request = format!("*{}\r\n{begin}{}*1\r\n$4\r\nPING\r\n", many + 3, word.repeat(many));
+            let _ = send(&mut stream, request.as_bytes());
             let (mut last, mut buffer) = (Vec::new(), vec![0; 65_536]);
             // Until it has answered the PING behind it, or ended the connection.
             while !last.ends_with(b"+PONG\r\n") {
@@ -228,7 +237,7 @@ fn garbage(arena: &Arena) -> Result<String, String> {
         let mut stream = open(arena.address)?;
         let _ = stream.write_all(&hello);
         let noise: Vec<u8> = (0..8_192).flat_map(|_| random.bits().to_le_bytes()).collect();
-        let _ = stream.write_all(&noise);
+        let _ = send(&mut stream, &noise);
     }
     Ok(format!("{text}, 200 x 64 KB of noise"))
 }
@@ -287,10 +296,10 @@ fn ask_on(arena: &Arena, many: usize, requests: &[u8]) -> Result<String, String>
 /// A pipeline of so many requests, each of which has to be answered with this.
 fn pipeline(address: SocketAddr, request: &[u8], reply: &[u8], many: usize) -> Result<(), String> {
     const AT_ONCE: usize = 1_000;
-    let stream = open(address)?;
+    let mut stream = open(address)?;
     let (mut reading, requests) = (stream.try_clone().map_err(said)?, request.repeat(AT_ONCE));
     std::thread::scope(|scope| {
-        let writing = scope.spawn(move || (0..many / AT_ONCE).try_for_each(|_| (&stream).write_all(&requests)));
+        let writing = scope.spawn(move || (0..many / AT_ONCE).try_for_each(|_| send(&mut stream, &requests)));
         let (expected, mut buffer, mut at) = (reply.len() * many, vec![0; 65_536], 0);
         while at < expected {
             let got = reading.read(&mut buffer).map_err(|error| format!("after {at} bytes of replies: {error}"))?;

@@ -29,6 +29,7 @@ usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both program
   --work FOLDER       where everything is put; made, and removed again unless something was found
   --timed             abuse, tenants: honest answers that come more than twice as late as without are a failure
   --defaults          abuse: with the client-memory that the server has by itself; it may grow by that and 64 MB
+  --only TEXT         abuse: the attacks whose name has this in it
   --control           something is broken on purpose: the drill must find it, and fails if it does not
 ";
 
@@ -41,6 +42,7 @@ pub struct Options {
     pub sparse: bool,
     pub timed: bool,
     pub defaults: bool,
+    pub only: String,
     pub seconds: f64,
     pub pace: Pace,
     pub connections: usize,
@@ -59,6 +61,7 @@ impl Options {
             sparse: false,
             timed: false,
             defaults: false,
+            only: String::new(),
             seconds: 2.0,
             pace: Pace { rate: 60_000, window: 32 },
             connections: 3,
@@ -99,6 +102,7 @@ impl Options {
                 }
                 "--rate" => options.pace.rate = whole()?,
                 "--connections" => options.connections = counted()? as usize,
+                "--only" => options.only = value,
                 "--seed" => options.seed = whole()?,
                 "--work" => options.work = value.into(),
                 _ => return Err(format!("unknown option {word}\n\n{USAGE}")),

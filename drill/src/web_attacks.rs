@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::attacks::{Arena, has_ended, open, said};
+use crate::attacks::{Arena, has_ended, open, said, send};
 
 /// After so long without the whole of its head a request is over, and some time for a busy machine.
 const HEAD: Duration = Duration::from_millis(11_500);
@@ -73,7 +73,7 @@ pub fn huge_bodies(arena: &Arena) -> Result<String, String> {
             let mut stream = open(address)?;
             stream.set_write_timeout(Some(Duration::from_secs(2))).map_err(said)?;
             // The server may have enough of it before all is sent.
-            let _ = stream.write_all(&body);
+            let _ = send(&mut stream, &body);
             streams.push(stream);
         }
         std::thread::sleep(arena.hold);
