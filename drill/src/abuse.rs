@@ -112,7 +112,7 @@ fn attacked(options: &Options, server: &Server, honest: &Honest, arena: &Arena) 
     let (stop, phase, peak) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicU64::new(0));
     let idle = Duration::from_secs_f64(options.seconds.max(1.0));
     std::thread::scope(|scope| {
-        let asking = scope.spawn(|| honest.run(&stop, &phase));
+        let asking = scope.spawn(|| honest.run(options.crowd, &stop, &phase));
         std::thread::sleep(idle);
         let before = Memory::of(server.id())?;
         let sampling = scope.spawn(|| {

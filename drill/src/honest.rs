@@ -1,5 +1,8 @@
-//! The client that did nothing wrong: a thousand lookups a second of items it knows, before, while and after somebody
-//! abuses the server. It takes down every answer that is wrong, every connection that is lost, and every delay.
+//! The client that did nothing wrong: lookups of items it knows, before, while and after somebody abuses the server. It takes down
+//! every answer that is wrong, every connection that is lost, and every delay.
+//!
+//! Alone it asks a thousand times a second, so that every microsecond shows which somebody else takes. Or it is a crowd: so many
+//! clients who ask again as soon as they have their answer, which is a server at work.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,6 +28,15 @@ pub struct Honest<'a> {
     pub address: SocketAddr,
     /// User and password, where one has to log in.
     pub login: Option<(&'a str, &'a str)>,
+}
+
+/// When it asks.
+#[derive(Clone, Copy, PartialEq)]
+enum Pace {
+    /// So many times a second, on connections that take turns.
+    Steady,
+    /// As soon as it has its answer.
+    AtOnce,
 }
 
 /// What it found.
@@ -59,6 +71,15 @@ impl Findings {
     /// How many lookups say nothing, because the machine's host held a processor meanwhile.
     pub fn left_out(&self) -> String {
         format!("{} ({:.0} ms held by the host)", self.left_out, self.stolen.as_secs_f64() * 1e3)
+    }
+
+    /// Takes in what another client found.
+    fn join(&mut self, other: Findings) {
+        self.asked += other.asked;
+        self.wrong += other.wrong;
+        self.lost += other.lost;
+        self.positives += other.positives;
+        self.first = self.first.take().or(other.first);
     }
 
     fn note(&mut self, what: String) {
@@ -130,29 +151,67 @@ impl Honest<'_> {
         Ok(())
     }
 
-    /// Asks until `stop`.
-    pub fn run(&self, stop: &AtomicBool, phase: &AtomicUsize) -> Result<Findings, String> {
-        go_first();
+    /// Asks until `stop`, alone or as a crowd of so many.
+    pub fn run(&self, crowd: usize, stop: &AtomicBool, phase: &AtomicUsize) -> Result<Findings, String> {
         let watch = Watch::begin(go_first);
+        let (mut found, mut lookups) = (Findings::default(), Vec::new());
+        if crowd == 0 {
+            go_first();
+            (found, lookups) = self.ask(Pace::Steady, 0, stop, phase)?;
+        } else {
+            std::thread::scope(|scope| {
+                let one = |first| scope.spawn(move || self.ask(Pace::AtOnce, first, stop, phase));
+                let clients: Vec<_> = (0..crowd).map(|at| one(at as u64 * 1_000_003)).collect();
+                for client in clients {
+                    let (its, times) = client.join().unwrap_or_else(|_| Err("an honest client panicked".into()))?;
+                    found.join(its);
+                    lookups.extend(times);
+                }
+                Ok::<(), String>(())
+            })?;
+        }
+        let stolen = watch.end();
+        for (at, from, to) in lookups {
+            match stolen.touches(from, to) {
+                true => found.left_out += 1,
+                false => found.delays.push((at, to.duration_since(from).as_nanos() as u64)),
+            }
+        }
+        found.stolen = stolen.time();
+        Ok(found)
+    }
+
+    /// What one client finds that asks from the turn `first` on, and its lookups: in which phase, from when to when.
+    fn ask(
+        &self,
+        pace: Pace,
+        first: u64,
+        stop: &AtomicBool,
+        phase: &AtomicUsize,
+    ) -> Result<(Findings, Vec<(usize, Instant, Instant)>), String> {
         let again = || self.connect().map_err(|error| format!("the honest client cannot connect: {error}"));
-        let mut wires = (0..CONNECTIONS).map(|_| again()).collect::<Result<Vec<Wire>, String>>()?;
+        let connections = if pace == Pace::Steady { CONNECTIONS } else { 1 };
+        let mut wires = (0..connections).map(|_| again()).collect::<Result<Vec<Wire>, String>>()?;
         let (mut found, mut lookups) = (Findings::default(), Vec::new());
         let step = Duration::from_secs(1) / RATE;
         let mut due = Instant::now();
-        for turn in 0_u64.. {
+        for turn in first.. {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
             // Members and others by turns.
             let (number, present) = (turn.wrapping_mul(7_919) % ITEMS, turn % 4 < 2);
             let asked = if present { item(number) } else { format!("nobody:{turn:08}").into_bytes() };
-            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+            match pace {
+                Pace::Steady => std::thread::sleep(due.saturating_duration_since(Instant::now())),
+                Pace::AtOnce => due = Instant::now(),
+            }
             let sent = Instant::now();
             // A late reply delays the next lookup: that one counts from when it was due. Waking late from sleep is our
             // own fault and does not count.
             let from = if sent.duration_since(due) > step { due } else { sent };
             let at = phase.load(Ordering::Relaxed);
-            let wire = &mut wires[turn as usize % CONNECTIONS];
+            let wire = &mut wires[turn as usize % connections];
             self.subject.ask(wire, &[asked]);
             found.asked += 1;
             match wire.reply() {
@@ -173,15 +232,7 @@ impl Honest<'_> {
             lookups.push((at, from, Instant::now()));
             due += step;
         }
-        let stolen = watch.end();
-        for (at, from, to) in lookups {
-            match stolen.touches(from, to) {
-                true => found.left_out += 1,
-                false => found.delays.push((at, to.duration_since(from).as_nanos() as u64)),
-            }
-        }
-        found.stolen = stolen.time();
-        Ok(found)
+        Ok((found, lookups))
     }
 }
 

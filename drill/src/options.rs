@@ -22,7 +22,8 @@ usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both program
   --runs N            cuts, kills, fillings, or flips (a tenth as many truncations)
   --most N            faults: the highest N
   --sparse            faults: not every N, but more of the small ones
-  --seconds S         load before each cut or kill; how long attackers hold on
+  --seconds S         load before each cut or kill; how long attackers hold on: twice
+                      as long as slow clients may, unless --defaults
   --rate N            writes per second over all connections, 0 for as many as it can
   --connections N     connections of plain adds, beside five: transactions, small filters, a window, and two that count
   --seed N            the same load, the same flips
@@ -30,6 +31,8 @@ usage: bloomgate-drill DRILL [OPTIONS]        (scripts/drill builds both program
   --timed             abuse, tenants: honest answers that come more than twice as late as without are a failure
   --defaults          abuse: with the client-memory that the server has by itself; it may grow by that and 64 MB
   --only TEXT         abuse: the attacks whose name has this in it
+  --crowd N           abuse, tenants: N honest clients who ask again as soon as they have their answer, not one that asks
+                      a thousand times a second
   --control           something is broken on purpose: the drill must find it, and fails if it does not
 ";
 
@@ -43,6 +46,8 @@ pub struct Options {
     pub timed: bool,
     pub defaults: bool,
     pub only: String,
+    /// Honest clients who wait for nothing but their answers; 0 for one at a steady pace.
+    pub crowd: usize,
     pub seconds: f64,
     pub pace: Pace,
     pub connections: usize,
@@ -62,6 +67,7 @@ impl Options {
             timed: false,
             defaults: false,
             only: String::new(),
+            crowd: 0,
             seconds: 2.0,
             pace: Pace { rate: 60_000, window: 32 },
             connections: 3,
@@ -103,6 +109,7 @@ impl Options {
                 "--rate" => options.pace.rate = whole()?,
                 "--connections" => options.connections = counted()? as usize,
                 "--only" => options.only = value,
+                "--crowd" => options.crowd = counted()? as usize,
                 "--seed" => options.seed = whole()?,
                 "--work" => options.work = value.into(),
                 _ => return Err(format!("unknown option {word}\n\n{USAGE}")),

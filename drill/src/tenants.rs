@@ -89,7 +89,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     let ended = AtomicBool::new(false);
     let _awake = options.timed.then(|| Awake::keep(&shared_machine::cores()));
     let (found, rate) = std::thread::scope(|scope| {
-        let asking = scope.spawn(|| other.run(&ended, &phase));
+        let asking = scope.spawn(|| other.run(options.crowd, &ended, &phase));
         std::thread::sleep(quiet);
         phase.store(1, Ordering::Relaxed);
         let connections: Vec<_> = (0..CONNECTIONS)
