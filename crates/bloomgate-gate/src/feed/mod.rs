@@ -158,3 +158,19 @@ pub(crate) fn gap(why: impl Into<String>) -> crate::error::Error {
 pub(crate) fn not_whole(table: &str, why: impl std::fmt::Display) -> crate::error::Error {
     gap(format!("the feed of {table} is not whole: {why}; run bloomgate gate install-feed"))
 }
+
+/// An error for a feed that another version of Bloomgate installed.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn other_form(table: &str, found: i64, followed: i64) -> crate::error::Error {
+    let why = format!(
+        "another version of Bloomgate installed it (its form is {found}, this one follows {followed}), and it has to be \
+         installed again"
+    );
+    not_whole(table, why)
+}
+
+/// An error for a feed whose tenants' column was renamed or dropped.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn lacks_tenant(table: &str, column: &str) -> crate::error::Error {
+    not_whole(table, format!("it tells the column {column} beside the key, and {table} has none of that name"))
+}

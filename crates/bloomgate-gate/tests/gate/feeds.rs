@@ -2,6 +2,7 @@
 //! nothing of the gate.
 
 mod killing;
+mod moves;
 #[cfg(feature = "postgres")]
 mod outbox;
 #[cfg(feature = "postgres")]

@@ -145,6 +145,9 @@ impl Outbox {
                   FROM pg_catalog.pg_class AS c WHERE c.oid = pg_catalog.to_regclass($3)),
                  (SELECT pg_catalog.concat_ws('.', a.attnum, a.atttypid, a.attcollation) FROM pg_catalog.pg_attribute AS a
                   WHERE a.attrelid = pg_catalog.to_regclass($1) AND a.attname = $4 AND NOT a.attisdropped),
+                 'tenant', (SELECT pg_catalog.concat_ws('.', a.attnum, a.atttypid, a.attcollation)
+                  FROM pg_catalog.pg_attribute AS a JOIN {about} AS feed ON a.attname = feed.tenant
+                  WHERE a.attrelid = pg_catalog.to_regclass($1) AND NOT a.attisdropped),
                  (SELECT pg_catalog.string_agg(pg_catalog.concat_ws('.', t.oid, t.tgrelid, t.tgenabled, t.xmin), ',' ORDER BY t.oid)
                   FROM pg_catalog.pg_trigger AS t JOIN part ON part.oid = t.tgrelid
                   WHERE t.tgfoid = pg_catalog.to_regproc($5)),

@@ -15,11 +15,12 @@ use super::connections::Connections;
 use super::wire::Wire;
 use super::{Said, failed};
 use crate::error::{Error, ErrorKind, Result};
-use crate::feed::{FeedPlan, FeedWork, Names, gap, not_whole};
+use crate::feed::{FeedPlan, FeedWork, Names, gap, lacks_tenant, not_whole, other_form};
 use crate::sources::object::unknown_column;
 
-/// The form of the outbox. Since 2 it tells when somebody deletes from it or changes it.
-const VERSION: i32 = 2;
+/// The form of the outbox. Since 2 it tells when somebody deletes from it or changes it; since 3 a row that goes to another
+/// tenant is told as one that goes and one that comes.
+const VERSION: i32 = 3;
 /// The kind of a row that says: rows of the outbox were deleted or changed by somebody who is no gate.
 pub(super) const TAMPERED: i16 = 5;
 /// The first server that numbers transactions with 64 bits.
@@ -81,6 +82,12 @@ fn body(parts: &Parts, about: &About) -> String {
         format!("INSERT INTO {outbox} (xid, kind, key{also}) VALUES ({xid}, {kind}, {row}.{key}{tenant}); {or_note}")
     };
     let changed = if about.only_keys { "NULL;".to_owned() } else { tell(2, "NEW") };
+    // A row that goes to another tenant is gone for the one, and new for the other. Compared are the texts that are told, byte
+    // by byte: some types know no equality, and some collations take two tenants for one.
+    let same = about.tenant.as_ref().map_or(String::new(), |column| {
+        let text = |row: &str| format!("{row}.{}::pg_catalog.text COLLATE pg_catalog.\"C\"", quote(column));
+        format!(" AND {} IS NOT DISTINCT FROM {}", text("OLD"), text("NEW"))
+    });
     format!(
         "
 BEGIN
@@ -90,7 +97,7 @@ BEGIN
     {}
   ELSIF TG_OP = 'TRUNCATE' THEN
     INSERT INTO {outbox} (xid, kind) VALUES ({xid}, 4); {or_note}
-  ELSIF OLD.{key} IS NOT DISTINCT FROM NEW.{key} THEN
+  ELSIF OLD.{key} IS NOT DISTINCT FROM NEW.{key}{same} THEN
     {changed}
   ELSE
     {}
@@ -194,13 +201,16 @@ async fn look_at(client: &Client, table: &Table, parts: &Parts) -> Result<About>
     };
     let (version, about, original) = read().map_err(|error| failed("looking at the feed", &error))?;
     if version != VERSION {
-        return Err(missing(format!(
-            "another version of Bloomgate installed it (its form is {version}, this one follows {VERSION}), and it has to be \
-             installed again"
-        )));
+        return Err(other_form(&table.name, version.into(), VERSION.into()));
     }
     if about.key != table.key {
         return Err(missing(format!("it is one for the column {}, not for {}", about.key, table.key)));
+    }
+    if let Some(tenant) = &about.tenant {
+        let columns = table.columns(client).await.map_err(|error| failed("looking at the feed", &error))?;
+        if !columns.iter().any(|column| column.name == *tenant) {
+            return Err(lacks_tenant(&table.name, tenant));
+        }
     }
     let sql = "SELECT f.prosrc, f.prosecdef FROM pg_catalog.pg_proc AS f
                JOIN pg_catalog.pg_namespace AS n ON n.oid = f.pronamespace WHERE n.nspname = $1 AND f.proname = $2";

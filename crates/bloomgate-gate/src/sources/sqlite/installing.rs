@@ -11,11 +11,11 @@ use super::place::Place;
 use super::table::{Table, quote};
 use super::{failed, writer};
 use crate::error::{Error, ErrorKind, Result};
-use crate::feed::{FeedPlan, FeedWork, Names, not_whole};
+use crate::feed::{FeedPlan, FeedWork, Names, lacks_tenant, not_whole, other_form};
 use crate::sources::object::unknown_column;
 
-/// The form of the outbox.
-const VERSION: i64 = 1;
+/// The form of the outbox. Since 2 a row that goes to another tenant is told as one that goes and one that comes.
+const VERSION: i64 = 2;
 
 /// What a feed's own table says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,18 +29,21 @@ pub(super) struct About {
 /// The triggers of a feed, by name and as SQLite keeps their text.
 fn triggers(table: &Table, names: &Names, plan: &About) -> [(String, String); 3] {
     let (outbox, key) = (quote(&names.outbox), &table.quoted_key);
-    let (also, new, old) = match &plan.tenant {
+    let (also, new, old, same) = match &plan.tenant {
         Some(column) => {
             let column = quote(column);
-            (", tenant", format!(", NEW.{column}"), format!(", OLD.{column}"))
+            // Byte by byte, as tenants are told apart: by its own collation the column may take two of them for one.
+            let same = format!(" AND OLD.{column} COLLATE BINARY IS NEW.{column}");
+            (", tenant", format!(", NEW.{column}"), format!(", OLD.{column}"), same)
         }
-        None => ("", String::new(), String::new()),
+        None => ("", String::new(), String::new(), String::new()),
     };
     let tell = |kind: &str, row: &str, tenant: &str, when: &str| {
         format!("INSERT INTO {outbox} (nonce, kind, key{also}) SELECT random(), {kind}, {row}.{key}{tenant}{when};")
     };
-    let moved = format!(" WHERE OLD.{key} IS NOT NEW.{key}");
-    let stayed = format!(" WHERE OLD.{key} IS NEW.{key}");
+    // A row that goes to another tenant is gone for the one, and new for the other.
+    let stayed = format!(" WHERE OLD.{key} IS NEW.{key}{same}");
+    let moved = format!(" WHERE NOT (OLD.{key} IS NEW.{key}{same})");
     let changed = if plan.only_keys { String::new() } else { format!("{} ", tell("2", "NEW", &new, &stayed)) };
     let update = format!("{changed}{} {}", tell("3", "OLD", &old, &moved), tell("1", "NEW", &new, &moved));
     let bodies = [
@@ -83,9 +86,16 @@ pub(super) fn look(connection: &Connection, table: &Table, names: &Names) -> Res
     let Some((version, about)) = about else {
         return Err(not_whole(&table.name, format!("{} is empty", names.about)));
     };
-    if version != VERSION || about.key != table.key {
-        let other = format!("it is one of version {version} for the column {}, not for {}", about.key, table.key);
-        return Err(not_whole(&table.name, other));
+    if version != VERSION {
+        return Err(other_form(&table.name, version, VERSION));
+    }
+    if about.key != table.key {
+        return Err(not_whole(&table.name, format!("it is one for the column {}, not for {}", about.key, table.key)));
+    }
+    if let Some(tenant) = &about.tenant
+        && !table.columns(connection)?.iter().any(|column| column.name == *tenant)
+    {
+        return Err(lacks_tenant(&table.name, tenant));
     }
     for (name, sql) in triggers(table, names, &about) {
         match known(&name, "trigger").map_err(doing)? {
