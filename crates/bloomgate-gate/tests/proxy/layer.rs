@@ -5,8 +5,8 @@ mod deny;
 mod racing;
 mod streams;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::body::Body;
@@ -88,6 +88,29 @@ async fn absent_keys_do_not_reach_the_handler_and_written_ones_do() {
     assert!(panicked.unwrap_err().is_panic());
     assert_eq!(gate.state(), State::Stale);
     assert!(gate.rebuild().await.is_err());
+}
+
+/// A handler asks, in the middle of its write, for what it is just writing.
+#[tokio::test]
+async fn whoever_asks_while_a_write_is_under_way_is_not_told_no() {
+    let keys = Keys::of(["kettle"]);
+    let gate = ready_gate(&keys).await;
+    let front: Arc<OnceLock<Router>> = Arc::default();
+    let (shown, within) = (keys.clone(), front.clone());
+    let show = move |Path(id): Path<String>| async move { if shown.has(&id) { "here it is" } else { "not yet" } };
+    let store = move |Path(id): Path<String>| async move {
+        let (status, told) = ask(within.get().unwrap(), "GET", &format!("/products/{id}"), "").await;
+        keys.add(id);
+        format!("{status} {told}")
+    };
+    let shop = Router::new().route("/products/{id}", get(show).put(store.clone()).patch(store));
+    let app = shop.layer(GateLayer::new(gate, ["path:/products/{id}".parse().unwrap()]));
+    assert!(front.set(app.clone()).is_ok());
+    for (method, path) in [("PUT", "/products/lamp"), ("PATCH", "/products/vase")] {
+        assert_eq!(ask(&app, "GET", path, "").await.0, 404);
+        assert_eq!(ask(&app, method, path, "").await, (200, "200 not yet".to_owned()), "{method}");
+        assert_eq!(ask(&app, "GET", path, "").await, (200, "here it is".to_owned()));
+    }
 }
 
 #[tokio::test]

@@ -1,16 +1,21 @@
 //! Writes that pass: the filter knows the key before the upstream does, or before anybody is told of it; and what nobody
 //! could read costs the filter its "no".
 
-use std::sync::Arc;
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use axum::Router;
+use axum::extract::{Path, Request};
+use axum::routing::get;
 use bloomgate_gate::sources::{KeyList, Upstream};
 use bloomgate_gate::{Gate, State, Writers};
+use http_body_util::BodyExt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::catalog::Catalog;
-use crate::stage::{Keys, Stage, options, ready_gate, until};
+use crate::catalog::{Catalog, serve};
+use crate::stage::{Keys, Stage, full, options, raw, ready_gate, until};
 
 async fn stage(new_key: &str) -> (Catalog, Stage) {
     let catalog = Catalog::of(Keys::of(["kettle"]));
@@ -50,6 +55,62 @@ async fn a_key_in_the_path_is_known_before_it_is_written() {
     assert_eq!(stage.get("/products/lamp%200").await.status, 200);
     let stats = stage.gate.stats();
     assert_eq!((stats.writes.under_way, stats.writes.unknown, stats.audit.wrong), (0, 0, 0));
+}
+
+/// A service that writes, and in the middle of it asks the front for what it has just written; it tells what it was told.
+async fn curious(keys: &Keys, front: &Arc<OnceLock<SocketAddr>>) -> SocketAddr {
+    let (shown, stored, front) = (keys.clone(), keys.clone(), front.clone());
+    let show = move |Path(id): Path<String>| async move { if shown.has(&id) { "here it is" } else { "not yet" } };
+    // Nothing of the body is read before: what is known then is known before the first byte of it was passed on.
+    let store = move |Path(id): Path<String>, request: Request| async move {
+        let asked = format!("GET {} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n", request.uri());
+        let mut told = Vec::new();
+        for is_there in [false, true] {
+            if is_there {
+                stored.add(id.clone());
+            }
+            let got = raw(*front.get().unwrap(), asked.as_bytes()).await;
+            told.push(format!(
+                "{} {}",
+                got.status,
+                if got.by_filter() { "by the filter".to_owned() } else { got.text() }
+            ));
+        }
+        let sent = request.into_body().collect().await.unwrap().to_bytes();
+        format!("{}, {} bytes", told.join(", "), sent.len())
+    };
+    serve(Router::new().route("/products/{id}", get(show).put(store.clone()).patch(store.clone()).post(store))).await
+}
+
+#[tokio::test]
+async fn whoever_asks_while_a_write_is_under_way_is_not_told_no() {
+    let (keys, front) = (Keys::of(["kettle"]), Arc::default());
+    let stage = Stage::set(options(curious(&keys, &front).await), ready_gate(&keys).await).await;
+    front.set(stage.address).unwrap();
+    for (number, method) in ["PUT", "PATCH", "POST"].into_iter().enumerate() {
+        for second in [false, true] {
+            let path = format!("/products/lamp%20{number}-{second}");
+            assert!(stage.get(&path).await.by_filter());
+            let uri = format!("http://{}{path}", stage.address);
+            let request = hyper::Request::builder().method(method).uri(uri).body(full("a lamp")).unwrap();
+            let answer = stage.send(request, second).await;
+            let told = answer.into_body().collect().await.unwrap().to_bytes();
+            assert_eq!(told, "200 not yet, 200 here it is, 6 bytes", "{method} {path}");
+        }
+    }
+    // A rebuild in the middle, whose scan sees the row or not, changes nothing.
+    let rebuilding = stage.gate.clone();
+    let rebuilding = tokio::spawn(async move {
+        for _ in 0..20 {
+            rebuilding.rebuild().await.unwrap();
+        }
+    });
+    for number in 0..20 {
+        let got = stage.ask("PUT", &format!("/products/vase-{number}"), "", "a vase").await;
+        assert_eq!(got.text(), "200 not yet, 200 here it is, 6 bytes", "{number}");
+    }
+    rebuilding.await.unwrap();
+    assert_eq!((stage.gate.stats().audit.wrong, stage.gate.stats().writes.under_way), (0, 0));
 }
 
 #[tokio::test]
