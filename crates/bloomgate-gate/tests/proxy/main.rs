@@ -6,10 +6,9 @@ mod caps;
 mod catalog;
 #[cfg(feature = "sqlite")]
 mod feed;
-#[cfg(feature = "sqlite")]
-mod feeding;
 mod headers;
 mod layer;
+mod queries;
 mod racing;
 mod spellings;
 mod stage;

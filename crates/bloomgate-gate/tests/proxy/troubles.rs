@@ -68,6 +68,64 @@ async fn an_upstream_that_is_down_is_a_502_and_absent_keys_are_a_404_all_the_sam
     assert_eq!(stage.counted("bloomgate_proxy_upstream_failures_total{reason=\"unreached\"}"), 3);
 }
 
+/// Requests that reach nobody: each is given up in time, though its answer might take a minute, and leaves nothing behind.
+async fn nobody_is_reached(stage: &Stage) {
+    for (method, path, body) in
+        [("GET", "/products/kettle", ""), ("PUT", "/products/new", "{}"), ("POST", "/products", "{}")]
+    {
+        let begun = Instant::now();
+        let got = stage.ask(method, path, "", body).await;
+        assert_eq!(got.status, 502, "{method}: {got:?}");
+        assert!(got.text().contains("upstream-down"), "{method}: {got:?}");
+        assert!(begun.elapsed() < Duration::from_secs(15), "{method}: {:?}", begun.elapsed());
+    }
+    assert!(stage.get("/products/lamp").await.by_filter());
+    let stats = stage.gate.stats();
+    assert_eq!((stats.writes.unknown, stats.writes.doubtful, stats.writes.under_way), (0, 0, 0));
+    assert!(matches!(stage.gate.state(), State::Ready { .. }));
+    assert_eq!(stage.counted("bloomgate_proxy_upstream_failures_total{reason=\"unreached\"}"), 3);
+}
+
+#[tokio::test]
+async fn a_handshake_that_never_ends_is_given_up() {
+    // It takes connections and says nothing.
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((stream, _)) = listener.accept().await {
+            held.push(stream);
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let certificate = folder.path().join("cert.pem");
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    let mut options = options(SocketAddr::from(([127, 0, 0, 1], port)));
+    options.upstream = format!("https://localhost:{port}");
+    options.upstream_ca = Some(certificate);
+    options.connect_time = Duration::from_millis(300);
+    nobody_is_reached(&Stage::set(options, ready_gate(&Keys::of(["kettle"])).await).await).await;
+}
+
+/// Linux leaves connections unanswered that nobody has room for, as a host does that is gone.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_connection_that_is_never_taken_is_given_up() {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(address)).await {
+        waiting.push(stream.unwrap());
+        assert!(waiting.len() < 64, "there is always room for one more");
+    }
+    let mut options = options(address);
+    options.connect_time = Duration::from_millis(300);
+    nobody_is_reached(&Stage::set(options, ready_gate(&Keys::of(["kettle"])).await).await).await;
+}
+
 #[tokio::test]
 async fn an_upstream_that_is_slow_is_a_504() {
     let (address, _) = odd(&[], Duration::from_secs(30)).await;
