@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bloomgate_gate::caches::LocalCache;
+use bloomgate_gate::feed::FeedPlan;
 use bloomgate_gate::service::{GateService, Options, http};
 use bloomgate_gate::sources::Sqlite;
 use bloomgate_gate::{Builder, Gate, Meaning, Policy, State, Unconfirmed, Writers};
@@ -154,6 +155,93 @@ async fn no_allows_and_maybe_is_confirmed() {
     for line in [format!("{{outcome=\"allowed\"}} {allowed}"), "{outcome=\"denied\"} 14".to_owned()] {
         assert!(metrics.contains(&format!("\nbloomgate_gate_deny_answers_total{line}\n")), "{line}: {metrics}");
     }
+    served.stop().await;
+}
+
+/// Others ban and pardon past the gate, and triggers tell it.
+#[tokio::test]
+async fn a_stranger_bans_and_pardons_and_the_feed_tells_it() {
+    let bans = Bans::new();
+    bans.other.busy_timeout(Duration::from_secs(5)).unwrap();
+    bans.other.execute_batch("PRAGMA journal_mode = WAL").unwrap();
+    let install = || Sqlite::install_feed(&bans.path, "bans", "address", &FeedPlan::default(), false).unwrap().changed;
+    assert!(install());
+    let gate = bans.gate(|builder| {
+        builder.writers(Writers::Feed).audit_share(1.0).cache(Arc::new(LocalCache::new(1 << 20).unwrap()))
+    });
+    gate.start();
+    let now = || std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    // Until everything is told that was committed before this call.
+    let told = async |gate: &Gate| {
+        let moment = now();
+        for _ in 0..2000 {
+            let stats = gate.brief_stats();
+            if stats.blocking && stats.feed.unwrap().watermark_ms.is_some_and(|watermark| watermark > moment) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("it is not told: {:?}", gate.stats());
+    };
+    told(&gate).await;
+    let served = Served::start(gate, options(Unconfirmed::Refuse)).await;
+    let gate = &served.gate;
+    let mut free = (0..).map(|number| format!("203.0.113.{number}"));
+    let mut next = || free.find(|key| gate.look(&gate.parse_key(key).unwrap()).is_some()).unwrap();
+
+    // A ban: whoever gets in after it, gets in as of a watermark before it.
+    for _ in 0..20 {
+        let key = next();
+        served.is(&key, 204, "allowed-by-filter").await;
+        bans.other.execute("INSERT INTO bans VALUES (?1, 'fraud')", [&key]).unwrap();
+        let committed = now();
+        loop {
+            let got = served.get(&format!("/v1/bans/{key}")).await;
+            if got.status == 403 {
+                assert_eq!(got.json()["row"]["why"], "fraud");
+                break;
+            }
+            let watermark = got.header("bloomgate-watermark").unwrap().parse::<u64>();
+            assert_eq!(got.status, 204, "{got:?}");
+            assert!(watermark.is_ok_and(|watermark| watermark <= committed), "{key}, {committed}: {got:?}");
+        }
+    }
+    // A pardon, though the ban was cached; and another word for a ban.
+    served.is("192.0.2.7", 403, "denied").await;
+    served.is("192.0.2.8", 403, "denied").await;
+    bans.other.execute_batch("DELETE FROM bans WHERE address = '192.0.2.7'").unwrap();
+    bans.other.execute_batch("UPDATE bans SET why = 'fraud' WHERE address = '192.0.2.8'").unwrap();
+    told(gate).await;
+    served.is("192.0.2.7", 204, "allowed").await;
+    assert_eq!(served.get("/v1/bans/192.0.2.8").await.json()["row"]["why"], "fraud");
+    // Banned again, though it is remembered as free.
+    bans.other.execute_batch("INSERT INTO bans VALUES ('192.0.2.7', 'again')").unwrap();
+    told(gate).await;
+    served.is("192.0.2.7", 403, "denied").await;
+    // A ban that goes to another address.
+    let key = next();
+    bans.other.execute("UPDATE bans SET address = ?1 WHERE address = '192.0.2.9'", [&key]).unwrap();
+    told(gate).await;
+    served.is(&key, 403, "denied").await;
+    served.is("192.0.2.9", 204, "allowed").await;
+    // A feed that is not whole: everybody is confirmed.
+    let key = next();
+    bans.other.execute_batch("DROP TRIGGER bloomgate_feed_bans_insert").unwrap();
+    bans.other.execute("INSERT INTO bans VALUES (?1, 'untold')", [&key]).unwrap();
+    for _ in 0..2000 {
+        if !matches!(gate.state(), State::Ready { .. }) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    served.is(&key, 403, "denied").await;
+    served.is("198.51.100.1", 204, "allowed").await;
+    assert!(install());
+    told(gate).await;
+    served.is(&key, 403, "denied").await;
+    served.is(&next(), 204, "allowed-by-filter").await;
+    assert_eq!(gate.stats().audit.wrong, 0);
+    gate.stop().await;
     served.stop().await;
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bloomgate_gate::caches::LocalCache;
 use bloomgate_gate::feed::{ChangeKind, FeedOptions, FeedPlan};
 use bloomgate_gate::sources::{Source, Sqlite};
-use bloomgate_gate::{ErrorKind, Gate, Key, Policy, Writers};
+use bloomgate_gate::{Builder, ErrorKind, Gate, Key, Outcome, Policy, Writers};
 use bytes::Bytes;
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -77,15 +77,37 @@ impl File {
 
 #[tokio::test]
 async fn what_others_write_is_known_in_every_form() {
+    is_known_in_every_form(|builder| builder).await;
+}
+
+/// The same with a filter in a server of its own.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn what_others_write_is_known_in_every_form_behind_a_server_too() {
+    use bloomgate_gate::filters::resp::RespFilters;
+    let server = crate::filter_server::FilterServer::start();
+    // Late answers mean "maybe", and this is about what the filter says.
+    let filters = RespFilters::connect(&server.url(), "told", Duration::from_secs(5)).await.unwrap();
+    is_known_in_every_form(|builder| builder.remote_filter(filters)).await;
+    let names: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut server.client()).unwrap();
+    assert_eq!(names, ["told"]);
+}
+
+async fn is_known_in_every_form(filter: impl FnOnce(Builder) -> Builder) {
+    /// Whether the filter alone says no, wherever it is.
+    async fn is_blocked(gate: &Gate, key: &str) -> bool {
+        gate.get(&Key::from(key)).await.unwrap().outcome == Outcome::AbsentByFilter
+    }
+
     let file = file();
     file.run("INSERT INTO t VALUES ('old', 1, 1), ('moved', 2, 2)");
     let source = Arc::new(Sqlite::open(&file.path, "t", "k").unwrap());
     let cache = Arc::new(LocalCache::new(1 << 20).unwrap());
-    let gate = followed(Gate::builder(source).cache(cache));
+    let gate = followed(filter(Gate::builder(source).cache(cache)));
     ready(&gate).await;
     assert_eq!(row(&gate, "old").await.as_deref(), Some(r#"{"k":"old","v":1,"u":1}"#));
     for key in ["new", "upserted", "replaced", "there", "rolled back"] {
-        assert!(is_blocked(&gate, key), "{key}");
+        assert!(is_blocked(&gate, key).await, "{key}");
     }
     for (key, sql) in [
         ("new", "INSERT INTO t VALUES ('new', 1, 3)"),
@@ -101,7 +123,7 @@ async fn what_others_write_is_known_in_every_form() {
     file.run("INSERT INTO t VALUES ('old', 0, 0) ON CONFLICT (k) DO UPDATE SET v = 7");
     told(&gate).await;
     assert_eq!(row(&gate, "old").await.as_deref(), Some(r#"{"k":"old","v":7,"u":1}"#));
-    assert!(is_blocked(&gate, "rolled back") && row(&gate, "moved").await.is_none());
+    assert!(is_blocked(&gate, "rolled back").await && row(&gate, "moved").await.is_none());
     file.run("DELETE FROM t WHERE k = 'old'");
     told(&gate).await;
     assert_eq!(row(&gate, "old").await, None);
