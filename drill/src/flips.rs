@@ -1,5 +1,6 @@
 //! Flipped bits and cut-off files. A small folder with two snapshots and a log after them is damaged in one place, a
-//! server started on the copy, and every answer compared with those of the undamaged folder. Allowed is:
+//! server started on the copy, and every answer compared with those of the undamaged folder. Every form that a filter has on a disk
+//! is in it ([`Form`]). Allowed is:
 //!
 //! - it refuses to start, and its message names the damaged file;
 //! - it starts, and a filter answers with an error, the others as before;
@@ -26,14 +27,23 @@ use crate::options::Options;
 use crate::random::Random;
 use crate::report::Row;
 use crate::server::{self, Server, Start};
-use crate::subject::{Answer, Copies, Kind, Policy, Subject, WINDOW, answer};
+use crate::subject::{ADDS, Answer, COUNTING, Copies, Kind, Policy, Subject, WINDOW, answer};
 use crate::system::{copy_folder, empty_folder, files};
-use crate::wire::Wire;
+use crate::wire::{Reply, Wire};
 
 /// Writes in the folder: each tenth counts one item, the others add eleven; 10,000 keys in all.
 const STEPS: u64 = 1000;
 const ADDED: u64 = 11;
 const ABSENT: u64 = 1000;
+/// Filters of fifty items each that the server keeps as words.
+const SMALL: u64 = 22;
+/// A window that keeps what it has for longer than the longest run.
+const DAYS: &str = "drill:days";
+/// After the snapshots: a write to a filter of more than 1 MiB, a copy of that, which is a file that the log names, and one of
+/// the first small one, which is in the log itself.
+const LARGE: u64 = 800;
+const COPIED: u64 = 850;
+const COPIED_SMALL: u64 = 860;
 /// The write that a control run leaves out and expects all the same: a loss that no checksum shows.
 const SKIPPED: u64 = 500;
 /// Findings after which no more are looked for.
@@ -132,9 +142,110 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         .found(if options.control { wrong.min(unnoticed) } else { findings.len() as u64 }))
 }
 
+/// Where the items of a write go, and so in what form they are on the disk after the snapshots.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Form {
+    /// A chain: an image, in a file of its own or among others.
+    Adds,
+    /// A small filter: words among those of others.
+    Small(u64),
+    /// Generations of a window.
+    Days,
+    /// Counters.
+    Counting,
+    /// A cuckoo filter, which counts too.
+    Cuckoo,
+    /// The filter of more than 1 MiB: in the log alone.
+    Large,
+    /// A copy of it: an image that the log names. Nothing is added to it.
+    Copied,
+    /// A copy of the first small filter: an image in the log.
+    CopiedSmall,
+}
+
+impl Form {
+    fn of(step: u64) -> Form {
+        match (step, step % 10) {
+            (LARGE, _) => Form::Large,
+            (COPIED, _) => Form::Copied,
+            (COPIED_SMALL, _) => Form::CopiedSmall,
+            (_, 6) => Form::Counting,
+            (_, 7) => Form::Days,
+            (_, 8) => Form::Small(step / 10 % SMALL),
+            (_, 9) => Form::Cuckoo,
+            _ => Form::Adds,
+        }
+    }
+
+    fn filter(self) -> String {
+        match self {
+            Form::Adds => ADDS.into(),
+            Form::Small(number) => format!("drill:small:{number}"),
+            Form::Days => DAYS.into(),
+            Form::Counting | Form::Cuckoo => COUNTING.into(),
+            Form::Large => "drill:large".into(),
+            Form::Copied => "drill:copied".into(),
+            Form::CopiedSmall => "drill:copied-small".into(),
+        }
+    }
+}
+
+/// The items of a write; those of a copy are what its source was given.
 fn items(step: u64) -> Vec<Vec<u8>> {
-    let count = if step % 10 == 9 { 1 } else { ADDED };
-    (0..count).map(|i| format!("item {step} {i}").into_bytes()).collect()
+    let (from, count) = match Form::of(step) {
+        Form::Copied => (LARGE, ADDED),
+        Form::CopiedSmall => (8, ADDED),
+        Form::Cuckoo => (step, 1),
+        _ => (step, ADDED),
+    };
+    (0..count).map(|i| format!("item {from} {i}").into_bytes()).collect()
+}
+
+/// Makes the filters that the folder has beside the usual ones.
+fn reserve(subject: &Subject, wire: &mut Wire) -> Result<(), String> {
+    subject.reserve(wire).map_err(|error| format!("making the folder: {error}"))?;
+    if subject.kind == Kind::Redis {
+        return Ok(());
+    }
+    let large = Form::Large.filter();
+    let mut commands: Vec<Vec<&str>> = vec![
+        vec!["BG.CREATE", DAYS, "KIND", "rotating", "CAPACITY", "5000", "RATE", "0.001", "WINDOW", "864000"],
+        vec!["BG.CREATE", &large, "KIND", "blocked", "CAPACITY", "600000", "RATE", "0.001"],
+    ];
+    let names: Vec<String> = (0..SMALL).map(|number| Form::Small(number).filter()).collect();
+    commands.extend(names.iter().map(|name| vec!["BF.RESERVE", name, "0.01", "100"]));
+    for words in commands {
+        match wire.ask(words[0], &words[1..]) {
+            Ok(Reply::Status(_)) => {}
+            other => return Err(format!("making the folder: {words:?} was answered {other:?}")),
+        }
+    }
+    Ok(())
+}
+
+/// Makes a write; why it was refused.
+fn write(subject: &Subject, wire: &mut Wire, step: u64) -> std::io::Result<Option<String>> {
+    let (form, items) = (Form::of(step), items(step));
+    let source = match form {
+        Form::Copied => Form::Large,
+        Form::CopiedSmall => Form::Small(0),
+        Form::Cuckoo => {
+            subject.change(wire, &items[0], false);
+            return Ok(subject.changed(&wire.reply()?, false).err());
+        }
+        _ => {
+            match form {
+                Form::Counting => subject.add_any(&form.filter(), wire, &items),
+                _ => subject.add_to(&form.filter(), wire, &items),
+            }
+            return Ok(subject.added(&wire.reply()?, items.len()).1);
+        }
+    };
+    subject.copy(&source.filter(), &form.filter(), wire, &items);
+    Ok(match wire.reply()? {
+        Reply::Integer(1) | Reply::Status(_) => None,
+        other => Some(format!("{other:?}")),
+    })
 }
 
 /// Writes the folder. `stopped`: ended by SIGTERM, otherwise by kill -9.
@@ -147,7 +258,7 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
     let (skips, spared) = (options.control && !stopped, options.control && stopped);
     let server = server::must_start(subject, &folder, policy, &log)?;
     let mut wire = Wire::connect(server.address, Duration::from_secs(30)).map_err(say)?;
-    subject.reserve(&mut wire).map_err(say)?;
+    reserve(subject, &mut wire)?;
     let before = options.work.join("before");
     for step in 0..STEPS {
         if step == STEPS / 3 || step == saved() {
@@ -160,16 +271,8 @@ fn base(options: &Options, policy: Policy, stopped: bool) -> Result<Base, String
         if skips && step == SKIPPED {
             continue;
         }
-        let items = items(step);
-        let refusal = if items.len() == 1 {
-            subject.change(&mut wire, &items[0], false);
-            subject.changed(&wire.reply().map_err(say)?, false).err()
-        } else {
-            subject.add(&mut wire, &items);
-            subject.added(&wire.reply().map_err(say)?, items.len()).1
-        };
-        if let Some(text) = refusal {
-            return Err(format!("making the folder: a write was refused: {text}"));
+        if let Some(text) = write(subject, &mut wire, step).map_err(say)? {
+            return Err(format!("making the folder: write {step} was refused: {text}"));
         }
     }
     let mut tail = Vec::new();
@@ -227,36 +330,55 @@ fn saved() -> u64 {
 /// Every answer there is.
 fn ask(subject: &Subject, server: &Server) -> std::io::Result<Answers> {
     let mut wire = Wire::connect(server.address, Duration::from_secs(10))?;
-    let adds: Vec<u64> = (0..STEPS).filter(|step| items(*step).len() > 1).collect();
-    let counts: Vec<u64> = (0..STEPS).filter(|step| items(*step).len() == 1).collect();
-    let absent: Vec<Vec<u8>> = (0..ABSENT).map(|i| format!("absent {i}").into_bytes()).collect();
-    for steps in adds.chunks(20) {
+    // Those of one filter together.
+    let mut steps: Vec<u64> = (0..STEPS).collect();
+    steps.sort_by_key(|step| (Form::of(*step).filter(), items(*step).len(), *step));
+    let alike = |one: &u64, other: &u64| {
+        let (one, other) = (Form::of(*one), Form::of(*other));
+        one.filter() == other.filter() && (one == Form::Cuckoo) == (other == Form::Cuckoo)
+    };
+    let batches: Vec<&[u64]> = steps.chunk_by(alike).flat_map(|steps| steps.chunks(20)).collect();
+    for steps in &batches {
         let asked: Vec<Vec<u8>> = steps.iter().flat_map(|step| items(*step)).collect();
-        subject.ask(&mut wire, &asked);
+        let form = Form::of(steps[0]);
+        match form {
+            Form::Cuckoo => asked.iter().for_each(|item| subject.ask_count(&mut wire, item, Copies::Cuckoo)),
+            Form::Counting => subject.ask_counts(&form.filter(), &mut wire, &asked),
+            _ => subject.ask_in(&form.filter(), &mut wire, &asked),
+        }
     }
-    subject.ask(&mut wire, &absent);
-    for item in counts.iter().map(|step| items(*step).remove(0)).chain(absent.iter().take(100).cloned()) {
-        subject.ask_count(&mut wire, &item, Copies::Cuckoo);
+    let absent: Vec<Vec<u8>> = (0..ABSENT).map(|i| format!("absent {i}").into_bytes()).collect();
+    let few = &absent[..100];
+    few.iter().for_each(|item| subject.ask_count(&mut wire, item, Copies::Cuckoo));
+    subject.ask_counts(COUNTING, &mut wire, few);
+    // One that nothing was added to is asked as well.
+    let mut filters = vec![(ADDS.to_owned(), &absent[..]), (DAYS.to_owned(), &absent[..]), (WINDOW.to_owned(), few)];
+    filters.extend([Form::Large, Form::Copied, Form::CopiedSmall].map(|form| (form.filter(), few)));
+    filters.extend((0..SMALL).map(|number| (Form::Small(number).filter(), few)));
+    for (filter, items) in &filters {
+        subject.ask_in(filter, &mut wire, items);
     }
-    // Those that nothing was added to: whether they answer at all.
-    subject.ask_in(WINDOW, &mut wire, &absent);
-    subject.ask_count(&mut wire, &absent[0], Copies::Requests);
+
     let mut answers = Answers { steps: vec![Vec::new(); STEPS as usize], absent: Vec::new() };
-    for steps in adds.chunks(20) {
+    for steps in batches {
+        if Form::of(steps[0]) == Form::Cuckoo {
+            for step in steps {
+                answers.steps[*step as usize] = vec![answer(wire.reply()?)];
+            }
+            continue;
+        }
         let got = subject.answers(wire.reply()?, steps.len() * ADDED as usize);
         for (step, part) in steps.iter().zip(got.chunks(ADDED as usize)) {
             answers.steps[*step as usize] = part.to_vec();
         }
     }
-    answers.absent = subject.answers(wire.reply()?, absent.len());
-    for step in counts {
-        answers.steps[step as usize] = vec![answer(wire.reply()?)];
-    }
-    for _ in 0..100 {
+    for _ in few {
         answers.absent.push(answer(wire.reply()?));
     }
-    answers.absent.extend(subject.answers(wire.reply()?, absent.len()));
-    answers.absent.push(answer(wire.reply()?));
+    answers.absent.extend(subject.answers(wire.reply()?, few.len()));
+    for (_, items) in &filters {
+        answers.absent.extend(subject.answers(wire.reply()?, items.len()));
+    }
     Ok(answers)
 }
 
@@ -404,6 +526,22 @@ mod tests {
             answers.steps[step as usize].fill(Answer::Count(0));
         }
         answers
+    }
+
+    #[test]
+    fn every_form_is_written_and_a_copy_holds_what_its_source_was_given() {
+        let count = |wanted: fn(Form) -> bool| (0..STEPS).filter(|step| wanted(Form::of(*step))).count();
+        assert_eq!(count(|form| form == Form::Small(0)), 5, "fifty items or so, for a hundred");
+        assert_eq!(count(|form| matches!(form, Form::Small(_))), 100);
+        assert_eq!(
+            [Form::Days, Form::Counting, Form::Cuckoo].map(|one| (0..STEPS).filter(|s| Form::of(*s) == one).count()),
+            [100; 3]
+        );
+        assert!(count(|form| form == Form::Adds) > 590);
+        assert!(LARGE > saved() && COPIED > LARGE && Form::of(LARGE) == Form::Large);
+        assert_eq!(items(COPIED), items(LARGE));
+        assert_eq!((Form::of(8), items(COPIED_SMALL)), (Form::Small(0), items(8)));
+        assert_ne!(items(LARGE), items(8));
     }
 
     #[test]

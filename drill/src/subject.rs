@@ -13,7 +13,7 @@ pub const ADDS: &str = "drill:adds";
 const COUNTS: &str = "drill:counts";
 /// A window of two minutes that turns every two seconds, and a filter that counts and whose removals have request ids.
 pub const WINDOW: &str = "drill:window";
-const COUNTING: &str = "drill:counting";
+pub const COUNTING: &str = "drill:counting";
 
 /// When an acknowledged write is on the disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,15 +174,28 @@ impl Subject {
     pub fn add_to(&self, filter: &str, wire: &mut Wire, items: &[Vec<u8>]) {
         match (self.kind, items) {
             (Kind::Bloomgate, [item]) => wire.push("BF.ADD", &[filter.as_bytes(), item]),
-            (Kind::Bloomgate, _) => {
-                let named = std::iter::once(filter.as_bytes()).chain(items.iter().map(|i| &i[..]));
-                wire.push("BF.MADD", &named.collect::<Vec<&[u8]>>());
-            }
+            (Kind::Bloomgate, _) => wire.push("BF.MADD", &named(filter, items)),
             (Kind::Redis, [item]) => wire.push("SET", &[item, &b"1"[..]]),
             (Kind::Redis, _) => {
                 let pairs: Vec<&[u8]> = items.iter().flat_map(|item| [&item[..], b"1"]).collect();
                 wire.push("MSET", &pairs);
             }
+        }
+    }
+
+    /// The same to a filter of any kind.
+    pub fn add_any(&self, filter: &str, wire: &mut Wire, items: &[Vec<u8>]) {
+        match self.kind {
+            Kind::Bloomgate => wire.push("BG.ADD", &named(filter, items)),
+            Kind::Redis => self.add_to(filter, wire, items),
+        }
+    }
+
+    /// Puts a copy of a filter under another name. Redis, which has no filters, is given the items of it once more.
+    pub fn copy(&self, from: &str, to: &str, wire: &mut Wire, items: &[Vec<u8>]) {
+        match self.kind {
+            Kind::Bloomgate => wire.push("COPY", &[from, to]),
+            Kind::Redis => self.add_to(to, wire, items),
         }
     }
 
@@ -215,10 +228,15 @@ impl Subject {
     /// The same for a filter.
     pub fn ask_in(&self, filter: &str, wire: &mut Wire, items: &[Vec<u8>]) {
         match self.kind {
-            Kind::Bloomgate => {
-                let named = std::iter::once(filter.as_bytes()).chain(items.iter().map(|i| &i[..]));
-                wire.push("BF.MEXISTS", &named.collect::<Vec<&[u8]>>());
-            }
+            Kind::Bloomgate => wire.push("BF.MEXISTS", &named(filter, items)),
+            Kind::Redis => wire.push("MGET", items),
+        }
+    }
+
+    /// Puts the question for the copies of several items of a counting filter.
+    pub fn ask_counts(&self, filter: &str, wire: &mut Wire, items: &[Vec<u8>]) {
+        match self.kind {
+            Kind::Bloomgate => wire.push("BG.COUNT", &named(filter, items)),
             Kind::Redis => wire.push("MGET", items),
         }
     }
@@ -324,6 +342,11 @@ impl Subject {
         let text = text.unwrap_or_else(|error| format!("{}: {error}", self.program.display()));
         text.split(" sha=").next().unwrap_or("").to_string()
     }
+}
+
+/// A filter and items, as commands take them.
+fn named<'a>(filter: &'a str, items: &'a [Vec<u8>]) -> Vec<&'a [u8]> {
+    std::iter::once(filter.as_bytes()).chain(items.iter().map(|item| &item[..])).collect()
 }
 
 /// How many items a reply to CF.INFO tells of.
