@@ -5,11 +5,13 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::adds::{Adds, Way};
 use crate::counts::Counts;
+use crate::structure::{self, Structure};
 use crate::subject::{Copies, Subject};
 use crate::system;
 use crate::wire::{Reply, Wire};
@@ -38,6 +40,8 @@ pub struct Pace {
 pub struct Load {
     pub adds: Vec<Adds>,
     pub counts: Vec<Counts>,
+    /// Changes of what there is beside the others, of loads that have them.
+    structure: Option<Structure>,
 }
 
 impl Load {
@@ -47,17 +51,18 @@ impl Load {
         let ways = (0..connections).map(|_| Way::Plain).chain([Way::Together, Way::Small, Way::Window]);
         let adds: Vec<Adds> = ways.enumerate().map(|(i, way)| Adds::new(way, seed, epoch, i as u64)).collect();
         let counts = [Copies::Cuckoo, Copies::Requests].into_iter().zip(adds.len() as u64..);
-        Load { counts: counts.map(|(way, i)| Counts::new(way, seed, epoch, i)).collect(), adds }
+        Load { counts: counts.map(|(way, i)| Counts::new(way, seed, epoch, i)).collect(), adds, structure: None }
     }
 
-    fn scripts(&mut self) -> Vec<&mut dyn Script> {
-        let adds = self.adds.iter_mut().map(|it| it as &mut dyn Script);
-        adds.chain(self.counts.iter_mut().map(|it| it as &mut dyn Script)).collect()
+    /// As [`new`](Load::new), and one connection of structural writes, for a server that keeps its data there.
+    pub fn with_structure(seed: u64, epoch: u64, connections: usize, data: &Path) -> Load {
+        let structure = Structure::new(seed, epoch, structure::import_folder(data));
+        Load { structure: Some(structure), ..Load::new(seed, epoch, connections) }
     }
 
     /// The script whose turn it is, for drills with one connection.
     pub fn script(&mut self, turn: usize) -> &mut dyn Script {
-        let mut scripts = self.scripts();
+        let mut scripts = scripts(&mut self.adds, &mut self.counts);
         let place = turn % scripts.len();
         scripts.swap_remove(place)
     }
@@ -72,12 +77,14 @@ impl Load {
     pub fn run(&mut self, subject: &Subject, address: SocketAddr, stop: &AtomicBool, pace: Pace) -> Result<(), String> {
         let connections = (self.adds.len() + self.counts.len()) as u64;
         let pace = Pace { rate: pace.rate.div_ceil(connections), ..pace };
-        let scripts = self.scripts();
+        let Load { adds, counts, structure } = self;
         std::thread::scope(|scope| {
-            let running: Vec<_> = scripts
+            let mut running: Vec<_> = scripts(adds, counts)
                 .into_iter()
                 .map(|script| scope.spawn(move || drive(script, subject, address, stop, pace)))
                 .collect();
+            let changing = structure.as_mut().map(|script| scope.spawn(move || script.run(subject, address, stop)));
+            running.extend(changing);
             let mut outcome = Ok(());
             for thread in running {
                 let one = thread.join().unwrap_or_else(|_| Err("a connection's thread panicked".into()));
@@ -86,6 +93,11 @@ impl Load {
             outcome
         })
     }
+}
+
+fn scripts<'a>(adds: &'a mut [Adds], counts: &'a mut [Counts]) -> Vec<&'a mut dyn Script> {
+    let adds = adds.iter_mut().map(|it| it as &mut dyn Script);
+    adds.chain(counts.iter_mut().map(|it| it as &mut dyn Script)).collect()
 }
 
 fn drive(
@@ -152,6 +164,7 @@ fn turns(
 pub struct Verdict {
     pub adds: crate::adds::Found,
     pub counts: crate::counts::Counted,
+    pub structure: structure::Found,
 }
 
 impl Verdict {
@@ -163,13 +176,13 @@ impl Verdict {
             let error = found.error.as_deref().unwrap_or("");
             return Err(format!("of {asked} acknowledged adds {lost} are lost, {errors} have no answer {error}"));
         }
-        self.counts.verdict(subject.kind)
+        self.counts.verdict(subject.kind).and(self.structure.verdict())
     }
 }
 
 impl Load {
-    /// Asks for everything. Adds acknowledged up to `adds_until` are asked for; operations on counted items
-    /// acknowledged up to `counts_until` must have survived. Not `thorough`: what an earlier check found is not asked
+    /// Asks for everything. Adds acknowledged up to `adds_until` are asked for; operations on counted items, and structural
+    /// writes, acknowledged up to `counts_until` must have survived. Not `thorough`: what an earlier check found is not asked
     /// for again. Refusals are forgotten.
     pub fn check(
         &mut self,
@@ -188,10 +201,13 @@ impl Load {
         for script in &mut self.counts {
             verdict.counts.merge(script.check(subject, &mut wire, counts_until, thorough).map_err(say)?);
         }
+        if let Some(script) = &mut self.structure {
+            verdict.structure = script.check(subject, &mut wire, adds_until, counts_until).map_err(say)?;
+        }
         Ok(verdict)
     }
 
-    /// Writes acknowledged since the last check, up to a time.
+    /// Adds and counts acknowledged since the last check, up to a time.
     pub fn acknowledged(&self, until: u64) -> u64 {
         let adds: u64 = self.adds.iter().map(|script| script.acknowledged(until)).sum();
         let counts: u64 = self.counts.iter().map(|script| script.acknowledged(until)).sum();
@@ -202,7 +218,7 @@ impl Load {
     pub fn refused(&self) -> Result<(), String> {
         let first = self.adds.iter().find_map(|script| script.refusal.as_deref()).unwrap_or("");
         match self.refusals() {
-            0 => Ok(()),
+            0 => self.structure.as_ref().map_or(Ok(()), Structure::refused),
             refused => Err(format!("{refused} writes were refused: {first}")),
         }
     }

@@ -22,6 +22,7 @@ mod server;
 mod shared_machine;
 #[path = "../../bench/src/stolen.rs"]
 mod stolen;
+mod structure;
 mod subject;
 mod system;
 mod tenants;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use crate::structure;
 use crate::wire::{Reply, Wire};
 
 /// The filter that takes adds only, and the one that counts and deletes.
@@ -82,7 +83,13 @@ impl Subject {
                 let http = self.http.map_or("none".to_owned(), |address| address.to_string());
                 let words =
                     ["serve", "--resp", "127.0.0.1:0", "--http", &http, "--data", &data, "--fsync", policy.name()];
-                words.map(String::from).into()
+                let mut words: Vec<String> = words.map(String::from).into();
+                // Only of drills that build filters from files.
+                let import = structure::import_folder(Path::new(&data));
+                if import.is_dir() {
+                    words.extend(["--import-dir".into(), import.display().to_string()]);
+                }
+                words
             }
             Kind::Redis => {
                 let port = port.to_string();
