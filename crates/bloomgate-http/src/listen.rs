@@ -133,6 +133,12 @@ impl Traffic {
         self.open.load(Relaxed)
     }
 
+    /// Connections that were refused or ended by a limit, but for those on which nothing moved.
+    #[must_use]
+    pub fn turned_away(&self) -> u64 {
+        [&self.refused, &self.slow, &self.stalled, &self.handshakes].map(|counter| counter.load(Relaxed)).iter().sum()
+    }
+
     /// Ends when serving does: for answers that would go on for ever, so that nobody waits for them.
     pub async fn ended(&self) {
         let mut ending = self.ending.subscribe();

@@ -4,9 +4,12 @@
 //! /v1/events and the webhook. Each has a section in docs/runbook.md.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
+use bloomgate_http::listen::Traffic;
 use serde_json::{Value, json};
 
+use super::attack::{Signs, Window};
 use super::figures::{path_of, shown};
 use super::survey::Survey;
 use crate::engine::Engine;
@@ -22,6 +25,10 @@ const OLD_SECONDS: f64 = 86_400.0;
 const MUCH_LOG: u64 = 256 << 20;
 /// A rate that is so many times the asked one.
 const TWICE: f64 = 2.0;
+/// The share of what may be had from which on it is nearly spent: nine tenths.
+const NEARLY: (u64, u64) = (9, 10);
+/// Namespaces that are named where several have nearly all they may have.
+const NAMESPACES_NAMED: usize = 5;
 
 /// One alert.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,22 +83,32 @@ pub(super) fn snapshot_age(engine: &Engine, desk: &Desk) -> f64 {
     }
 }
 
-/// The alerts of the last look.
+/// The alerts of the last look, and what those before it have seen.
 #[derive(Debug, Default)]
-pub(super) struct Alerts(Mutex<Arc<Vec<Alert>>>);
+pub(super) struct Alerts {
+    now: Mutex<Arc<Vec<Alert>>>,
+    attack: Mutex<Window>,
+}
 
 impl Alerts {
     /// Those there are.
     pub(super) fn now(&self) -> Arc<Vec<Alert>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Looks again.
-    pub(super) fn look(&self, engine: &Engine, desk: &Desk, survey: &Survey) {
+    pub(super) fn look(&self, engine: &Engine, desk: &Desk, traffic: &Traffic, survey: &Survey) {
         let mut found = Vec::new();
         of_store(engine, desk, &mut found);
+        let mut attack = self.attack.lock().unwrap_or_else(PoisonError::into_inner);
+        let signs = attack.look(Signs::of(desk, traffic), Instant::now());
+        drop(attack);
+        if let Some(why) = signs.verdict() {
+            found.push(of_server("BloomgateUnderAttack", "under-attack", "warning", why));
+        }
+        of_memory(engine, &mut found);
         of_filters(engine, survey, &mut found);
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
     }
 }
 
@@ -119,6 +136,35 @@ fn of_store(engine: &Engine, desk: &Desk, found: &mut Vec<Alert>) {
     if secret > 0 {
         let why = format!("{} cannot answer without a secret", counted(secret, "filter"));
         found.push(of_server("BloomgateSecretMissing", "secret-missing", "critical", why));
+    }
+}
+
+/// Whether so much of what may be had is nearly all of it.
+fn is_nearly_spent(used: u64, most: u64) -> bool {
+    u128::from(used) * u128::from(NEARLY.1) > u128::from(most) * u128::from(NEARLY.0)
+}
+
+fn of_memory(engine: &Engine, found: &mut Vec<Alert>) {
+    let (used, most) = (engine.budget.used(), engine.budget.most());
+    if is_nearly_spent(used, most) {
+        let why = format!("filters take {used} bytes of the {most} they may have (max-memory)");
+        found.push(of_server("BloomgateMemoryNearlySpent", "memory-nearly-spent", "warning", why));
+    }
+    // Of tens of thousands of namespaces nothing is kept but those that are told.
+    let (mut named, mut full) = (Vec::new(), 0);
+    engine.namespaces.tell_others(0, |told| {
+        if told.max_memory > 0 && is_nearly_spent(told.used, told.max_memory) {
+            full += 1;
+            if named.len() < NAMESPACES_NAMED {
+                named.push(format!("{} has {} bytes of {}", told.name, told.used, told.max_memory));
+            }
+        }
+    });
+    if full > 0 {
+        let more = full - named.len() as u64;
+        let more = if more > 0 { format!(", and {} more", counted(more, "namespace")) } else { String::new() };
+        let why = format!("nearly all the memory that a namespace may have is taken: {}{more}", named.join(", "));
+        found.push(of_server("BloomgateNamespaceNearlyFull", "namespace-nearly-full", "warning", why));
     }
 }
 
@@ -195,6 +241,14 @@ mod tests {
     }
 
     #[test]
+    fn more_than_nine_tenths_are_nearly_all() {
+        for (used, most, is_nearly) in [(90, 100, false), (91, 100, true), (0, 0, false), (1, 0, true)] {
+            assert_eq!(super::is_nearly_spent(used, most), is_nearly, "{used} of {most}");
+        }
+        assert!(super::is_nearly_spent(u64::MAX, u64::MAX) && !super::is_nearly_spent(u64::MAX / 2, u64::MAX));
+    }
+
+    #[test]
     fn rules_and_runbook_have_the_same_sections() {
         let (rules, runbook) = (read("packaging/alerts.yml"), read("docs/runbook.md"));
         let value = |line: &str, name: &str| Some(line.trim().strip_prefix(name)?.trim().trim_matches('"').to_owned());
@@ -219,9 +273,17 @@ mod tests {
         for name in code.split("\"Bloomgate").skip(1).map(|rest| rest.split('"').next().unwrap()) {
             assert!(names.contains(&format!("Bloomgate{name}")), "Bloomgate{name}");
         }
-        for link in
-            ["store-read-only", "snapshot-too-old", "snapshot-failed", "secret-missing", "over-capacity", "poisoning"]
-        {
+        for link in [
+            "store-read-only",
+            "snapshot-too-old",
+            "snapshot-failed",
+            "secret-missing",
+            "over-capacity",
+            "poisoning",
+            "under-attack",
+            "memory-nearly-spent",
+            "namespace-nearly-full",
+        ] {
             assert!(anchors.iter().any(|anchor| anchor == link), "{link}");
         }
     }

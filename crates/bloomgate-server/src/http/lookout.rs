@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use bloomgate_http::listen::Traffic;
 use bloomgate_http::moment;
 use bloomgate_http::webhook::{Origin, Patience, Receiver, Webhook};
 
@@ -30,6 +31,8 @@ const READING: Duration = Duration::from_millis(100);
 pub struct Lookout {
     alerts: Alerts,
     surveys: Surveys,
+    /// Connections of HTTP.
+    pub(super) traffic: Arc<Traffic>,
     webhook: Option<Webhook>,
 }
 
@@ -53,7 +56,7 @@ impl Lookout {
         };
         let webhook = settings.alert_webhook.as_ref().map(start).transpose();
         let webhook = webhook.map_err(|error| format!("alert-webhook: {error}"))?;
-        Ok(Arc::new(Self { alerts: Alerts::default(), surveys: Surveys::default(), webhook }))
+        Ok(Arc::new(Self { alerts: Alerts::default(), surveys: Surveys::default(), traffic: Arc::default(), webhook }))
     }
 
     /// The alerts there are.
@@ -73,7 +76,7 @@ impl Lookout {
 
     fn look(&self, engine: &Engine, desk: &Desk) {
         self.surveys.go_on(engine);
-        self.alerts.look(engine, desk, &self.survey());
+        self.alerts.look(engine, desk, &self.traffic, &self.survey());
         if let Some(webhook) = &self.webhook {
             webhook.tell(self.now().iter().map(Alert::for_webhook).collect(), moment::now());
         }

@@ -20,6 +20,7 @@ use crate::engine::watch::findings::Finding;
 use crate::engine::watch::random::Random;
 use crate::engine::watch::rounds::sample;
 use crate::session::info::resident_bytes;
+use crate::session::rules::Cuts;
 use crate::session::tallies::BOUNDS;
 
 bloomgate_http::metrics! {
@@ -29,6 +30,8 @@ bloomgate_http::metrics! {
     READY = gauge "bloomgate_ready" "" &[], "1 while it may be sent traffic (/readyz), else 0";
     CLIENTS = gauge "bloomgate_clients" "" &[], "Connections of the Redis protocol that are open";
     CLIENTS_REJECTED = counter "bloomgate_clients_rejected_total" "" &[], "Connections of the Redis protocol that were refused by a limit";
+    CLIENTS_CUT = counter "bloomgate_clients_cut_total" "" &["reason"], "Connections of the Redis protocol that a limit ended: idle (nothing was asked), guest (nobody logged in), slow (a request or a transaction was not whole in time), stalled (replies were not taken) or memory (it held most when clients held too much)";
+    HANDSHAKES_FAILED = counter "bloomgate_tls_handshakes_failed_total" "" &[], "TLS handshakes of the Redis protocol that failed or took too long";
     LOGINS_FAILED = counter "bloomgate_logins_failed_total" "" &[], "Logins with a wrong name or password";
     DENIED = counter "bloomgate_commands_denied_total" "" &[], "Commands that were refused because the user has no role for them";
     NETWORK = counter "bloomgate_network_bytes_total" "bytes" &["direction"], "Bytes of commands and replies, in and out, those of HTTP as commands too";
@@ -42,6 +45,8 @@ bloomgate_http::metrics! {
     MEMORY = gauge "bloomgate_memory_used_bytes" "bytes" &[], "Memory charged for filters and what is kept beside them";
     BUDGET = gauge "bloomgate_memory_budget_bytes" "bytes" &[], "Memory that filters may take (max-memory)";
     RESIDENT = gauge "bloomgate_memory_resident_bytes" "bytes" &[], "Memory of the process";
+    CLIENT_MEMORY = gauge "bloomgate_client_memory_used_bytes" "bytes" &[], "Memory that clients make the server hold: requests that are not whole, transactions, replies that are not taken";
+    CLIENT_MEMORY_MOST = gauge "bloomgate_client_memory_limit_bytes" "bytes" &[], "Memory that clients together may make it hold (client-memory); whoever holds most goes when it is more";
     FILTERS = gauge "bloomgate_filters" "" &["kind"], "Filters there are";
     FILTERS_MOST = gauge "bloomgate_filters_limit" "" &[], "Filters there may be (max-filters)";
     UNAVAILABLE = gauge "bloomgate_filters_unavailable" "" &["reason"], "Filters that cannot answer, because their secret is missing or because of something else; their commands get an error, never a no";
@@ -125,6 +130,12 @@ fn server(scrape: &mut Scrape, house: &House) {
     scrape.whole(&CLIENTS, &[], desk.client_count() as u64);
     let totals = desk.totals();
     scrape.whole(&CLIENTS_REJECTED, &[], totals.rejected);
+    let Cuts { idle, guests, slow, stalled, memory, handshakes } = &desk.cuts;
+    for (reason, count) in [("idle", idle), ("guest", guests), ("slow", slow), ("stalled", stalled), ("memory", memory)]
+    {
+        scrape.whole(&CLIENTS_CUT, &[("reason", reason)], count.load(Relaxed));
+    }
+    scrape.whole(&HANDSHAKES_FAILED, &[], handshakes.load(Relaxed));
     let (logins, denied) = desk.access.notes.counts();
     scrape.whole(&LOGINS_FAILED, &[], logins);
     scrape.whole(&DENIED, &[], denied);
@@ -138,6 +149,8 @@ fn server(scrape: &mut Scrape, house: &House) {
     if let Some(bytes) = resident_bytes() {
         scrape.whole(&RESIDENT, &[], bytes);
     }
+    scrape.whole(&CLIENT_MEMORY, &[], desk.ledger.used());
+    scrape.whole(&CLIENT_MEMORY_MOST, &[], desk.rules.client_memory());
 }
 
 /// Lookups by their answer, behind other labels.

@@ -15,6 +15,7 @@ mod advice;
 mod alerts;
 mod answers;
 mod arriving;
+mod attack;
 mod bits;
 mod bringing;
 mod bulk;

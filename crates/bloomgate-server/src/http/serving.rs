@@ -127,7 +127,7 @@ impl House {
             desk: desk.clone(),
             workers: workers.clone(),
             hosts: Hosts::new(desk.told.http_hosts.iter().cloned()),
-            traffic: Arc::default(),
+            traffic: lookout.traffic.clone(),
             address,
             bodies: Seats::new(BODIES, BODIES_OF_ONE),
             held: AtomicU64::new(0),

@@ -193,7 +193,7 @@ impl Connection {
             let what = "-ERR Protocol error: the request was not whole after";
             self.say_last(&format!("{what} {limit} ms (request-deadline)\r\n"));
         } else if self.guest.is_some_and(|since| since.elapsed() >= reactor.desk.rules.request_deadline()) {
-            self.cut(&cuts.idle, "it did not log in in time (request-deadline)");
+            self.cut(&cuts.guests, "it did not log in in time (request-deadline)");
             self.say_last(&format!("-NOAUTH Authentication required within {limit} ms (request-deadline)\r\n"));
         } else {
             self.cut(&cuts.idle, "nothing was asked for too long (idle-timeout)");

@@ -466,7 +466,7 @@ impl Desk {
                         guest.end();
                         self.note_cut(
                             &guest,
-                            &self.cuts.idle,
+                            &self.cuts.guests,
                             "it had not logged in, and there was no room for others",
                         );
                         None

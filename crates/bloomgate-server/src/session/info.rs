@@ -236,6 +236,7 @@ fn stats(lines: &mut Lines, _: &Engine, desk: &Desk) {
     lines.put("acl_access_denied_cmd", commands);
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     lines.put("connections_cut_idle", count(&desk.cuts.idle));
+    lines.put("connections_cut_guests", count(&desk.cuts.guests));
     lines.put("connections_cut_slow", count(&desk.cuts.slow));
     lines.put("connections_cut_stalled", count(&desk.cuts.stalled));
     lines.put("connections_cut_memory", count(&desk.cuts.memory));

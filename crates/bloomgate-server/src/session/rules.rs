@@ -106,6 +106,8 @@ impl Rules {
 pub struct Cuts {
     /// Nothing was asked.
     pub idle: AtomicU64,
+    /// Nobody logged in, in time or before others wanted the room.
+    pub guests: AtomicU64,
     /// A request was not whole in time.
     pub slow: AtomicU64,
     /// Replies were not taken.

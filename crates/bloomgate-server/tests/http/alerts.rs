@@ -1,7 +1,7 @@
 //! What is wrong is told by `/v1/alerts`, in the stream of events and to the webhook, and counted by `/metrics`.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bloomgate::foreign::RedisBloom;
 use bloomgate::{Contract, Digest};
 use bloomgate_server::Settings;
+use bloomgate_server::settings::table;
 use bloomgate_server::store::{
     FaultyDisk, Folder, Fsync, Kind, Manifest, RealDisk, Trouble, read_manifest, write_manifest,
 };
@@ -225,5 +226,167 @@ fn a_store_that_cannot_be_written_is_told() {
     let message = heard.recv_timeout(SOON).unwrap();
     assert_eq!(message["alerts"][0]["status"], "resolved", "{message}");
     assert_eq!(client.get("/v1/alerts").is(200).json(), json!({"alerts": []}));
+    running.stop();
+}
+
+/// Connections to an address that say this, as many as are no accident; each until the server ends it.
+fn strangers(to: SocketAddr, bytes: &[u8]) {
+    let streams: Vec<TcpStream> = (0..101)
+        .map(|_| {
+            let mut stream = TcpStream::connect(to).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            // One that is refused may be closed already.
+            let _ = stream.write_all(bytes);
+            stream
+        })
+        .collect();
+    for mut stream in streams {
+        let ended = stream.read_to_end(&mut Vec::new());
+        assert!(!ended.is_err_and(|error| error.kind() == ErrorKind::WouldBlock), "it is served for ever");
+    }
+}
+
+/// Waits until an alert of this name says all of these.
+fn told_of(running: &Running, name: &str, says: &[&str]) {
+    let (mut client, begun) = (running.client(), Instant::now());
+    loop {
+        let told = client.get("/v1/alerts").is(200).json();
+        let one = told["alerts"].as_array().unwrap().iter().find(|alert| alert["name"] == name).cloned();
+        let summary = one.as_ref().and_then(|alert| alert["summary"].as_str()).unwrap_or_default();
+        if one.is_some() && says.iter().all(|words| summary.contains(words)) {
+            return;
+        }
+        assert!(begun.elapsed() < SOON, "{name} does not say {says:?} in {told}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// More clients than may be, requests that never end, and guesses at a password.
+#[test]
+fn an_attack_is_told() {
+    let (url, heard) = receiver();
+    let running = Running::start_with(Settings {
+        request_deadline: Duration::from_millis(200),
+        alert_webhook: Some(url.parse().unwrap()),
+        ..settings()
+    });
+    // A hundred of a sort are none: the one more comes at the end.
+    assert_eq!(running.resp(&["ACL SETUSER ann on >long-and-random +@read"]), ["+OK"]);
+    let guesses: Vec<String> = (0..101).map(|number| format!("AUTH ann guess-{number}")).collect();
+    let guesses: Vec<&str> = guesses.iter().map(|guess| &**guess).collect();
+    assert!(running.resp(&guesses[..100]).iter().all(|reply| reply.starts_with("-WRONGPASS")));
+    strangers(running.resp, b"*2\r\n$4\r\nECHO\r\n$100\r\nhalf");
+    told_of(&running, "BloomgateUnderAttack", &["five minutes: 101 clients ended by a limit"]);
+    let mut only = BufReader::new(TcpStream::connect(running.resp).unwrap());
+    only.get_mut().write_all(b"CONFIG SET max-clients 1\r\n").unwrap();
+    only.read_line(&mut String::new()).unwrap();
+    strangers(running.resp, b"");
+    only.get_mut().write_all(b"CONFIG SET max-clients 1000\r\n").unwrap();
+    only.read_line(&mut String::new()).unwrap();
+    running.resp(&guesses[100..]);
+    let alerts = all_are_told(&running, &heard, &[("BloomgateUnderAttack", "warning")]);
+    assert_eq!(alerts[0]["runbook"], "/runbook#under-attack");
+    told_of(
+        &running,
+        "BloomgateUnderAttack",
+        &["101 logins failed", "clients refused", "101 clients ended by a limit"],
+    );
+    let text = running.client().get("/metrics").is(200).text().to_owned();
+    for line in [
+        "bloomgate_logins_failed_total 101",
+        "bloomgate_clients_rejected_total 101",
+        "bloomgate_clients_cut_total{reason=\"slow\"} 101",
+        "bloomgate_clients_cut_total{reason=\"guest\"} 0",
+        "bloomgate_client_memory_used_bytes 0",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line} is not in {text}");
+    }
+    running.stop();
+}
+
+/// Noise for both ports of TLS, and nobody who logs in.
+#[test]
+fn an_attack_on_tls_and_by_guests_is_told() {
+    let (folder, (url, heard)) = (tempfile::tempdir().unwrap(), receiver());
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    std::fs::write(&cert, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut sealed = Settings {
+        tls: Some(free),
+        http_tls: true,
+        tls_cert: Some(cert),
+        tls_key: Some(key),
+        request_deadline: Duration::from_millis(200),
+        alert_webhook: Some(url.parse().unwrap()),
+        ..settings()
+    };
+    table::set(&mut sealed, "password", "sesame").unwrap();
+    let running = Running::start_with(sealed);
+    for address in [free, running.http] {
+        strangers(address, b"*1\r\n$4\r\nPING\r\n");
+    }
+    strangers(running.resp, b"");
+    let all = ["101 clients ended by a limit", "101 TLS handshakes failed", "101 HTTP connections turned away"];
+    let begun = Instant::now();
+    // Its sentence may be of a look between two of them; then INFO has to tell of the rest.
+    let message = heard.recv_timeout(SOON).unwrap();
+    let alert = &message["alerts"][0];
+    assert_eq!(alert["labels"]["alertname"], "BloomgateUnderAttack", "{message}");
+    let said = alert["annotations"]["summary"].as_str().unwrap();
+    assert!(all.iter().any(|words| said.contains(words)), "{said}");
+    let mut client = BufReader::new(TcpStream::connect(running.resp).unwrap());
+    client.get_ref().set_read_timeout(Some(PATIENCE)).unwrap();
+    client.get_mut().write_all(b"AUTH sesame\r\nINFO stats\r\nQUIT\r\n").unwrap();
+    let mut info = String::new();
+    client.read_to_string(&mut info).unwrap();
+    for line in ["connections_cut_guests:101\r\n", "tls_handshakes_failed:101\r\n", "connections_cut_idle:0\r\n"] {
+        assert!(info.contains(line), "{line} is not in {info}, {:?} later", begun.elapsed());
+    }
+    running.stop_as(Some("sesame"));
+}
+
+#[test]
+fn memory_that_is_nearly_spent_is_told_and_whose_it_is() {
+    let (url, heard) = receiver();
+    let running = Running::start_with(Settings { alert_webhook: Some(url.parse().unwrap()), ..settings() });
+    let declared = ["BG.NAMESPACE SET free PREFIX free:", "BG.NAMESPACE SET shop PREFIX shop: MAXMEMORY 100MB"];
+    assert_eq!(running.resp(&declared), ["+OK"; 2]);
+    let make = |name: &str| format!("BG.CREATE {name} KIND blocked CAPACITY 300000 RATE 0.01");
+    assert_eq!(running.resp(&[&make("free:f"), &make("shop:f")]), ["+OK"; 2]);
+    let mut client = running.client();
+    let mut metric = |series: &str| -> u64 {
+        let text = client.get("/metrics").is(200).text().to_owned();
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(str::to_owned));
+        line.unwrap_or_else(|| panic!("{series} is not in {text}")).parse().unwrap()
+    };
+    let (used, of_shop) =
+        (metric("bloomgate_memory_used_bytes"), metric("bloomgate_namespace_memory_bytes{namespace=\"shop\"}"));
+    assert!(of_shop > 300_000 && used >= 2 * of_shop, "{of_shop} of {used}");
+    let limit = |percent: u64| {
+        let lines = [
+            format!("CONFIG SET max-memory {}", used * 100 / percent),
+            format!("BG.NAMESPACE SET shop MAXMEMORY {}", of_shop * 100 / percent),
+        ];
+        assert_eq!(running.resp(&lines.each_ref().map(|line| &**line)), ["+OK"; 2]);
+    };
+    // Four fifths are not nearly all, whenever it is looked; 0 for no limit never is.
+    limit(80);
+    std::thread::sleep(Duration::from_secs(11));
+    assert_eq!(running.client().get("/v1/alerts").is(200).json(), json!({"alerts": []}));
+    limit(95);
+    let wanted = [("BloomgateMemoryNearlySpent", "warning"), ("BloomgateNamespaceNearlyFull", "warning")];
+    all_are_told(&running, &heard, &wanted);
+    let most = format!("bytes of the {} they may have (max-memory)", used * 100 / 95);
+    told_of(&running, "BloomgateMemoryNearlySpent", &["filters take", &most]);
+    let most = format!("bytes of {}", of_shop * 100 / 95);
+    told_of(&running, "BloomgateNamespaceNearlyFull", &["may have is taken: shop has", &most]);
+    // What it says comes true, and it ends when there is room again.
+    let refused = &running.resp(&[&make("shop:g")])[0];
+    assert!(refused.starts_with("-ERR Insufficient memory"), "{refused}");
+    assert_eq!(running.resp(&["CONFIG SET max-memory 1GB", "BG.NAMESPACE SET shop MAXMEMORY 100MB"]), ["+OK"; 2]);
+    let message = heard.recv_timeout(SOON).unwrap();
+    assert_eq!(message["status"], "resolved", "{message}");
     running.stop();
 }
