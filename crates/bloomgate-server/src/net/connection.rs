@@ -339,6 +339,10 @@ impl Connection {
                     self.since = Instant::now();
                     let replies = usize::from(!out.is_empty());
                     self.send(out, dues, replies).await?;
+                    // SHUTDOWN SAVE ends whoever gave it, with whatever was sent behind it.
+                    if self.session.client.is_killed() {
+                        return Ok(false);
+                    }
                     if self.answered == self.held.len() {
                         self.settle(consumed);
                         return Ok(true);
@@ -444,7 +448,7 @@ impl Connection {
         let (begun, before) = (Instant::now(), sent);
         while sent < out.len() || self.stream.holds_back() {
             let stall = self.reactor.desk.rules.output_stall();
-            let deadline = (Instant::now() + stall).min(begun + stall + at_slowest(sent - before));
+            let deadline = takes_until(begun, Instant::now(), stall, sent - before);
             let (piece, stream) = (&out[sent..out.len().min(sent + PIECE)], &mut self.stream);
             let mut waited = false;
             let writing = poll_fn(|context| {
@@ -489,6 +493,12 @@ fn at_slowest(bytes: usize) -> Duration {
     Duration::from_secs((bytes / SLOWEST) as u64)
 }
 
+/// Until when one must have taken more who has taken so many bytes since it began: something within every stall, and in all no less
+/// than the slowest may.
+fn takes_until(begun: Instant, now: Instant, stall: Duration, taken: usize) -> Instant {
+    (now + stall).min(begun + stall + at_slowest(taken))
+}
+
 /// The value of a future that is ready at once.
 async fn at_once<F: Future>(future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
@@ -497,4 +507,39 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
         Poll::Pending => Poll::Ready(None),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When one is dropped who takes so many bytes at a time, so many milliseconds apart; nothing if it is still there after an hour.
+    fn dropped_after(bytes: usize, every: u64, stall: u64) -> Option<f64> {
+        let (begun, mut taken) = (Instant::now(), 0);
+        let (every, stall) = (Duration::from_millis(every), Duration::from_millis(stall));
+        let mut now = begun;
+        while now.duration_since(begun) < Duration::from_secs(3_600) {
+            let deadline = takes_until(begun, now, stall, taken);
+            if deadline <= now + every {
+                return Some(deadline.duration_since(begun).as_secs_f64());
+            }
+            (now, taken) = (now + every, taken + bytes);
+        }
+        None
+    }
+
+    #[test]
+    fn who_takes_too_little_is_dropped_and_who_is_slow_is_not() {
+        // Something, but not within the stall.
+        assert_eq!(dropped_after(1 << 20, 11_000, 10_000), Some(10.0));
+        // A byte every now and then keeps nothing open for longer than a stall.
+        assert_eq!(dropped_after(1, 100, 10_000), Some(10.0));
+        assert_eq!(dropped_after(100, 10, 10_000), Some(11.0), "10 KB a second: a second more for its 64 KiB");
+        // Half of what is the least: nearly twice the stall. Just under it: far longer, and not for ever.
+        assert_eq!(dropped_after(32 << 10, 1_000, 10_000), Some(18.0));
+        assert!(dropped_after(60 << 10, 1_000, 10_000).is_some_and(|seconds| (100.0..300.0).contains(&seconds)));
+        for (bytes, every) in [(64 << 10, 1_000), (7 << 10, 100), (600 << 10, 9_000), (1 << 20, 9_999)] {
+            assert_eq!(dropped_after(bytes, every, 10_000), None, "{bytes} bytes every {every} ms");
+        }
+    }
 }

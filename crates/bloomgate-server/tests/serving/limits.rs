@@ -1,6 +1,6 @@
 //! Limits on connections: who is over one is told or closed, the others go on, and limits that change hold at once.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use bloomgate_server::Settings;
@@ -121,6 +121,113 @@ fn one_who_takes_no_replies_is_dropped() {
         assert!(begin.elapsed() < PATIENCE, "it is served for ever");
     }
     assert!(server.client().text("INFO stats").contains("connections_cut_stalled:1\r\n"));
+    end(server);
+}
+
+/// Sends pieces of a request, one after each pause, until the server has ended the connection; how long that took, and what it said.
+fn trickle(client: &mut super::Client, piece: &[u8], pause: Duration) -> (Duration, String) {
+    let begun = Instant::now();
+    let stream = client.0.get_mut();
+    stream.set_nonblocking(true).unwrap();
+    let mut said = Vec::new();
+    loop {
+        match stream.read_to_end(&mut said) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            // Closed, or closed while something was on its way.
+            Ok(_) | Err(_) => return (begun.elapsed(), String::from_utf8(said).unwrap()),
+        }
+        let _ = stream.write(piece);
+        assert!(begun.elapsed() < PATIENCE, "it is listened to for ever");
+        std::thread::sleep(pause);
+    }
+}
+
+/// A byte now and then is no request that goes on: its time does not begin again with each of them.
+#[test]
+fn one_who_sends_byte_by_byte_has_no_more_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| settings.request_deadline = Duration::from_millis(500));
+    let mut begins = vec![server.client(), server.client(), server.client()];
+    for (client, begin) in
+        begins.iter_mut().zip([&b"*2\r\n$4\r\nECHO\r\n$16000000\r\n"[..], b"*2\r\n$4000\r\nEC", b"ECHO "])
+    {
+        client.0.get_mut().write_all(begin).unwrap();
+        let (took, said) = trickle(client, b"H", Duration::from_millis(20));
+        assert!(took >= Duration::from_millis(450) && took < Duration::from_secs(5), "{took:?}: {said}");
+    }
+    // Many bytes buy a second for each 64 KiB of them, and no more; 20 KB a second after that are too few.
+    let mut heavy = server.client();
+    let mut begin = b"*2\r\n$4\r\nECHO\r\n$16000000\r\n".to_vec();
+    begin.resize(130 << 10, b'x');
+    heavy.0.get_mut().write_all(&begin).unwrap();
+    let (took, said) = trickle(&mut heavy, &[b'x'; 1_000], Duration::from_millis(50));
+    assert!(took >= Duration::from_millis(2_400) && took < Duration::from_secs(10), "{took:?}: {said}");
+    assert!(server.client().text("INFO stats").contains("connections_cut_slow:4\r\n"));
+    end(server);
+}
+
+/// 160 KB a second for five times the deadline, and then its answer read as slowly.
+#[test]
+fn an_honest_client_may_be_slow() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| {
+        settings.request_deadline = Duration::from_secs(1);
+        settings.output_stall = Duration::from_secs(1);
+    });
+    let mut slow = server.client();
+    let begun = Instant::now();
+    let bytes = 12 * (64 << 10);
+    slow.0.get_mut().write_all(format!("*2\r\n$4\r\nECHO\r\n${bytes}\r\n").as_bytes()).unwrap();
+    for _ in 0..12 {
+        slow.0.get_mut().write_all(&[b'x'; 64 << 10]).unwrap();
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    assert!(begun.elapsed() > 4 * Duration::from_secs(1), "that was fast");
+    slow.0.get_mut().write_all(b"\r\n").unwrap();
+    assert_eq!(slow.line(), format!("${bytes}"));
+    let mut reply = vec![0; bytes + 2];
+    slow.0.read_exact(&mut reply).unwrap();
+    // An answer that takes three stalls to be read, of which the sockets' buffers hold a part.
+    let large = 16 << 20;
+    let mut request = format!("*2\r\n$4\r\nECHO\r\n${large}\r\n").into_bytes();
+    request.resize(request.len() + large, b'y');
+    request.extend_from_slice(b"\r\nPING\r\n");
+    slow.0.get_mut().write_all(&request).unwrap();
+    let begun = Instant::now();
+    let mut read = slow.line().len() - 9;
+    let mut piece = vec![0; 1 << 20];
+    while read < large + 2 {
+        let wanted = (large + 2 - read).min(piece.len());
+        slow.0.read_exact(&mut piece[..wanted]).unwrap_or_else(|error| panic!("{error} after {read} bytes"));
+        read += wanted;
+        std::thread::sleep(Duration::from_millis(220));
+    }
+    assert!(begun.elapsed() > 3 * Duration::from_secs(1), "that was fast");
+    assert_eq!(slow.line(), "+PONG");
+    assert!(server.client().text("INFO stats").contains("connections_cut_stalled:0\r\n"));
+    end(server);
+}
+
+/// Whoever reads a byte now and then takes nothing: what it was sent stays where it was.
+#[test]
+fn one_who_reads_byte_by_byte_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path(), |settings| settings.output_stall = Duration::from_millis(500));
+    let mut greedy = server.client();
+    let large = 16 << 20;
+    let mut request = format!("*2\r\n$4\r\nECHO\r\n${large}\r\n").into_bytes();
+    request.resize(request.len() + large, b'y');
+    request.extend_from_slice(b"\r\n");
+    greedy.0.get_mut().write_all(&request).unwrap();
+    let (begun, mut watching) = (Instant::now(), server.client());
+    let mut bytes = 0;
+    while !watching.text("INFO stats").contains("connections_cut_stalled:1\r\n") {
+        assert!(begun.elapsed() < PATIENCE, "it is waited for for ever");
+        // Past the buffer of the test's reader: each is a read of the socket.
+        bytes += greedy.0.get_mut().read(&mut [0; 1]).unwrap_or(0);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(bytes > 1, "{bytes} were read");
     end(server);
 }
 
