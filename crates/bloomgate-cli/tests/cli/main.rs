@@ -19,6 +19,8 @@ mod foreign;
 mod gate;
 #[cfg(all(unix, feature = "gate", feature = "redis"))]
 mod gate_parts;
+#[cfg(all(unix, feature = "gate", feature = "postgres"))]
+mod gate_postgres;
 #[cfg(all(unix, feature = "gate"))]
 mod gate_tenants;
 #[cfg(all(unix, feature = "gate"))]

@@ -12,7 +12,7 @@ use crate::scene::Scene;
 use crate::service::{self, PATIENCE, Running};
 
 /// A service of products that can be read and written, one request a connection; its address.
-fn catalog(keys: &[&str]) -> String {
+pub fn catalog(keys: &[&str]) -> String {
     let keys: Arc<Mutex<BTreeSet<String>>> = Arc::new(Mutex::new(keys.iter().map(|&key| key.to_owned()).collect()));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -61,7 +61,7 @@ fn start(scene: &Scene, arguments: &str, variables: &[(&str, &str)]) -> Running 
     proxy
 }
 
-fn ask(port: u16, method: &str, path: &str) -> Got {
+pub fn ask(port: u16, method: &str, path: &str) -> Got {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let request =
@@ -73,7 +73,7 @@ fn ask(port: u16, method: &str, path: &str) -> Got {
 }
 
 /// The port of the gate's own paths.
-fn admin(proxy: &Running) -> u16 {
+pub fn admin(proxy: &Running) -> u16 {
     let said = proxy.said();
     let told = said.split("the gate's own paths are on http://127.0.0.1:").nth(1).unwrap();
     told.lines().next().unwrap().parse().unwrap()
