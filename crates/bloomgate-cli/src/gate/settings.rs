@@ -48,6 +48,7 @@ pub struct Settings {
     pub key_type: String,
     pub source_header: Option<(String, String)>,
     pub source_deadline: Duration,
+    pub source_ca: Option<PathBuf>,
     pub connections: usize,
     pub source_at_once: usize,
     pub source_waiting: usize,
@@ -120,6 +121,7 @@ impl Default for Settings {
             key_type: "text".to_owned(),
             source_header: None,
             source_deadline: Duration::from_secs(2),
+            source_ca: None,
             connections: 16,
             source_at_once: 64,
             source_waiting: 4_096,
@@ -199,7 +201,7 @@ macro_rules! settings {
 }
 
 settings! {
-    "source" "URL" "" "where the rows are: `sqlite:FILE`, `postgres://USER@HOST/DATABASE` or `http://HOST/PATH/{key}`"
+    "source" "URL" "" "where the rows are: `sqlite:FILE`, `postgres://USER@HOST/DATABASE`, or `http://HOST/PATH/{key}` (or `https://`)"
         |to, text| to.source = text.to_owned();
     "table" "NAME" "" "the table; for an HTTP source the name in the gate's own paths"
         |to, text| to.table = text.to_owned();
@@ -251,6 +253,8 @@ settings! {
         |to, text| to.source_header = Some(header(text)?);
     "source-deadline" "TIME" "2s" "HTTP sources: how long a request may take"
         |to, text| to.source_deadline = number::period(text)?;
+    "source-ca" "FILE" "the system's" "HTTP sources over https: the authorities that they and their key list are checked by, a PEM file"
+        |to, text| to.source_ca = Some(PathBuf::from(filled(text)?));
     "connections" "N" "16" "PostgreSQL: connections that are kept"
         |to, text| to.connections = within(text, 1, 1_000)?;
     "source-at-once" "N" "64" "reads at the source at once"
@@ -333,6 +337,11 @@ settings! {
         |to, text| to.drain = number::period(text)?;
 }
 
+/// Whether a source is an HTTP service.
+pub fn is_http(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
+}
+
 /// Sets one setting. The error does not name it: who calls knows whether a flag, a variable or a file said so.
 pub fn set(settings: &mut Settings, name: &str, text: &str) -> Result<(), String> {
     (told::find(TABLE, name)?.set)(settings, text)
@@ -355,7 +364,7 @@ impl Settings {
                 return Err(format!("{name} is for a reverse proxy: say --upstream http://HOST:PORT, or leave it out"));
             }
         }
-        let is_http = self.source.starts_with("http://");
+        let is_http = is_http(&self.source);
         if self.source.is_empty() {
             return Err("where are the rows? Say --source sqlite:FILE, postgres://USER@HOST/DATABASE or \
                         http://HOST/PATH/{key}, with --table and --key"
@@ -384,9 +393,11 @@ impl Settings {
             );
         }
         if !is_http {
-            for (name, said) in
-                [("--key-list", self.key_list.is_some()), ("--source-header", self.source_header.is_some())]
-            {
+            for (name, said) in [
+                ("--key-list", self.key_list.is_some()),
+                ("--source-header", self.source_header.is_some()),
+                ("--source-ca", self.source_ca.is_some()),
+            ] {
                 if said {
                     return Err(format!("{name} is for sources that are HTTP services: a table lists its keys itself"));
                 }
@@ -480,7 +491,6 @@ impl Settings {
     fn check_proxy(&self) -> Result<(), String> {
         self.rules()?;
         let of_database = self.keys_from.as_deref().is_some_and(is_database);
-        let secured = self.upstream.as_deref().is_some_and(|url| url.starts_with("https://"));
         for (name, said) in [
             ("--source", !self.source.is_empty()),
             ("--key-list", self.key_list.is_some()),
@@ -516,21 +526,23 @@ impl Settings {
             (_, true, None, Some(_)) if self.table.is_empty() => return Err("which table? Say --table NAME".into()),
             _ => {}
         }
-        if secured && !of_database {
-            return Err(
-                "a list of keys is held against the upstream, and that over plain http only: take the keys from a \
-                        database, or let the gate reach the upstream by http://"
-                    .into(),
-            );
+        if self.source_ca.is_some() {
+            return Err("--source-ca is for a gate that answers itself; a reverse proxy has --upstream-ca, which its list of keys is \
+                        checked by too"
+                .into());
         }
         self.check_shared()?;
-        for (name, said) in [
-            ("--tenant", self.tenant.is_some()),
-            ("--meaning deny", self.meaning == Meaning::Deny),
-            ("--unconfirmed", self.unconfirmed != Unconfirmed::default()),
+        let ask = "let the proxy in front ask /check of a gate with --meaning deny (auth_request), or put the layer of the \
+                   crate bloomgate-gate into the service";
+        for (name, said, instead) in [
+            ("--tenant", self.tenant.is_some(), "let the service ask a gate with --tenant, which has no --upstream"),
+            ("--meaning deny", self.meaning == Meaning::Deny, ask),
+            ("--unconfirmed", self.unconfirmed != Unconfirmed::default(), ask),
         ] {
             if said {
-                return Err(format!("{name} is for a gate that answers itself: a reverse proxy stops absent keys"));
+                return Err(format!(
+                    "{name} is for a gate that answers itself: a reverse proxy stops absent keys; {instead}"
+                ));
             }
         }
         if self.admin == self.listen && self.admin.port() != 0 {
@@ -567,7 +579,7 @@ impl Settings {
 
     /// Whether the filter may ever answer alone.
     fn may_block(&self) -> bool {
-        let lists_keys = !self.source.starts_with("http://") || self.key_list.is_some();
+        let lists_keys = !is_http(&self.source) || self.key_list.is_some();
         lists_keys && self.writers != Writers::Unknown && self.policy != Policy::Shadow
     }
 
@@ -586,7 +598,7 @@ impl Settings {
                  it with --writers sole"
                     .to_owned(),
             );
-        } else if self.source.starts_with("http://") && self.key_list.is_none() {
+        } else if is_http(&self.source) && self.key_list.is_none() {
             all.push(
                 "there is no --key-list, so no filter can be built and NOTHING IS BLOCKED: every lookup goes on to the \
                  cache and the source"
@@ -866,6 +878,7 @@ mod tests {
         assert_eq!(said(&[upstream, key, database, ("table", "products"), ("key-column", "sku")]), Ok(()));
         let secured = ("upstream", "https://catalog");
         assert_eq!(said(&[secured, key, database, ("query", "SELECT 1")]), Ok(()));
+        assert_eq!(said(&[secured, key, ("keys-from", "https://catalog/keys"), ("upstream-ca", "ca.pem")]), Ok(()));
         for (pairs, says) in [
             (&[upstream][..], "path:/products/{id}"),
             (&[upstream, ("key", "sku")], "no place of a key"),
@@ -875,10 +888,13 @@ mod tests {
             (&[upstream, key, database], "--query"),
             (&[upstream, key, database, ("key-column", "sku")], "which table"),
             (&[upstream, key, ("policy", "closed")], "--keys-from"),
-            (&[secured, key, ("keys-from", "keys.txt")], "plain http"),
+            (&[secured, key, ("keys-from", "keys.txt"), ("source-ca", "ca.pem")], "has --upstream-ca"),
             (&[upstream, key, ("admin", "127.0.0.1:8480")], "address of their own"),
             (&[upstream, key, ("open-reads", "yes")], "without --tokens"),
             (&[upstream, key, ("filter-name", "mine")], "--filter redis://HOST"),
+            (&[upstream, key, ("tenant", "shop")], "ask a gate with --tenant"),
+            (&[upstream, key, ("meaning", "deny")], "auth_request"),
+            (&[upstream, key, ("unconfirmed", "allow")], "--unconfirmed is for a gate that answers itself"),
             (&[("query", "SELECT 1")], "--upstream"),
         ] {
             let error = said(pairs).unwrap_err();
@@ -898,6 +914,11 @@ mod tests {
         let told =
             Settings { source: "http://h/{key}".into(), key: String::new(), writers: Writers::Feed, ..minimal() };
         assert!(told.check().unwrap_err().contains("--writers feed"));
+        let secured = Settings { source: "https://h/{key}".into(), source_ca: Some("ca.pem".into()), ..minimal() };
+        assert!(secured.check().unwrap_err().contains("leave --key out"), "an HTTP source as any");
+        assert_eq!(Settings { key: String::new(), ..secured.clone() }.check(), Ok(()));
+        let table = Settings { source_ca: secured.source_ca, ..minimal() };
+        assert!(table.check().unwrap_err().contains("--source-ca is for sources that are HTTP services"));
         assert!(Settings { open_reads: true, ..minimal() }.check().unwrap_err().contains("--tokens"));
         let warnings = minimal().warnings();
         assert!(

@@ -103,7 +103,8 @@ fn tenants_have_settings_of_their_own_and_mistakes_in_them_are_told() {
     refused(&format!("{SHOPS} --tenant-budget lavish"), &["strict, cost-first"]);
     // A feed may tell whose a row is, and no gate with tenants follows one yet.
     let feed = SHOPS.replace("--writers sole", "--writers feed");
-    refused(&feed, &["tenants and writers = feed do not go together yet", "writers = sole"]);
+    let words = ["tenants and writers = feed do not go together yet", "writers = sole", "leave the tenants out"];
+    refused(&feed, &words);
     refused(&format!("{SHOPS} --tenants-most 0"), &["not between 1 and"]);
     refused("--source sqlite:shop.db --table products --key sku --tenant shp", &["shop"]);
     // More tenants than allowed: lookups go on to the source, and what to do is told.

@@ -224,6 +224,7 @@ impl TenantsBuilder {
             secret,
             naming,
             events,
+            times: Arc::default(),
             pieces: (0..PIECES).map(|_| std::sync::RwLock::default()).collect(),
             count: AtomicUsize::new(0),
             creating: Mutex::default(),
@@ -285,7 +286,8 @@ fn check_writers(writers: Writers) -> Result<()> {
         ErrorKind::Invalid,
         format!(
             "tenants and writers = {writers} do not go together yet: let all writes pass the gate (writers = sole), or only \
-             watch (writers = unknown)"
+             watch (writers = unknown), or leave the tenants out and gate one column that is unique over all of them, as a \
+             generated one of tenant and key: of that a feed can tell"
         ),
     ))
 }
