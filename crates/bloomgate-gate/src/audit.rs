@@ -145,7 +145,7 @@ async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
             // But what it has, the filter must know, whenever it is asked; unless it is only just being made, by a write
             // whose answer has not come yet.
             let epoch = inner.epoch(sample.digest);
-            if inner.ask(&sample.key, sample.digest).await.verdict != Verdict::No {
+            if inner.ask(sample.digest).await.verdict != Verdict::No {
                 inner.counters.one(Count::AuditUndecided);
                 continue;
             }
@@ -154,7 +154,7 @@ async fn check(inner: &Arc<Inner>, samples: Vec<Sample>) -> Vec<Sample> {
                 continue;
             }
         }
-        if row.is_some() && !inner.is_wrong(&sample.key, sample.digest, seen).await {
+        if row.is_some() && !inner.is_wrong(sample.digest, seen).await {
             // Written by somebody else since the "no": the feed has told it meanwhile.
             inner.counters.one(Count::AuditUndecided);
             continue;
@@ -173,7 +173,7 @@ impl Inner {
     pub(crate) async fn wrong_no(&self, key: &Key, digest: Digest, found_by: &'static str) {
         self.counters.one(Count::WrongNo);
         self.events.tell(Event::WrongNo { key: self.source.key_type().show(key), found_by });
-        self.filters.add(std::slice::from_ref(key), &[digest]).await;
+        self.filters.add(&[digest]).await;
         self.lose(State::Broken);
         if self.feeding.is_some() {
             // Without its mark: what was saved lacks this key too, and must not be caught up after a kill.

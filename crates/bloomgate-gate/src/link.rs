@@ -113,10 +113,18 @@ pub enum Again {
     Never,
 }
 
-/// Two random words in hexadecimal: a name that nobody else has.
+/// 16 random bytes, which nobody else has.
+pub fn random_bytes() -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for word in bytes.as_chunks_mut::<8>().0 {
+        *word = RandomState::new().hash_one(std::process::id()).to_le_bytes();
+    }
+    bytes
+}
+
+/// Random bytes in hexadecimal: a name that nobody else has.
 pub fn random_name() -> String {
-    let word = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}", word(), word())
+    random_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What a server says when it refuses: its code and its words.

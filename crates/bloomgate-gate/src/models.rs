@@ -146,14 +146,14 @@ impl Rebuilding {
                 let face = write.face.as_ref().unwrap();
                 let next = if fault == Fault::TwoLooks { self.filters.face().next.clone() } else { face.next.clone() };
                 write.next = next.filter(|_| fault != Fault::CurrentOnly);
-                now(face.current.as_ref().unwrap().add(&[key], &[digest])).unwrap();
+                now(face.current.as_ref().unwrap().add(&[digest])).unwrap();
                 if fault == Fault::EarlyTicket {
                     write.ticket = None;
                 }
             }
             3 => {
                 if let Some(next) = &write.next {
-                    now(next.add(&[key], &[digest])).unwrap();
+                    now(next.add(&[digest])).unwrap();
                 }
             }
             4 => {

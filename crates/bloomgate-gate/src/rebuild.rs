@@ -441,7 +441,7 @@ impl Inner {
         }
         let sample = &sample[..];
         let digests = self.filters.digests(sample);
-        if next.ask(sample, &digests).await?.iter().all(|&has| has) {
+        if next.ask(&digests).await?.iter().all(|&has| has) {
             let rows = self.source.get_many(sample).await?;
             let known = rows.iter().flatten().count();
             // Some may have been deleted since; not most of them. Of a few keys all may have been, but not unseen.

@@ -449,7 +449,7 @@ impl Gate {
         // Before the filter is asked: a write after this moment moves the epoch.
         let epoch = inner.epoch(digest);
         let state = inner.state_of(inner.filters.face().state);
-        let basis = inner.ask(key, digest).await;
+        let basis = inner.ask(digest).await;
         let negative_cached = inner.shards.is_absent(digest);
         let cached = match &inner.cache {
             Some(cache) => cache.get(key).await.ok().map(|row| row.is_some()),
@@ -469,7 +469,7 @@ impl Gate {
                 if source == Found::Found
                     && inner.epoch(digest) == epoch
                     && !inner.unnamed.under_way()
-                    && inner.is_wrong(key, digest, seen).await =>
+                    && inner.is_wrong(digest, seen).await =>
             {
                 inner.wrong_no(key, digest, "an explanation").await;
                 (

@@ -324,7 +324,7 @@ impl Receiver for Inner {
                 told.filter_map(|change| change.key.clone()).collect()
             };
             let written = keys(&[ChangeKind::Written]);
-            self.filters.add(&written, &self.filters.digests(&written)).await;
+            self.filters.add(&self.filters.digests(&written)).await;
             let all = keys(&[ChangeKind::Written, ChangeKind::Changed, ChangeKind::Deleted]);
             let digests = self.filters.digests(&all);
             digests.iter().for_each(|&digest| self.shards.wrote(digest));
@@ -383,7 +383,7 @@ impl Inner {
 
     /// Whether a "no" to a key that the source had is wrong. With a feed the row may just have been written: then the filter
     /// knows it as soon as everything up to `seen` is told. If it still does not, somebody writes past the triggers.
-    pub(crate) async fn is_wrong(&self, key: &Key, digest: bloomgate::Digest, seen: Option<(Moment, u64)>) -> bool {
+    pub(crate) async fn is_wrong(&self, digest: bloomgate::Digest, seen: Option<(Moment, u64)>) -> bool {
         let (Some(feeding), Some((moment, version))) = (&self.feeding, seen) else { return true };
         let begun = Instant::now();
         while !feeding.watermark.is_past(moment) {
@@ -392,7 +392,7 @@ impl Inner {
             }
             sleep(feeding.feed.pause()).await;
         }
-        let basis = self.ask(key, digest).await;
+        let basis = self.ask(digest).await;
         // A filter that was built meanwhile may lack it because it was deleted meanwhile.
         basis.version == version && basis.verdict == Verdict::No
     }

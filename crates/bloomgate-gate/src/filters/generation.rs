@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use bloomgate::{Blocked, Contract, Digest, Shared};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::key::Key;
 use crate::sources::KeyBatch;
 
 /// Where the bits are.
@@ -198,21 +197,19 @@ impl Generation {
         self.tainted.load(SeqCst)
     }
 
-    /// Puts keys in; `digests` are theirs.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub async fn add(&self, keys: &[Key], digests: &[Digest]) -> Result<()> {
+    /// Puts keys in, by their digests.
+    pub async fn add(&self, digests: &[Digest]) -> Result<()> {
         match &self.bits {
             Bits::Local(filter) => filter.insert_digests(digests).map(drop)?,
             #[cfg(feature = "redis")]
-            Bits::Remote(remote) => remote.add(&canonical(keys)).await?,
+            Bits::Remote(remote) => remote.add(&items(&spelled(digests))).await?,
         }
         self.added.fetch_add(digests.len() as u64, Relaxed);
         Ok(())
     }
 
     /// Which keys it may have; an error if it cannot be asked.
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables))]
-    pub async fn ask(&self, keys: &[Key], digests: &[Digest]) -> Result<Vec<bool>> {
+    pub async fn ask(&self, digests: &[Digest]) -> Result<Vec<bool>> {
         match &self.bits {
             Bits::Local(filter) => {
                 let mut answers = vec![true; digests.len()];
@@ -220,7 +217,7 @@ impl Generation {
                 Ok(answers)
             }
             #[cfg(feature = "redis")]
-            Bits::Remote(remote) => remote.ask(&canonical(keys)).await,
+            Bits::Remote(remote) => remote.ask(&items(&spelled(digests))).await,
         }
     }
 
@@ -333,7 +330,8 @@ impl Generation {
     pub async fn fill(&self, contract: &Contract, batch: &KeyBatch) -> Result<()> {
         #[cfg(feature = "redis")]
         if let Bits::Remote(remote) = &self.bits {
-            remote.add(&batch.iter().collect::<Vec<_>>()).await?;
+            let digests: Vec<_> = batch.iter().map(|canonical| contract.digest_bytes(canonical)).collect();
+            remote.add(&items(&spelled(&digests))).await?;
             self.scanned.fetch_add(batch.len() as u64, Relaxed);
             return Ok(());
         }
@@ -349,7 +347,7 @@ impl Generation {
     /// Puts keys of a scan in by their digests, and counts them. Only where the bits are in this process.
     pub fn fill_digests(&self, digests: &[Digest]) -> Result<()> {
         let Some(filter) = self.local_bits() else {
-            return Err(Error::new(ErrorKind::Filter, "a filter behind a network takes keys, not digests"));
+            return Err(Error::new(ErrorKind::Filter, "a filter behind a network is filled batch by batch, not here"));
         };
         filter.insert_digests(digests)?;
         self.scanned.fetch_add(digests.len() as u64, Relaxed);
@@ -376,7 +374,20 @@ impl Generation {
     }
 }
 
+/// What a filter behind a network is told of keys: the 16 bytes of their digests under the gate's secret, as they are.
+///
+/// The server hashes what it is given once more, RedisBloom by a hash that everybody knows. Of the keys themselves anybody
+/// could choose, at home, those that hit or fill such a filter; of digests that nobody can compute, nobody can. And no key
+/// leaves the process. Two keys with one digest are two in 2^128: the filter's rate is what it was.
+///
+/// Raw, not in hexadecimal: the protocol has lengths, so that an item may be any bytes, for every server and client of it;
+/// 32 letters would double what each lookup sends.
 #[cfg(feature = "redis")]
-fn canonical(keys: &[Key]) -> Vec<&[u8]> {
-    keys.iter().map(Key::canonical).collect()
+fn spelled(digests: &[Digest]) -> Vec<[u8; 16]> {
+    digests.iter().map(|digest| digest.to_bytes()).collect()
+}
+
+#[cfg(feature = "redis")]
+fn items(spelled: &[[u8; 16]]) -> Vec<&[u8]> {
+    spelled.iter().map(<[u8; 16]>::as_slice).collect()
 }

@@ -19,7 +19,7 @@ use doubt::Doubtful;
 pub(crate) use generation::Generation;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::events::{Event, Events};
+use crate::events::{Event, Events, Part};
 use crate::gate::now_ms;
 use crate::key::{Key, KeyType};
 use crate::policy::State;
@@ -106,11 +106,14 @@ impl Filters {
         Ok(result)
     }
 
-    /// Puts keys into every filter that counts. A filter that cannot take them is not trusted from then on.
-    pub async fn add(&self, keys: &[Key], digests: &[Digest]) {
+    /// Puts keys into every filter that counts, by their digests. A filter that cannot take them is not trusted from then on.
+    pub async fn add(&self, digests: &[Digest]) {
         let face = self.face.load_full();
         for generation in [&face.current, &face.next].into_iter().flatten() {
-            if generation.add(keys, digests).await.is_err() {
+            if let Err(error) = generation.add(digests).await {
+                if generation.local_bits().is_none() {
+                    self.events.failed(Part::Filter, &error);
+                }
                 self.mistrust(generation);
             }
         }
@@ -120,7 +123,7 @@ impl Filters {
     pub async fn doubt(&self, keys: &[Key], digests: &[Digest]) {
         let has_room = self.doubtful.lock().unwrap_or_else(PoisonError::into_inner).add(keys);
         // After the list: a next filter that is installed meanwhile has them from there.
-        self.add(keys, digests).await;
+        self.add(digests).await;
         if !has_room {
             self.lose_ground(State::Broken);
         }
@@ -195,7 +198,7 @@ impl Filters {
             );
             Error::new(ErrorKind::Source, message)
         })?;
-        next.add(&doubtful, &self.digests(&doubtful)).await
+        next.add(&self.digests(&doubtful)).await
     }
 
     /// Puts a batch of a scan into the next filter. A large one on a thread for such work, if the filter is in this process,

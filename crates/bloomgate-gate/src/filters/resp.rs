@@ -12,6 +12,9 @@
 //! never was ours, and the answer is the error "lost", not "no". Sentinels of one filter are found in another by chance, as
 //! any key is: there are as many as make that rarer than one in a billion.
 //!
+//! Items are hashed by the server, and not always under a secret. A gate therefore gives no keys but their digests under a
+//! secret of its own: see `Generation`.
+//!
 //! A restarted server may come back with a filter of some minutes ago, sentinels and all. It has another run id (`INFO`),
 //! which also makes the filter lost: see `link`.
 //!
@@ -32,7 +35,7 @@ use self::place::{Adding, One, Publishing, Size};
 use super::replies::{Said, booleans, facts};
 use crate::breaker::{BreakerCounts, BreakerState};
 use crate::error::{Error, ErrorKind, Result};
-use crate::link::{Again, Link, OPENING, Trouble, random_name, refusal};
+use crate::link::{Again, Link, OPENING, Trouble, random_bytes, random_name, refusal};
 
 /// How long a question may take when nothing else is said.
 pub const DEADLINE: Duration = Duration::from_millis(50);
@@ -155,7 +158,8 @@ impl RespFilters {
         let hall = &self.hall;
         let name = random_name();
         let count = (MISTAKE.ln() / rate.ln()).ceil().clamp(1.0, 32.0) as u64;
-        let sentinels: Vec<String> = (0..count).map(|number| format!("\u{1}sentinel:{name}:{number}")).collect();
+        // Random bytes, as long as the digest of a key: on the way and in the server they look like any other item.
+        let sentinels: Vec<Vec<u8>> = (0..count).map(|_| random_bytes().to_vec()).collect();
         let temporary = format!("{}:next:{version}:{name}", hall.base);
         let mut make = redis::pipe();
         make.cmd("BF.RESERVE").arg(&temporary).arg(rate.to_string()).arg(capacity.saturating_add(count));

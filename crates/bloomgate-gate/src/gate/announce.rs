@@ -175,7 +175,7 @@ impl Gate {
         let digest = inner.filters.digest(&key);
         inner.shards.wrote(digest);
         // What the filter does not know was not there: to count it would excuse a source that lost other rows.
-        let basis = inner.ask(&key, digest).await;
+        let basis = inner.ask(digest).await;
         if matches!(basis.verdict, super::Verdict::No | super::Verdict::Watching { no: true }) {
             return Removal { open: None };
         }
@@ -237,7 +237,7 @@ impl Open {
 
     /// Tells the filters of the keys.
     async fn spread(&self) {
-        self.inner.filters.add(&self.keys, &self.digests).await;
+        self.inner.filters.add(&self.digests).await;
         self.inner.wrote(&self.digests);
     }
 

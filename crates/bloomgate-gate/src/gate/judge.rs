@@ -74,7 +74,7 @@ impl Gate {
             let basis = match inner.ask_here(digest) {
                 Some(basis) => basis,
                 // A filter elsewhere: boxed, so that lookups in this process do not carry the room for it.
-                None => Box::pin(inner.ask(key, digest)).await,
+                None => Box::pin(inner.ask(digest)).await,
             };
             last = Some((basis, key, digest, audited));
             if !matches!(basis.verdict, Verdict::No | Verdict::Watching { no: true }) {

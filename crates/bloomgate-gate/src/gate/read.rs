@@ -150,7 +150,7 @@ impl Gate {
         inner.check(key)?;
         let digest = inner.filters.digest(key);
         let audited = inner.audits.draw().then(|| inner.epoch(digest));
-        let basis = inner.ask(key, digest).await;
+        let basis = inner.ask(digest).await;
         if basis.verdict == Verdict::No {
             // The filter became ready just now, or is behind a network.
             return Ok(inner.refuse(basis, key, digest, audited));
@@ -184,7 +184,7 @@ impl Gate {
         let (inner, counted) = (&self.inner, self.inner.counted(client));
         let digests = inner.filters.digests(keys);
         let audited: Vec<_> = digests.iter().map(|&digest| inner.audits.draw().then(|| inner.epoch(digest))).collect();
-        let bases = inner.ask_many(keys, &digests).await;
+        let bases = inner.ask_many(&digests).await;
         let mut answers: Vec<Option<Result<Answer>>> = vec![None; keys.len()];
         let mut left = Vec::new();
         for (at, &basis) in bases.iter().enumerate() {
@@ -292,7 +292,7 @@ impl Inner {
     }
 
     /// What the filter says of a key.
-    pub(crate) async fn ask(&self, key: &Key, digest: Digest) -> Basis {
+    pub(crate) async fn ask(&self, digest: Digest) -> Basis {
         // Whole, not a guard: it is held while a filter behind a network is asked.
         let face = arc_swap::Guard::into_inner(self.filters.face());
         // Before the filter is asked: what the watermark of a feed promises is in there by then.
@@ -300,29 +300,29 @@ impl Inner {
         match &face.current {
             None => self.basis(state, None, None),
             Some(current) => {
-                let has = self.has(current, std::slice::from_ref(key), &[digest]).await;
+                let has = self.has(current, &[digest]).await;
                 self.basis(state, Some(current), has.map(|has| has[0]))
             }
         }
     }
 
     /// What the filter says of many keys.
-    async fn ask_many(&self, keys: &[Key], digests: &[Digest]) -> Vec<Basis> {
+    async fn ask_many(&self, digests: &[Digest]) -> Vec<Basis> {
         // Whole, not a guard: it is held while a filter behind a network is asked.
         let face = arc_swap::Guard::into_inner(self.filters.face());
         let state = self.state_of(face.state);
         match &face.current {
-            None => vec![self.basis(state, None, None); keys.len()],
-            Some(current) => match self.has(current, keys, digests).await {
-                None => vec![self.basis(state, Some(current), None); keys.len()],
+            None => vec![self.basis(state, None, None); digests.len()],
+            Some(current) => match self.has(current, digests).await {
+                None => vec![self.basis(state, Some(current), None); digests.len()],
                 Some(has) => has.iter().map(|&has| self.basis(state, Some(current), Some(has))).collect(),
             },
         }
     }
 
     /// Whether the filter may have each key; nothing if it cannot be asked.
-    async fn has(&self, generation: &Arc<Generation>, keys: &[Key], digests: &[Digest]) -> Option<Vec<bool>> {
-        match generation.ask(keys, digests).await {
+    async fn has(&self, generation: &Arc<Generation>, digests: &[Digest]) -> Option<Vec<bool>> {
+        match generation.ask(digests).await {
             Ok(answers) if answers.len() == digests.len() => {
                 self.events.answered(Part::Filter);
                 Some(answers)

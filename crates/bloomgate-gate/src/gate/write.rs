@@ -73,7 +73,7 @@ impl Inner {
         let digests = self.filters.digests(&keys);
         // From before the filters are looked up until the source has said what became of it: see `puts`.
         let ticket = self.puts.enter();
-        self.filters.add(&keys, &digests).await;
+        self.filters.add(&digests).await;
         self.wrote(&digests);
         let result = whole(self.source.put_many(&rows)).await;
         if self.is_unknown(&result) {

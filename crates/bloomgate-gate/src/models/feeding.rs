@@ -103,7 +103,7 @@ impl Feeding {
         let tell = |generation: Option<&Arc<Generation>>, told: &[usize]| {
             if let Some(generation) = generation {
                 let keys: Vec<Key> = told.iter().map(|&number| key(number)).collect();
-                now(generation.add(&keys, &self.filters.digests(&keys))).unwrap();
+                now(generation.add(&self.filters.digests(&keys))).unwrap();
             }
         };
         match follower.at {

@@ -21,6 +21,8 @@ mod ground;
 #[cfg(feature = "upstream")]
 mod http_service;
 mod interleavings;
+#[cfg(feature = "redis")]
+mod keyed_items;
 mod keys;
 mod listening;
 mod memory_source;

@@ -19,7 +19,7 @@ pub(super) struct One {
     /// Its place in the chain.
     pub(super) place: u64,
     pub(super) temporary: String,
-    pub(super) sentinels: Vec<String>,
+    pub(super) sentinels: Vec<Vec<u8>>,
     pub(super) run: Arc<str>,
     /// It is under the base name for certain. While this is false it is under the temporary one, or already under the
     /// base: asked in this order it is never missed, since it only ever moves that way.
