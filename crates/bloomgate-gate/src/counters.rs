@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use crate::outcome::Outcome;
 
 /// Slots; threads beyond that share, which stays correct.
-const SLOTS: usize = 32;
+pub(crate) const SLOTS: usize = 32;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ thread_local! {
 }
 
 /// The slot of this thread.
-fn slot() -> usize {
+pub(crate) fn slot() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     SLOT.with(|slot| {
         if slot.get() == usize::MAX {

@@ -207,6 +207,11 @@ impl Events {
         }
     }
 
+    /// Whether a part answered when it was called the last time, or was not called yet.
+    pub fn is_up(&self, part: Part) -> bool {
+        !self.lost[part as usize].load(Relaxed)
+    }
+
     /// A part answered.
     #[inline]
     pub fn answered(&self, part: Part) {

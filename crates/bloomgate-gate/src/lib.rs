@@ -66,10 +66,12 @@ pub use outcome::{Answer, Outcome};
 pub use policy::{Meaning, Policy, State, Unconfirmed, Writers};
 pub use rebuild::{Progress, Reason, Rebuilt};
 pub use stats::{
-    AuditStats, CappedClient, ClientStats, Explanation, FeedStats, FilterStats, Found, Lookups, Measured, RebuildStats,
-    ShadowStats, SourceStats, Stats, WriteStats,
+    AuditStats, CappedClient, ClientStats, Explanation, FeedStats, FilterStats, Found, Lookups, Measured, PartStats,
+    RebuildStats, ShadowStats, SourceStats, Stats, WriteStats,
 };
 
 /// What an asynchronous call of a source, a cache or a filter gives: a boxed future. The allocation is paid only where the
 /// call leaves the process anyway; a "no" never gets here.
 pub type Pending<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+mod times;
+pub use times::{TimeStats, Took};

@@ -345,8 +345,13 @@ impl Inner {
     async fn make(&self, version: u64, capacity: u64) -> Result<Generation> {
         #[cfg(feature = "redis")]
         if let Some(remote) = &self.remote {
-            let filter = remote.create(version, capacity, self.settings.rate).await?;
-            return Ok(Generation::remote(version, filter, capacity, self.settings.rate));
+            let filter = remote.create(version, capacity, self.settings.rate).await;
+            match &filter {
+                Ok(_) => self.events.answered(crate::Part::Filter),
+                Err(error) if error.kind() == ErrorKind::Filter => self.events.failed(crate::Part::Filter, error),
+                Err(_) => {}
+            }
+            return Ok(Generation::remote(version, filter?, capacity, self.settings.rate));
         }
         let rate = match &self.room {
             Some(room) => room.rate_for(capacity)?,

@@ -8,12 +8,14 @@ use serde::Serialize;
 use crate::callers::{Callers, ClientId};
 use crate::counters::Count;
 use crate::error::Result;
+use crate::events::{Events, Part};
 use crate::feed::{ChangeKind, Feeding};
 use crate::filters::Generation;
 use crate::gate::{Gate, Verdict, leave};
 use crate::key::Key;
 use crate::policy::State;
 use crate::rebuild::{Progress, Rebuilt};
+use crate::times::TimeStats;
 
 /// Everything a gate tells of itself. Counts are since it was made.
 #[derive(Clone, Debug, Serialize)]
@@ -43,6 +45,10 @@ pub struct Stats {
     pub audit: AuditStats,
     /// What a watching gate would have done.
     pub shadow: ShadowStats,
+    /// Which parts answer.
+    pub parts: PartStats,
+    /// How long lookups and reads took.
+    pub times: TimeStats,
     /// Work at the source.
     pub at_source: SourceStats,
     /// Writes that passed.
@@ -209,6 +215,31 @@ pub struct ShadowStats {
     pub would_block: u64,
     /// Of those, the ones that the source had: with `writers = sole` there is none.
     pub would_block_wrongly: u64,
+}
+
+/// Whether each part answered when it was called the last time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PartStats {
+    /// The source.
+    pub source: bool,
+    /// The cache; none without one.
+    pub cache: Option<bool>,
+    /// The filter: one in this process always does.
+    pub filter: bool,
+}
+
+impl PartStats {
+    pub(crate) fn of(events: &Events, has_cache: bool) -> Self {
+        let cache = has_cache.then(|| events.is_up(Part::Cache));
+        Self { source: events.is_up(Part::Source), cache, filter: events.is_up(Part::Filter) }
+    }
+
+    /// Each part that there is, and whether it answers.
+    #[cfg(feature = "service")]
+    pub(crate) fn each(self) -> impl Iterator<Item = (Part, bool)> {
+        let cache = self.cache.map(|is_up| (Part::Cache, is_up));
+        [Some((Part::Source, self.source)), cache, Some((Part::Filter, self.filter))].into_iter().flatten()
+    }
 }
 
 /// Work at the source.
@@ -398,6 +429,8 @@ impl Gate {
                 would_block: count(Count::WouldBlock),
                 would_block_wrongly: count(Count::WouldBlockWrongly),
             },
+            parts: PartStats::of(&inner.events, inner.cache.is_some()),
+            times: (&*inner.times).into(),
             at_source: SourceStats {
                 reads: count(Count::SourceReads),
                 errors: count(Count::SourceErrors),

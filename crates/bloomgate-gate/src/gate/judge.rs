@@ -58,7 +58,11 @@ impl Gate {
     /// [`ErrorKind::NotReady`](crate::ErrorKind::NotReady) under the policy `closed` while the filter cannot say no, and
     /// [`ErrorKind::BadKey`](crate::ErrorKind::BadKey) for a key that is not of the source's type.
     pub async fn judge(&self, spellings: &[Key]) -> Result<Judgement> {
+        let timed = self.inner.times.draw();
         let judged = self.judge_each(spellings).await;
+        if let (Some(begun), Ok(Judgement::Absent(_))) = (timed, &judged) {
+            self.inner.times.refused(begun);
+        }
         self.inner.count_failure(judged.as_ref().err());
         judged
     }

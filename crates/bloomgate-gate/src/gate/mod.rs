@@ -43,6 +43,7 @@ use crate::rebuild::Rebuilds;
 use crate::shards::Shards;
 use crate::sources::Source;
 use crate::tenants::Room;
+use crate::times::Times;
 use admission::Admission;
 pub(crate) use admission::Entrance;
 pub(crate) use turns::Turns;
@@ -124,6 +125,7 @@ pub(crate) struct Parts {
     pub lock: Option<File>,
     pub shards: Shards,
     pub counters: Counters,
+    pub times: Arc<Times>,
     pub entrance: Entrance,
     pub audits: Audits,
     pub rebuilds: Rebuilds,
@@ -152,6 +154,8 @@ pub(crate) struct Inner {
     /// Writes that make keys which only their answers tell.
     pub unnamed: announce::UnnamedWrites,
     pub counters: Counters,
+    /// How long lookups and reads took; of many tenants, one for all.
+    pub times: Arc<Times>,
     pub entrance: Entrance,
     pub audits: Audits,
     pub rebuilds: Rebuilds,
@@ -204,6 +208,7 @@ impl Inner {
             puts: Arc::default(),
             unnamed: announce::UnnamedWrites::default(),
             counters: parts.counters,
+            times: parts.times,
             entrance: parts.entrance,
             audits: parts.audits,
             rebuilds: parts.rebuilds,
@@ -250,6 +255,7 @@ impl Gate {
             // A gate that does not see every write must not remember a "no".
             shards: Shards::new(if may_block { settings.negatives.0 } else { 0 }, settings.negatives.1),
             counters: Counters::new(),
+            times: Arc::default(),
             entrance: Entrance::Own(Admission::new(at_once, waiting)),
             audits: Audits::new(settings.audit_share),
             rebuilds: Rebuilds::default(),

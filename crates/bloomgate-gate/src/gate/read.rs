@@ -1,6 +1,7 @@
 //! The read path: filter, negative cache, cache, source. Each answer names where it ended.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bloomgate::Digest;
 use bytes::Bytes;
@@ -19,6 +20,7 @@ use crate::outcome::{Answer, Outcome};
 use crate::policy::{Policy, State};
 use crate::rebuild::Reason;
 use crate::shards::{self, Lead, Turn};
+use crate::times::Timed;
 
 /// Keys one call may ask for.
 pub const MOST_KEYS: usize = 10_000;
@@ -73,6 +75,7 @@ impl Gate {
         if !fits(inner.source.key_type(), key) {
             return None;
         }
+        let timed = inner.times.draw();
         let digest = inner.filters.digest(key);
         // Before the filter is asked: a write after this moment moves the epoch, and the audit knows.
         let audited = inner.audits.draw().then(|| inner.epoch(digest));
@@ -88,6 +91,9 @@ impl Gate {
         if let Some(epoch) = audited {
             let of = Arc::downgrade(&self.inner);
             inner.audits.offer(&inner.counters, Sample { of, key: key.clone(), digest, epoch });
+        }
+        if let Some(begun) = timed {
+            inner.times.refused(begun);
         }
         Some(Answer { outcome: Outcome::AbsentByFilter, row: None, version, watermark: Some(watermark) })
     }
@@ -111,9 +117,11 @@ impl Gate {
         if let Some(answer) = self.look(key) {
             return Ok(answer);
         }
+        let begun = Instant::now();
         // Boxed: the future of a "no", by far the most frequent, stays small.
         let result = Box::pin(self.pass(key, client)).await;
         self.inner.count_failure(result.as_ref().err());
+        self.inner.times.add(timed_as(&result), begun.elapsed(), 1);
         result
     }
 
@@ -140,8 +148,16 @@ impl Gate {
             return Err(Error::new(ErrorKind::Invalid, message));
         }
         keys.iter().try_for_each(|key| self.inner.check(key))?;
+        let begun = Instant::now();
         let answers = Box::pin(self.pass_many(keys, client)).await;
         answers.iter().for_each(|answer| self.inner.count_failure(answer.as_ref().err()));
+        let took = begun.elapsed();
+        for (_, kind) in Timed::lookups() {
+            let many = answers.iter().filter(|answer| timed_as(answer) == kind).count();
+            if many > 0 {
+                self.inner.times.add(kind, took, many as u64);
+            }
+        }
         Ok(answers)
     }
 
@@ -266,6 +282,11 @@ async fn outcome_of(mut result: watch::Receiver<shards::Outcome>) -> Result<Opti
         Ok(done) => done.clone().unwrap_or_else(|| Err(ended())),
         Err(_) => Err(ended()),
     }
+}
+
+/// What a lookup that ended so is timed as.
+fn timed_as(result: &Result<Answer>) -> Timed {
+    result.as_ref().map_or(Timed::Failed, |answer| Timed::Lookup(answer.outcome))
 }
 
 /// Whether a key can be one of this type: a key of another one was not parsed by this gate, and its digest says nothing.
@@ -463,7 +484,9 @@ impl Inner {
                 Err(busy) => Err(busy),
                 Ok(_leave) => {
                     inner.counters.one(Count::SourceReads);
+                    let begun = Instant::now();
                     let read = inner.source.get(&key).await;
+                    inner.times.add(Timed::Source, begun.elapsed(), 1);
                     inner.failed_at_source(&read);
                     read
                 }
@@ -481,7 +504,10 @@ impl Inner {
                 Err(busy) => Err(busy),
                 Ok(_leave) => {
                     inner.counters.add(Count::SourceReads, keys.len() as u64);
-                    let read = match inner.source.get_many(&keys).await {
+                    let begun = Instant::now();
+                    let rows = inner.source.get_many(&keys).await;
+                    inner.times.add(Timed::Source, begun.elapsed(), 1);
+                    let read = match rows {
                         Ok(rows) if rows.len() == keys.len() => Ok(rows),
                         Ok(rows) => {
                             let message = format!("the source gave {} rows for {} keys", rows.len(), keys.len());

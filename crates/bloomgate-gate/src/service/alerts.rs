@@ -13,6 +13,8 @@ use bloomgate_http::{moment, runbook};
 use serde_json::{Value, json};
 
 use super::{Desk, GateService};
+use crate::events::Part;
+use crate::stats::PartStats;
 use crate::tenants::TenantCounts;
 
 /// How often it is looked.
@@ -20,6 +22,8 @@ const EVERY: Duration = Duration::from_secs(10);
 /// For how long a gate may block nothing, fail to rebuild or have tenants without a filter: every start and every short
 /// failure has such moments.
 const FOR: Duration = Duration::from_secs(600);
+/// For how long a part may not answer: that is no moment of every start.
+const DOWN_FOR: Duration = Duration::from_secs(300);
 /// For how long a "no" that was wrong is told.
 const WRONG_FOR: Duration = Duration::from_secs(3_600);
 /// A rebuild is late after twice the time between two and this: a rebuild takes a while too, and a schedule of seconds is no
@@ -44,6 +48,13 @@ struct Facts {
     every: Option<Duration>,
     removed: u64,
     tenants: TenantCounts,
+    /// Parts that do not answer.
+    down: Vec<Part>,
+}
+
+/// Those of the parts that do not answer.
+fn down(parts: PartStats) -> Vec<Part> {
+    parts.each().filter(|(_, is_up)| !is_up).map(|(part, _)| part).collect()
 }
 
 impl Facts {
@@ -63,6 +74,8 @@ impl Facts {
 #[derive(Debug, Default)]
 struct Watch {
     idle_since: Option<Duration>,
+    /// Since when each of the three parts has been down.
+    down_since: [Option<Duration>; 3],
     failing_since: Option<Duration>,
     missing_since: Option<Duration>,
     wrong: u64,
@@ -130,6 +143,18 @@ impl Watch {
                 format!("it has stopped no lookup for {minutes} minutes: its filter is not ready, or it only watches");
             found.push(alert("BloomgateGateNotReady", "warning", "gate-not-ready-or-bypassing", summary));
         }
+        let mut down = Vec::new();
+        for (part, since) in [Part::Source, Part::Cache, Part::Filter].into_iter().zip(&mut self.down_since) {
+            if lasting(since, facts.down.contains(&part), now) >= DOWN_FOR {
+                down.push(part.to_string());
+            }
+        }
+        if !down.is_empty() {
+            let (which, does) = (down.join(" and its "), if down.len() == 1 { "does" } else { "do" });
+            let minutes = DOWN_FOR.as_secs() / 60;
+            let summary = format!("its {which} {does} not answer, for {minutes} minutes or longer");
+            found.push(alert("BloomgateGatePartDown", "warning", "part-of-a-gate-down", summary));
+        }
         let late = facts.late_by(now);
         let failing = lasting(&mut self.failing_since, facts.rebuild_failures > 0 || late.is_some(), now);
         if failing >= FOR {
@@ -182,6 +207,7 @@ impl Desk {
                 every: stats.every_seconds.map(Duration::from_secs_f64),
                 removed: stats.removed,
                 tenants: stats.tenants,
+                down: down(stats.parts),
             };
         }
         // One whose source was never reached stops nothing.
@@ -197,6 +223,7 @@ impl Desk {
             every: stats.rebuild.every_seconds.map(Duration::from_secs_f64),
             removed: filter.map_or(0, |filter| filter.removed),
             tenants: TenantCounts::default(),
+            down: down(stats.parts),
         }
     }
 
@@ -268,6 +295,24 @@ mod tests {
         assert!(names(&mut watch, &idle, 2_209).is_empty());
         assert_eq!(names(&mut watch, &idle, 2_210), ["BloomgateGateNotReady"]);
         assert!(names(&mut watch, &ready(), 2_220).is_empty());
+    }
+
+    #[test]
+    fn each_part_that_is_down_for_five_minutes_is_told_until_it_is_back() {
+        let mut watch = Watch::default();
+        let of = |down: &[Part]| Facts { down: down.to_vec(), ..ready() };
+        assert!(names(&mut watch, &of(&[Part::Source]), 1_000).is_empty());
+        assert!(names(&mut watch, &of(&[Part::Source]), 1_299).is_empty());
+        assert!(names(&mut watch, &of(&[Part::Cache]), 1_300).is_empty(), "another one: it begins anew");
+        assert!(names(&mut watch, &of(&[Part::Cache, Part::Filter]), 1_400).is_empty());
+        let told = watch.look(&of(&[Part::Cache, Part::Filter]), Duration::from_secs(1_600));
+        assert_eq!((told[0].name, told[0].severity), ("BloomgateGatePartDown", "warning"));
+        assert_eq!(told[0].summary, "its cache does not answer, for 5 minutes or longer");
+        let told = watch.look(&of(&[Part::Source, Part::Cache, Part::Filter]), Duration::from_secs(1_700));
+        assert_eq!(told[0].summary, "its cache and its filter do not answer, for 5 minutes or longer");
+        assert_eq!(names(&mut watch, &of(&[Part::Filter]), 1_710), ["BloomgateGatePartDown"]);
+        assert!(names(&mut watch, &ready(), 1_720).is_empty());
+        assert!(names(&mut watch, &of(&[Part::Filter]), 1_730).is_empty(), "it begins anew");
     }
 
     #[test]
@@ -404,7 +449,7 @@ mod tests {
     fn all_told() -> Vec<Alert> {
         let mut watch = Watch::default();
         let tenants = TenantCounts { all: 1, broken: 1, ..TenantCounts::default() };
-        let all = Facts { wrong: 1, rebuild_failures: 1, tenants, ..Facts::default() };
+        let all = Facts { wrong: 1, rebuild_failures: 1, tenants, down: vec![Part::Source], ..Facts::default() };
         watch.look(&all, Duration::ZERO);
         watch.look(&all, FOR)
     }
@@ -413,7 +458,7 @@ mod tests {
     fn names_and_sections_are_those_of_the_rules() {
         let rules = include_str!("../../../../packaging/alerts.yml");
         let told = all_told();
-        assert_eq!(told.len(), 4);
+        assert_eq!(told.len(), 5);
         for alert in told {
             let (_, rule) = rules.split_once(&format!("- alert: {}\n", alert.name)).unwrap();
             let rule = rule.split("- alert:").next().unwrap();

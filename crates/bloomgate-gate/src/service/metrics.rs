@@ -1,12 +1,15 @@
 //! The gate's metrics: one table gives name, help, unit and labels to the scrape and to the documentation.
 
 use bloomgate_http::listen::Traffic;
-use bloomgate_http::metrics::Scrape;
+use bloomgate_http::metrics::{Scrape, Value};
 
 use super::deny::Decided;
 use crate::policy::State;
-use crate::stats::{AuditStats, ClientStats, Lookups, Measured, ShadowStats, SourceStats, Stats, WriteStats};
+use crate::stats::{
+    AuditStats, ClientStats, Lookups, Measured, PartStats, ShadowStats, SourceStats, Stats, WriteStats,
+};
 use crate::tenants::{Tenants, TenantsStats};
+use crate::times::{BOUNDS, Timed, Times};
 
 bloomgate_http::metrics! {
     /// Every metric of the gate's service, those of its connections after them.
@@ -21,10 +24,16 @@ bloomgate_http::metrics! {
     FALSE_POSITIVES = counter "bloomgate_gate_false_positives_total" "" &[], "Lookups of absent keys that a ready filter let through";
     MEASURED = gauge "bloomgate_gate_false_positive_measured_ratio" "ratio" &[], "False positives as a share of the lookups of absent keys, since the start";
     ASKED = gauge "bloomgate_gate_false_positive_asked_ratio" "ratio" &[], "The share of false positives that was asked for";
+    INTERVAL = gauge "bloomgate_gate_false_positive_interval_ratio" "ratio" &["bound"], "Between which shares the true one lies, by the measured one, 99 times in 100: low and high";
+    OBSERVED = gauge "bloomgate_gate_false_positive_observed_ratio" "ratio" &[], "Of the lookups of absent keys since this filter came into force, the share that it let through to the source; missing before the first";
+    ESTIMATED = gauge "bloomgate_gate_false_positive_estimated_ratio" "ratio" &[], "The share of false positives that the bits of the filter have, counted; past twice the one asked for it is rebuilt. Missing for a filter in another server";
     EXPECTED = gauge "bloomgate_gate_false_positive_expected_ratio" "ratio" &[], "The share of false positives to expect of the keys in the filter";
     AUDITED = counter "bloomgate_gate_audits_total" "" &["result"], "Answers of no that were drawn to be checked at the source: right, wrong (must be 0), undecided (something was written nearby meanwhile) or skipped";
     WOULD_BLOCK = counter "bloomgate_gate_shadow_blocked_total" "" &[], "Lookups that a gate which only watches would have blocked";
     WOULD_WRONGLY = counter "bloomgate_gate_shadow_blocked_wrongly_total" "" &[], "Of those, the ones that the source had: somebody writes past the gate";
+    LOOKUP_TIME = histogram "bloomgate_gate_lookup_duration_seconds" "seconds" &["outcome"], "How long lookups took, by where they ended; those that ended in an error are failed. Of those that a filter in this process stops one in 64 is timed and stands for all; a key of a batch took as long as its batch";
+    SOURCE_TIME = histogram "bloomgate_gate_source_duration_seconds" "seconds" &[], "How long the source took for questions of lookups, without the wait for a turn; failed ones too. A question for many keys counts once";
+    PART_UP = gauge "bloomgate_gate_part_up" "" &["part"], "1 if this part answered when it was called the last time, else 0: the source, the cache if there is one, and the filter, which in this process always answers";
     SOURCE_READS = counter "bloomgate_gate_source_reads_total" "" &[], "Keys that lookups asked the source for";
     ERRORS = counter "bloomgate_gate_errors_total" "" &["part"], "Calls that failed, of the source, the cache or a filter behind a network";
     AT_SOURCE = gauge "bloomgate_gate_source_reads_under_way" "" &[], "Reads at the source at this moment";
@@ -98,9 +107,11 @@ fn begin(now: &str, blocking: bool) -> Scrape {
 }
 
 /// Everything at one moment.
-pub(super) fn scrape(stats: &Stats, deny: Option<&Decided>, traffic: &Traffic) -> Scrape {
+pub(super) fn scrape(stats: &Stats, times: &Times, deny: Option<&Decided>, traffic: &Traffic) -> Scrape {
     let mut scrape = begin(stats.state, stats.blocking);
     lookups(&mut scrape, &stats.lookups, &stats.measured);
+    durations(&mut scrape, times);
+    parts(&mut scrape, stats.parts);
     audits(&mut scrape, &stats.audit, &stats.shadow);
     at_source(&mut scrape, &stats.at_source, &stats.writes);
     if let Some(feed) = &stats.feed {
@@ -136,6 +147,12 @@ pub(super) fn scrape(stats: &Stats, deny: Option<&Decided>, traffic: &Traffic) -
         }
         scrape.number(&ASKED, &[], filter.asked_rate);
         scrape.number(&EXPECTED, &[], filter.expected_rate);
+        if let Some(estimated) = filter.estimated_rate {
+            scrape.number(&ESTIMATED, &[], estimated);
+        }
+        if let Some(observed) = filter.observed_rate {
+            scrape.number(&OBSERVED, &[], observed);
+        }
     }
     traffic.collect(&mut scrape);
     scrape
@@ -150,6 +167,8 @@ pub(super) fn scrape_tenants(
 ) -> Scrape {
     let mut scrape = begin(stats.state, stats.blocking);
     lookups(&mut scrape, &stats.lookups, &stats.measured);
+    durations(&mut scrape, &tenants.all.times);
+    parts(&mut scrape, stats.parts);
     audits(&mut scrape, &stats.audit, &stats.shadow);
     at_source(&mut scrape, &stats.at_source, &stats.writes);
     clients(&mut scrape, stats.clients.as_ref(), deny);
@@ -274,6 +293,27 @@ fn lookups(scrape: &mut Scrape, lookups: &Lookups, measured: &Measured) {
     scrape.whole(&FALSE_POSITIVES, &[], measured.false_positives);
     if let Some(rate) = measured.false_positive_rate {
         scrape.number(&MEASURED, &[], rate);
+    }
+    if let Some((low, high)) = measured.interval {
+        scrape.number(&INTERVAL, &[("bound", "low")], low);
+        scrape.number(&INTERVAL, &[("bound", "high")], high);
+    }
+}
+
+fn durations(scrape: &mut Scrape, times: &Times) {
+    let told = |what| {
+        let told = times.of(what);
+        Value::Buckets { bounds: &BOUNDS, counts: told.counts.to_vec(), sum: told.seconds }
+    };
+    for (outcome, kind) in Timed::lookups() {
+        scrape.add(&LOOKUP_TIME, &[("outcome", outcome)], told(kind));
+    }
+    scrape.add(&SOURCE_TIME, &[], told(Timed::Source));
+}
+
+fn parts(scrape: &mut Scrape, parts: PartStats) {
+    for (part, is_up) in parts.each() {
+        scrape.whole(&PART_UP, &[("part", &part.to_string())], u64::from(is_up));
     }
 }
 

@@ -115,7 +115,7 @@ impl Desk {
                 let mut scrape = match self.gate.get() {
                     Some(gate) => {
                         let told = self.told_of_gate(gate).await?;
-                        metrics::scrape(&told.stats, told.deny.as_ref(), &self.traffic)
+                        metrics::scrape(&told.stats, &gate.inner.times, told.deny.as_ref(), &self.traffic)
                     }
                     None => self.waiting_metrics(),
                 };

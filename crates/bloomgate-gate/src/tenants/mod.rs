@@ -113,6 +113,8 @@ pub(crate) struct All {
     /// How tenants become names of folders.
     naming: Contract,
     pub events: Events,
+    /// How long lookups of all tenants took.
+    pub times: Arc<crate::times::Times>,
     pieces: Box<[Piece]>,
     count: AtomicUsize,
     /// One tenant is made at a time.
@@ -297,6 +299,7 @@ impl All {
         let parts = Parts {
             shards: Shards::with(SHARDS, negatives, settings.negatives.1),
             counters: Counters::with_slots(SLOTS),
+            times: self.times.clone(),
             entrance: Entrance::Shared(self.turns.clone(), number),
             audits: Audits::among(settings.audit_share, self.offered.clone()),
             rebuilds: Rebuilds::among(self.asked.clone()),

@@ -10,7 +10,10 @@ use serde::Serialize;
 use super::{All, Ended, Tenant, Tenants};
 use crate::counters::Count;
 use crate::key::Key;
-use crate::stats::{AuditStats, ClientStats, Lookups, Measured, ShadowStats, SourceStats, Stats, WriteStats};
+use crate::stats::{
+    AuditStats, ClientStats, Lookups, Measured, PartStats, ShadowStats, SourceStats, Stats, WriteStats,
+};
+use crate::times::TimeStats;
 
 /// Tenants that are listed.
 const LISTED: usize = 20;
@@ -46,6 +49,10 @@ pub struct TenantsStats {
     pub audit: AuditStats,
     /// What watching gates would have done.
     pub shadow: ShadowStats,
+    /// Which parts answer.
+    pub parts: PartStats,
+    /// How long lookups and reads took.
+    pub times: TimeStats,
     /// Work at the source.
     pub at_source: SourceStats,
     /// Writes that passed.
@@ -421,6 +428,8 @@ impl Tenants {
             measured: of_tenants.measured(),
             audit: of_all.audit(),
             shadow: of_all.shadow(),
+            parts: PartStats::of(&all.events, all.cache.is_some()),
+            times: (&*all.times).into(),
             at_source: SourceStats {
                 reads: of_all.get(Count::SourceReads),
                 errors: of_all.get(Count::SourceErrors),

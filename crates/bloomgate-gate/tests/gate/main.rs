@@ -26,6 +26,8 @@ mod keyed_items;
 mod keys;
 mod listening;
 mod memory_source;
+#[cfg(all(feature = "redis", feature = "service"))]
+mod parts_down;
 mod paths;
 #[cfg(feature = "postgres")]
 mod postgres;
