@@ -1,4 +1,4 @@
-//! What could be better, why, and the command that does it: `GET /v1/advice`.
+//! What could be better, why, and the commands that do it: `GET /v1/advice`.
 //!
 //! Each rule looks at figures alone, so that a test can say what a server of a year looks like. A filter may get several
 //! sentences; what is urgent comes first.
@@ -63,24 +63,71 @@ impl Severity {
     }
 }
 
+/// Something to do, in words and as a command; what only its user can do has no command.
+#[derive(Debug, PartialEq)]
+struct Step {
+    about: Option<String>,
+    command: Option<String>,
+}
+
+impl Step {
+    fn told(about: impl Into<String>, command: impl Into<Option<String>>) -> Self {
+        Self { about: Some(about.into()), command: command.into() }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({"about": self.about, "command": self.command})
+    }
+}
+
 /// A sentence, why it is said, and what to do.
 #[derive(Debug, PartialEq)]
 struct Said {
     severity: Severity,
     sentence: String,
     reason: &'static str,
-    command: String,
+    steps: Vec<Step>,
 }
 
 impl Said {
+    /// What one command does.
     fn new(severity: Severity, sentence: impl Into<String>, reason: &'static str, command: impl Into<String>) -> Self {
-        Self { severity, sentence: sentence.into(), reason, command: command.into() }
+        let steps = vec![Step { about: None, command: Some(command.into()) }];
+        Self { severity, sentence: sentence.into(), reason, steps }
+    }
+
+    /// What another filter does in the place of this one: it is made, filled, and given the name.
+    fn anew(
+        severity: Severity,
+        sentence: impl Into<String>,
+        reason: &'static str,
+        case: &Case<'_>,
+        create: String,
+    ) -> Self {
+        let (name, next) = (quoted(case.name), quoted(&next(case)));
+        let fill = format!(
+            "Fill it from the data, a thousand keys at a time: BG.ADD {next} KEY KEY ... Add new keys to both until it is in \
+             place: a key that it was not given is answered with no."
+        );
+        let steps = vec![
+            Step::told("Make it.", create),
+            Step::told(fill, None::<String>),
+            Step::told("Exchange the two names: lookups go on all the while.", format!("BG.SWAP {name} {next}")),
+            Step::told("Delete the one of before, which has the other name now.", format!("DEL {next}")),
+        ];
+        Self { severity, sentence: sentence.into(), reason, steps }
+    }
+
+    /// The first command.
+    fn command(&self) -> &str {
+        self.steps.iter().find_map(|step| step.command.as_deref()).unwrap_or_default()
     }
 
     fn to_json(&self, about: Option<&[u8]>) -> Value {
         json!({
             "severity": self.severity.name(), "about": about.map(shown), "path": about.map(path_of),
-            "sentence": self.sentence, "reason": self.reason, "command": self.command,
+            "sentence": self.sentence, "reason": self.reason, "command": self.command(),
+            "steps": self.steps.iter().map(Step::to_json).collect::<Vec<_>>(),
         })
     }
 }
@@ -99,6 +146,7 @@ struct Case<'a> {
     /// Items a second; nothing where nobody knows yet.
     growth: Option<f64>,
     full_in: Option<f64>,
+    over_capacity_in: Option<f64>,
     counts: Counts,
     /// Keys that were removed since it was made.
     removed: u64,
@@ -159,6 +207,7 @@ fn case<'a>(brief: &'a Brief, entry: &Entry, verdict: Verdict) -> Case<'a> {
         age: brief.now_ms.saturating_sub(brief.created_ms) as f64 / 1_000.0,
         growth: brief.growth,
         full_in: brief.full_in(),
+        over_capacity_in: brief.over_capacity_in(),
         counts: brief.counts,
         removed: entry.deleted().max(brief.counts.removed),
         layers: entry.with(|filter| filter.stages()).unwrap_or(1),
@@ -230,9 +279,14 @@ fn of_filter(case: &Case<'_>, is_public: bool) -> Vec<Said> {
     said.into_iter().flatten().collect()
 }
 
+/// The name of another filter beside this one.
+fn next(case: &Case<'_>) -> Vec<u8> {
+    [case.name, b":next"].concat()
+}
+
 /// The line that makes another filter beside this one.
 fn beside(case: &Case<'_>, options: &str) -> String {
-    format!("BG.CREATE {} {options} RATE {}", quoted(&[case.name, b":next"].concat()), case.asked)
+    format!("BG.CREATE {} {options} RATE {}", quoted(&next(case)), case.asked)
 }
 
 /// The same for a filter like this one.
@@ -243,31 +297,38 @@ fn larger(case: &Case<'_>, factor: u64) -> String {
 
 fn too_small(case: &Case<'_>) -> Option<Said> {
     if case.counts.refused > 0 && case.items >= case.capacity {
-        return Some(Said::new(
+        return Some(Said::anew(
             Severity::Warning,
             format!("It is full and has refused {}.", counted(case.counts.refused, "key")),
             "What it refused is not in it, and a lookup says no. Make a larger one, fill it from the data, then BG.SWAP \
              the two.",
+            case,
             larger(case, 4),
         ));
     }
     if case.is_over_capacity {
-        return Some(Said::new(
+        return Some(Said::anew(
             Severity::Warning,
             format!("It holds {}, and was made for {}.", counted(case.items, "item"), counted(case.capacity, "item")),
             "Beyond its capacity the rate of false positives rises above what was asked for. Make a larger one, fill it from \
              the data, then BG.SWAP the two.",
+            case,
             larger(case, 2),
         ));
     }
-    case.full_in.filter(|&seconds| seconds < SOON).map(|seconds| {
-        Said::new(
-            Severity::Warning,
+    let (sentence, reason) = match (case.full_in, case.over_capacity_in) {
+        (Some(seconds), _) if seconds < SOON => (
             format!("As it grows now, it is full in {}.", span(seconds)),
             "A full filter refuses keys. Make a larger one in time, fill it from the data, then BG.SWAP the two.",
-            larger(case, 4),
-        )
-    })
+        ),
+        (_, Some(seconds)) if seconds < SOON => (
+            format!("As it grows now, it is over its capacity in {}.", span(seconds)),
+            "It takes keys then too, and the rate of false positives rises above what was asked for. Make a larger one in time, \
+             fill it from the data, then BG.SWAP the two.",
+        ),
+        _ => return None,
+    };
+    Some(Said::anew(Severity::Warning, sentence, reason, case, larger(case, 4)))
 }
 
 fn too_large(case: &Case<'_>) -> Option<Said> {
@@ -291,11 +352,12 @@ fn too_large(case: &Case<'_>) -> Option<Said> {
              allows for the items that are in.",
             format!("BG.FOLD {} RATE {}", quoted(case.name), case.asked),
         ),
-        false => Said::new(
+        false => Said::anew(
             Severity::Info,
             sentence,
             "Its memory is spent on keys that do not come. Make a smaller one, fill it from the data, then BG.SWAP the \
              two.",
+            case,
             beside(case, &format!("LIKE {} CAPACITY {}", quoted(case.name), case.items.saturating_mul(2))),
         ),
     };
@@ -309,19 +371,21 @@ fn wrong_kind(case: &Case<'_>) -> Option<Said> {
     };
     let never_removed = case.removed == 0 && case.items > 0 && case.age >= DAY;
     match case.kind {
-        Kind::Scalable | Kind::GrowingCuckoo if case.layers >= MANY_LAYERS => Some(Said::new(
+        Kind::Scalable | Kind::GrowingCuckoo if case.layers >= MANY_LAYERS => Some(Said::anew(
             Severity::Info,
             format!("It has grown to {}.", counted(case.layers as u64, "layer")),
             "A lookup of an absent key asks all of them, and they share the rate out. By now it is known how many keys \
              there are: one filter of that size is asked once and takes fewer bits. Make it, fill it from the data, then \
              BG.SWAP the two.",
+            case,
             one(if case.kind == Kind::Scalable || never_removed { "blocked" } else { "cuckoo" }),
         )),
-        Kind::Counting if never_removed => Some(Said::new(
+        Kind::Counting if never_removed => Some(Said::anew(
             Severity::Info,
             "It can remove keys, and none was ever removed.",
             "Counters take four bits where a filter that only adds has one. Make one that does not count, fill it from \
              the data, then BG.SWAP the two.",
+            case,
             one("blocked"),
         )),
         // Which of them is smaller depends on the rate: at 1 % a quotient filter takes an eighth more than a blocked one and
@@ -332,7 +396,7 @@ fn wrong_kind(case: &Case<'_>) -> Option<Said> {
             let plain = Blocked::builder().items(case.capacity).rate(case.asked).bytes_needed().ok()?;
             let is_worth_it = plain <= case.bytes - case.bytes / WORTH_A_CHANGE;
             is_worth_it.then(|| {
-                Said::new(
+                Said::anew(
                     Severity::Info,
                     format!(
                         "It can remove keys, and none was ever removed: a blocked filter of its capacity takes {}, not {}.",
@@ -342,6 +406,7 @@ fn wrong_kind(case: &Case<'_>) -> Option<Said> {
                     "Fingerprints that can be taken out again cost more bits at this rate than bits that stay, and each add \
                      is slower. If nothing is ever removed or counted, make one that only adds, fill it from the data, then \
                      BG.SWAP the two.",
+                    case,
                     one("blocked"),
                 )
             })
@@ -359,22 +424,37 @@ fn poisoned(case: &Case<'_>) -> Option<Said> {
         }
     };
     let said = match case.is_keyed && case.is_rekeyed_in_place {
-        true => Said::new(
+        true => Said {
             severity,
-            sentence,
-            "Somebody may know its secret, or writes keys that were chosen. A new secret makes what they chose useless: \
-             start it, bring the items with BG.FEED, then BG.REKEY it FINISH.",
-            format!("BG.REKEY {} START", quoted(case.name)),
-        ),
-        false => Said::new(
+            sentence: sentence.to_owned(),
+            reason: "Somebody may know its secret, or writes keys that were chosen. A new secret makes what they chose useless: \
+                     start it, bring the items with BG.FEED, then BG.REKEY it FINISH.",
+            steps: rekeyed(case),
+        },
+        false => Said::anew(
             severity,
             sentence,
             "Keys were chosen to say maybe. Make one under a secret of its own, fill it from the data, then BG.SWAP the \
              two.",
+            case,
             keyed(case),
         ),
     };
     Some(said)
+}
+
+/// Another secret without a moment in which it does not answer.
+fn rekeyed(case: &Case<'_>) -> Vec<Step> {
+    let name = quoted(case.name);
+    let feed = format!(
+        "Bring the items of before from the data, a thousand at a time: BG.FEED {name} KEY KEY ... What is added meanwhile \
+         it takes by itself."
+    );
+    vec![
+        Step::told("Begin: nobody sees the new one yet.", format!("BG.REKEY {name} START")),
+        Step::told(feed, None::<String>),
+        Step::told("Put it in place. It refuses while items are missing.", format!("BG.REKEY {name} FINISH")),
+    ]
 }
 
 /// The line that makes one like it under a secret; LIKE would take the hash as well.
@@ -396,11 +476,12 @@ fn unkeyed(case: &Case<'_>, is_public: bool) -> Option<Said> {
         true => (Severity::Warning, "Its keys are hashed without a secret, and other machines can reach the server."),
         false => (Severity::Info, "Its keys are hashed without a secret."),
     };
-    Some(Said::new(
+    Some(Said::anew(
         severity,
         sentence,
         "Whoever chooses keys can compute which of them say maybe, and fill it with the worst. That is fine as long as no \
          stranger chooses any. Else make one under a secret, fill it from the data, then BG.SWAP the two.",
+        case,
         keyed(case),
     ))
 }
@@ -443,11 +524,14 @@ fn span(seconds: f64) -> String {
 }
 
 #[cfg(test)]
+mod running;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     /// A filter of a month that nothing is to be said about.
-    const FINE: Case<'static> = Case {
+    pub(super) const FINE: Case<'static> = Case {
         name: b"seen",
         kind: Kind::Blocked,
         items: 600_000,
@@ -458,6 +542,7 @@ mod tests {
         age: 30.0 * DAY,
         growth: Some(0.0),
         full_in: None,
+        over_capacity_in: None,
         counts: Counts { lookups: 0, positives: 0, adds: 0, fresh: 0, removed: 0, refused: 0 },
         removed: 0,
         layers: 1,
@@ -472,7 +557,7 @@ mod tests {
     fn one(case: &Case<'_>, severity: Severity, sentence: &str, command: &str) {
         let said = of_filter(case, false);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert_eq!((said[0].severity, &*said[0].sentence, &*said[0].command), (severity, sentence, command));
+        assert_eq!((said[0].severity, &*said[0].sentence, said[0].command()), (severity, sentence, command));
         assert!(said[0].reason.len() > 40);
     }
 
@@ -496,6 +581,7 @@ mod tests {
             Case { kind: Kind::Quotient, bytes: 2_000_000, items: 240_000, growth: None, ..FINE },
             Case { kind: Kind::RedisBloom, is_keyed: false, ..FINE },
             Case { full_in: Some(4.0 * DAY), ..FINE },
+            Case { over_capacity_in: Some(4.0 * DAY), ..FINE },
         ] {
             assert_eq!(of_filter(&case, true), [], "{case:?}");
         }
@@ -522,6 +608,20 @@ mod tests {
             "As it grows now, it is full in 3 days.",
             "BG.CREATE seen:next LIKE seen CAPACITY 4000000 RATE 0.01",
         );
+        let goes_on = Case { over_capacity_in: Some(2.6 * DAY), ..FINE };
+        one(
+            &goes_on,
+            Severity::Warning,
+            "As it grows now, it is over its capacity in 3 days.",
+            "BG.CREATE seen:next LIKE seen CAPACITY 4000000 RATE 0.01",
+        );
+        // The whole way, and not its first step alone.
+        let said = &of_filter(&Case { name: b"a b", ..goes_on }, false)[0];
+        let commands: Vec<&str> = said.steps.iter().map(|step| step.command.as_deref().unwrap_or("-")).collect();
+        let create = "BG.CREATE \"a b:next\" LIKE \"a b\" CAPACITY 4000000 RATE 0.01";
+        assert_eq!(commands, [create, "-", "BG.SWAP \"a b\" \"a b:next\"", "DEL \"a b:next\""]);
+        let fill = said.steps[1].about.as_deref().unwrap();
+        assert!(fill.contains("BG.ADD \"a b:next\" KEY"), "{fill}");
     }
 
     #[test]
@@ -572,12 +672,12 @@ mod tests {
         let command = "BG.CREATE seen:next KIND blocked CAPACITY 1000000 RATE 0.01";
         one(&case, Severity::Info, "Its keys are hashed without a secret.", command);
         let ring = of_filter(&Case { kind: Kind::Rotating, window: 3_600.0, is_keyed: false, ..FINE }, true);
-        assert_eq!(ring[0].command, "BG.CREATE seen:next KIND rotating CAPACITY 1000000 WINDOW 3600 RATE 0.01");
+        assert_eq!(ring[0].command(), "BG.CREATE seen:next KIND rotating CAPACITY 1000000 WINDOW 3600 RATE 0.01");
         let public = of_filter(&case, true);
         assert_eq!((public.len(), public[0].severity), (1, Severity::Warning));
         // Poison first, and then no word about what made it possible.
         let poisoned = of_filter(&Case { verdict: Verdict::Poisoned, ..case }, true);
-        assert_eq!((poisoned.len(), poisoned[0].severity, &*poisoned[0].command), (1, Severity::Critical, command));
+        assert_eq!((poisoned.len(), poisoned[0].severity, poisoned[0].command()), (1, Severity::Critical, command));
     }
 
     #[test]
@@ -599,7 +699,7 @@ mod tests {
         assert_eq!(of_snapshot(0.5 * DAY, 1 << 40, None), None);
         let old = of_snapshot(2.4 * DAY, 300_000_000, None).unwrap();
         assert_eq!(old.sentence, "The last snapshot is 2 days old, and the log has grown to 300 MB since.");
-        assert_eq!(old.command, "BGSAVE");
+        assert_eq!(old.command(), "BGSAVE");
         let failed = of_snapshot(0.0, 0, Some("no space left on device".to_owned())).unwrap();
         assert!(failed.sentence.ends_with("no space left on device"));
     }
@@ -609,7 +709,7 @@ mod tests {
         assert_eq!(of_memory(900, 1_000), None);
         let said = of_memory(950_000_000, 1_000_000_000).unwrap();
         assert_eq!(said.sentence, "The filters take 950 MB of the 1.0 GB they may have.");
-        assert_eq!(said.command, "CONFIG SET max-memory 2000000000");
+        assert_eq!(said.command(), "CONFIG SET max-memory 2000000000");
     }
 
     #[test]

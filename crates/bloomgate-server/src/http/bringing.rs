@@ -10,8 +10,7 @@
 use std::io::{self, Read};
 
 use axum::body::Bytes;
-use axum::http::header::{IF_MATCH, IF_NONE_MATCH};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use bloomgate::Address;
 use bloomgate_command::Role;
 use bloomgate_http::body::{announced, discard};
@@ -20,8 +19,9 @@ use tokio::sync::mpsc;
 
 use super::arriving::Arriving;
 use super::fetching::no_room;
-use super::files::{CONTENT_ADDRESS, FILTER, full_name, precondition_failed, tag, tags};
+use super::files::{FILTER, full_name, precondition_failed, tag, tags};
 use super::filters::written;
+use super::headers::{CONTENT_ADDRESS, IF_MATCH, UNLESS_THERE};
 use super::reply::{self, Reply};
 use super::seats::Full;
 use super::visit::{BODY_TIME, UNWANTED_TIME, Visit, wrong_type};
@@ -68,8 +68,8 @@ impl Conditions {
 }
 
 /// The address that the body should have, if the request says so.
-pub(super) fn said(headers: &HeaderMap) -> Result<Option<Address>, Problem> {
-    let Some(value) = headers.get(CONTENT_ADDRESS) else { return Ok(None) };
+pub(super) fn said(visit: &Visit) -> Result<Option<Address>, Problem> {
+    let Some(value) = visit.header(&CONTENT_ADDRESS) else { return Ok(None) };
     let address = value.to_str().ok().and_then(|text| text.trim().trim_matches('"').to_ascii_lowercase().parse().ok());
     address.map(Some).ok_or_else(|| {
         Problem::bad_request(
@@ -88,10 +88,9 @@ pub(super) async fn bring(visit: &mut Visit) -> Answer {
     if name.is_empty() {
         return Err(Problem::bad_request("the name is empty: give one of 1 to 4096 bytes"));
     }
-    let headers = &visit.head.headers;
-    let (said, length) = (said(headers)?, announced(headers));
-    let if_match = tags(headers, IF_MATCH);
-    let only_new = tags(headers, IF_NONE_MATCH).is_some_and(|tags| tags.iter().any(|tag| tag == "*"));
+    let (said, length) = (said(visit)?, announced(&visit.head.headers));
+    let if_match = tags(visit, &IF_MATCH);
+    let only_new = tags(visit, &UNLESS_THERE).is_some_and(|tags| tags.iter().any(|tag| tag == "*"));
     let may_replace = visit.talk.user().is_some_and(|user| user.roles.contains(Role::Delete)) && !only_new;
     let mut conditions = Conditions { only_new, may_replace, still: None };
     let there = there(visit, &name)?;

@@ -43,10 +43,12 @@ pub(super) struct Brief {
     pub counts: Counts,
     /// Items a second, over the last minutes.
     pub growth: Option<f64>,
-    /// Whether it is never full: it grows, or goes on.
-    is_endless: bool,
+    /// What it does when it holds what it was made for; nothing of one that cannot answer.
+    on_full: Option<WhenFull>,
     /// Whether it forgets what is old: it counts every insertion, and is never over its capacity.
     forgets: bool,
+    /// Whether it keeps a window: what it holds now says nothing about what it will.
+    keeps_window: bool,
     rest: Map<String, Value>,
 }
 
@@ -101,8 +103,9 @@ impl Brief {
             now_ms: engine.clock.now_ms(),
             counts: entry.counts(),
             growth,
-            is_endless: entry.when_full() != Some(WhenFull::Refuse),
+            on_full: entry.when_full(),
             forgets: entry.kind() == Kind::Stable,
+            keeps_window: entry.kind() == Kind::Rotating,
             rest,
         }
     }
@@ -122,10 +125,20 @@ impl Brief {
         self.items > self.capacity && !self.forgets
     }
 
-    /// When it will be full, in seconds, if it goes on as it does.
-    pub(super) fn full_in(&self) -> Option<f64> {
-        let growth = self.growth.filter(|&growth| growth > 0.0 && !self.is_endless)?;
+    /// When it will hold what it was made for, in seconds, if it goes on as it does.
+    fn capacity_in(&self) -> Option<f64> {
+        let growth = self.growth.filter(|&growth| growth > 0.0 && !self.forgets && !self.keeps_window)?;
         Some(self.capacity.saturating_sub(self.items) as f64 / growth)
+    }
+
+    /// When it will be full, and refuse keys, in seconds.
+    pub(super) fn full_in(&self) -> Option<f64> {
+        self.capacity_in().filter(|_| self.on_full == Some(WhenFull::Refuse))
+    }
+
+    /// When it will be over its capacity, and go on at a higher rate than was asked for, in seconds.
+    pub(super) fn over_capacity_in(&self) -> Option<f64> {
+        self.capacity_in().filter(|_| self.on_full == Some(WhenFull::GoOn))
     }
 
     /// As JSON.
@@ -153,8 +166,19 @@ impl Brief {
             "seen": counts.adds.saturating_sub(counts.fresh + counts.refused),
             "removed": counts.removed, "refused": counts.refused,
             "growth_per_second": self.growth.map_or(Value::Null, number),
+            "on_full": self.on_full.map(on_full),
+            "capacity_in_seconds": self.capacity_in().map_or(Value::Null, number),
             "full_in_seconds": self.full_in().map_or(Value::Null, number),
         })
+    }
+}
+
+/// As BG.INFO says it.
+fn on_full(when_full: WhenFull) -> &'static str {
+    match when_full {
+        WhenFull::Refuse => "refuse",
+        WhenFull::GoOn => "goon",
+        WhenFull::Grow => "grow",
     }
 }
 

@@ -8,16 +8,14 @@
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{
-    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderName, IF_MATCH,
-    IF_NONE_MATCH, IF_RANGE, RANGE,
-};
+use axum::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, ETAG};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use bloomgate::Address;
 use bloomgate_command::{Refusal, Role};
 use bloomgate_http::problem::Problem;
 
 use super::fetching::{self, Fetched};
+use super::headers::{Header, IF_MATCH, IF_RANGE, RANGE, UNLESS_SAME};
 use super::reply::{self, Reply};
 use super::serving::House;
 use super::visit::Visit;
@@ -28,16 +26,13 @@ use crate::session::call::Call;
 pub(super) const FILTER: &str = "application/vnd.bloomgate.filter";
 /// The type of a delta.
 pub(super) const DELTA: &str = "application/vnd.bloomgate.delta";
-/// The address of a body, for whoever wants it checked.
-pub(super) const CONTENT_ADDRESS: HeaderName = HeaderName::from_static("content-address");
-
 fn address(text: &str) -> Option<Address> {
     text.parse().ok()
 }
 
 /// The addresses that a header names: `"A", W/"B"`, or `*`.
-pub(super) fn tags(headers: &HeaderMap, name: HeaderName) -> Option<Vec<String>> {
-    let value = headers.get(name)?.to_str().ok()?;
+pub(super) fn tags(visit: &Visit, header: &Header) -> Option<Vec<String>> {
+    let value = visit.header(header)?.to_str().ok()?;
     Some(value.split(',').map(|tag| tag.trim().trim_start_matches("W/").trim_matches('"').to_owned()).collect())
 }
 
@@ -108,10 +103,9 @@ pub(super) fn full_name(call: &Call<'_, '_, '_>, name: &[u8]) -> Result<Vec<u8>,
 pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
     let name = visit.name();
     // Who goes on with a part of a file wants that file.
-    let wanted =
-        visit.head.headers.get(IF_RANGE).and_then(|tag| tag.to_str().ok()).map(|tag| tag.trim().trim_matches('"'));
-    let wanted = wanted.and_then(address);
-    let goes_on = visit.head.headers.contains_key(IF_RANGE);
+    let goes_on = visit.header(&IF_RANGE).is_some();
+    let part_of = visit.header(&IF_RANGE).and_then(|tag| tag.to_str().ok());
+    let wanted = part_of.and_then(|tag| address(tag.trim().trim_matches('"')));
     if let Some(wanted) = wanted
         && let Some(file) = kept(visit, &name, wanted)?
     {
@@ -120,7 +114,7 @@ pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
     if let Some(entry) = fetching::long_one(visit, &name)? {
         let file = fetching::fetch(visit, &entry).await?;
         let now = file.address;
-        return match conditions(&visit.head.headers, &now.to_string())? {
+        return match conditions(visit, &now.to_string())? {
             Some(answer) => Ok(answer),
             None => given(visit, &name, now, &File::Long(file), !goes_on || wanted == Some(now)),
         };
@@ -129,7 +123,7 @@ pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
         Reply::Bytes(text) => String::from_utf8_lossy(text).into_owned(),
         _ => return Err(Problem::internal("the address was not told")),
     };
-    if let Some(answer) = conditions(&visit.head.headers, &digest)? {
+    if let Some(answer) = conditions(visit, &digest)? {
         return Ok(answer);
     }
     let (now, file) = match visit.talk.say(&[b"BG.DUMP", &name]).await? {
@@ -147,15 +141,15 @@ pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
 }
 
 /// What If-None-Match and If-Match have to say about a file: an answer, a problem, or nothing.
-fn conditions(headers: &HeaderMap, now: &str) -> Result<Option<Response<Body>>, Problem> {
+fn conditions(visit: &Visit, now: &str) -> Result<Option<Response<Body>>, Problem> {
     let names_it = |tags: Vec<String>| tags.iter().any(|tag| *tag == now || tag == "*");
-    if tags(headers, IF_NONE_MATCH).is_some_and(names_it) {
+    if tags(visit, &UNLESS_SAME).is_some_and(names_it) {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::NOT_MODIFIED;
         tag(response.headers_mut(), now);
         return Ok(Some(response));
     }
-    match tags(headers, IF_MATCH).is_none_or(names_it) {
+    match tags(visit, &IF_MATCH).is_none_or(names_it) {
         true => Ok(None),
         false => Err(precondition_failed(format!("the filter's file is now {now}: fetch it without If-Match"))),
     }
@@ -186,7 +180,7 @@ pub(super) fn tag(headers: &mut HeaderMap, address: &str) {
 /// A file, or the part of it that is asked for.
 fn given(visit: &Visit, name: &[u8], address: Address, file: &File, may_be_part: bool) -> Answer {
     let length = file.length();
-    let asked = visit.head.headers.get(RANGE).filter(|_| may_be_part && visit.head.method == Method::GET);
+    let asked = visit.header(&RANGE).filter(|_| may_be_part && visit.head.method == Method::GET);
     let range = match asked.and_then(|value| range(value.to_str().unwrap_or_default(), length)) {
         Some(Err(())) => {
             let detail = format!("the file has {length} bytes: ask for a range within them");
@@ -255,11 +249,7 @@ fn gone() -> Problem {
 /// `GET /v1/filters/{name}/delta`.
 pub(super) async fn delta(visit: &mut Visit) -> Answer {
     let name = visit.name();
-    let since = visit.query.text("since")?.and_then(address).ok_or_else(|| {
-        Problem::bad_request(
-            "'since' in the query is the address of a file, 64 hexadecimal digits, as ETag of a snapshot has it",
-        )
-    })?;
+    let since = visit.query.address("since")?;
     if let Some(entry) = fetching::long_one(visit, &name)? {
         let old = kept(visit, &name, since)?.ok_or_else(gone)?;
         let new = fetching::fetch(visit, &entry).await?;

@@ -26,9 +26,9 @@ const PIECE: usize = 1_000;
 const STEPS: u64 = 1 << 20;
 const MOST_STEPS: u64 = 1 << 29;
 /// Filters of one page.
-const LONGEST_PAGE: u64 = 1_000;
+pub(super) const LONGEST_PAGE: u64 = 1_000;
 /// What a list may be sorted by.
-const SORTS: [&str; 14] = [
+pub(super) const SORTS: &[&str] = &[
     "name", "kind", "items", "capacity", "bytes", "used", "fill", "asked", "rate", "measured", "bits", "age",
     "lookups", "growth",
 ];
@@ -78,10 +78,10 @@ fn by(call: &Call<'_, '_, '_>, entry: &Entry, sort: &str, growth: Option<f64>) -
 /// `GET /v1/filters`.
 pub(super) async fn list(visit: &mut Visit) -> Answer {
     let query = &visit.query;
-    let offset = query.whole("offset", 0, u64::MAX)?.unwrap_or(0) as usize;
-    let limit = query.whole("limit", 1, LONGEST_PAGE)?.unwrap_or(100) as usize;
-    let sort = query.one_of("sort", &SORTS)?.unwrap_or("name");
-    let falls = query.one_of("order", &["asc", "desc"])? == Some("desc");
+    let offset = query.usual_whole("offset")? as usize;
+    let limit = query.usual_whole("limit")? as usize;
+    let sort = query.word("sort")?.unwrap_or("name");
+    let falls = query.word("order")? == Some("desc");
     let pattern = query.bytes("match").map(glob::checked).transpose();
     let pattern = pattern.map_err(|why| Problem::bad_request(why.as_str().trim_start_matches("ERR ").to_owned()))?;
     let pattern = pattern.map(<[u8]>::to_vec);
@@ -255,7 +255,6 @@ async fn described(visit: &mut Visit, name: &[u8]) -> Result<Value, Problem> {
         "secret_epoch",
         "secret_id",
         "secret_age_seconds",
-        "on_full",
         "ordered",
         "rekeying",
         "window_seconds",

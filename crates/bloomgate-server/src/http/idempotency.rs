@@ -14,10 +14,9 @@ use axum::response::IntoResponse;
 use bloomgate_http::body;
 use bloomgate_http::problem::Problem;
 
+use super::headers::IDEMPOTENCY_KEY;
 use super::serving::House;
 
-/// The header.
-pub(super) const HEADER: &str = "idempotency-key";
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// How long an answer is kept.
 const KEPT_MS: u64 = 600_000;
@@ -134,7 +133,7 @@ pub(super) enum Turn {
 
 /// The key of a request, if it has one.
 pub(super) fn key(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
-    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    let Some(value) = headers.get(IDEMPOTENCY_KEY.name) else { return Ok(None) };
     let key = value
         .to_str()
         .ok()
@@ -252,7 +251,7 @@ mod tests {
     fn keys_are_short_and_visible() {
         let read = |text: &str| {
             let mut headers = HeaderMap::new();
-            headers.insert(HEADER, HeaderValue::from_bytes(text.as_bytes()).unwrap());
+            headers.insert("idempotency-key", HeaderValue::from_bytes(text.as_bytes()).unwrap());
             key(&headers).map(|key| key.map(str::to_owned)).map_err(|problem| problem.status().as_u16())
         };
         assert_eq!(

@@ -81,7 +81,7 @@ pub(super) fn structure(entry: &Entry) -> Result<(Value, Value), Refusal> {
 
 /// `GET /v1/filters/{name}/heat`.
 pub(super) async fn heat(visit: &mut Visit) -> Answer {
-    let cells = visit.query.whole("cells", 1, 4_096)?.unwrap_or(256);
+    let cells = visit.query.usual_whole("cells")?;
     let name = visit.name();
     let talk = &mut visit.talk;
     let (heat, expected) = tokio::task::block_in_place(|| {

@@ -25,6 +25,7 @@ mod figures;
 mod files;
 mod filters;
 mod growth;
+mod headers;
 mod idempotency;
 mod inside;
 mod items;

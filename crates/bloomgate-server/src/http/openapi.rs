@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{Asks, ROUTES, Route, Shape, Who};
+use super::headers::{self, Form, Header, IDEMPOTENCY_KEY};
+use super::routes::{Asks, ROUTES, Route, Shape, Takes, Who};
 use super::schemas;
 
 /// Problems that every route for users may have.
@@ -55,13 +56,7 @@ fn operation(route: &Route) -> Value {
         Who::Anybody(_) => ("", true),
         Who::User(role) => (*role, false),
     };
-    if is_write {
-        parameters.push(json!({
-            "name": "Idempotency-Key", "in": "header", "required": false,
-            "description": "The same key with the same request within ten minutes gets the same answer.",
-            "schema": {"type": "string", "pattern": "^[!-~]{1,128}$"},
-        }));
-    }
+    parameters.extend(route.reads.iter().chain(is_write.then_some(&IDEMPOTENCY_KEY)).map(in_header));
     let mut description = match role {
         "" if is_open => "Needs no login.".to_owned(),
         "" => "Needs a login where the server has users, and no role.".to_owned(),
@@ -102,19 +97,62 @@ fn in_path(part: &str) -> Option<Value> {
     let about = match name {
         "name" => "The name, percent-encoded: any bytes, a slash as %2F.",
         "key" => "The key, percent-encoded: any bytes, a slash as %2F.",
+        "address" => "The address of the file, as ETag of a snapshot has it.",
         _ => "Percent-encoded.",
     };
-    Some(json!({
-        "name": name, "in": "path", "required": true, "description": about, "schema": {"type": "string", "minLength": 1},
-    }))
+    let schema = match name {
+        "address" => json!({"type": "string", "pattern": ADDRESS}),
+        _ => json!({"type": "string", "minLength": 1}),
+    };
+    Some(json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema}))
 }
 
+/// The address of a file.
+const ADDRESS: &str = "^[0-9A-Fa-f]{64}$";
+/// The largest whole number that every reader of JSON understands: 2^53 - 1.
+const LARGEST: u64 = (1 << 53) - 1;
+
 fn in_query(asks: &Asks) -> Value {
-    let schema = match asks.takes {
-        plain @ ("string" | "integer" | "number" | "boolean") => json!({"type": plain}),
-        words => json!({"type": "string", "enum": words.split('|').collect::<Vec<_>>()}),
+    let mut schema = match asks.takes {
+        Takes::Text => json!({"type": "string"}),
+        Takes::Address => json!({"type": "string", "pattern": ADDRESS}),
+        Takes::Whole(least, most) if most > LARGEST => json!({"type": "integer", "minimum": least}),
+        Takes::Whole(least, most) => json!({"type": "integer", "minimum": least, "maximum": most}),
+        Takes::Number => json!({"type": "number"}),
+        Takes::Truth => json!({"type": "boolean"}),
+        Takes::Words(words) => json!({"type": "string", "enum": words}),
     };
-    json!({"name": asks.name, "in": "query", "required": false, "description": asks.about, "schema": schema})
+    if let Some(usual) = asks.usual {
+        let number = usual.parse::<u64>().ok().filter(|_| matches!(asks.takes, Takes::Whole(..)));
+        schema["default"] = number.map_or_else(|| usual.into(), Value::from);
+    }
+    json!({"name": asks.name, "in": "query", "required": asks.is_needed, "description": asks.about, "schema": schema})
+}
+
+fn form(form: Form) -> Value {
+    match form {
+        Form::Text => json!({"type": "string"}),
+        Form::Like(pattern) => json!({"type": "string", "pattern": pattern}),
+        Form::Only(text) => json!({"type": "string", "enum": [text]}),
+        Form::Whole => json!({"type": "integer", "minimum": 0}),
+    }
+}
+
+fn in_header(header: &Header) -> Value {
+    json!({
+        "name": header.name, "in": "header", "required": false, "description": header.about, "schema": form(header.form),
+    })
+}
+
+/// The headers of the answers with a status.
+fn in_answer(route: &Route, status: u16) -> Map<String, Value> {
+    let own = route.sends.iter().filter(|sends| sends.on.contains(&status)).map(|sends| (sends.header, true));
+    let all = headers::of_status(status, route.method.as_str() != "GET").into_iter().chain(own);
+    let told = all.map(|(header, always)| {
+        let schema = form(header.form);
+        (header.name.to_owned(), json!({"description": header.about, "required": always, "schema": schema}))
+    });
+    told.collect()
 }
 
 fn reference(name: &str) -> Value {
@@ -148,7 +186,7 @@ fn content(shape: Shape, is_request: bool) -> Option<Value> {
 }
 
 /// The headers that count what came of many keys, for whoever does not want to count the answers.
-fn counts(schema: &str) -> Option<Value> {
+fn counts(schema: &str) -> Map<String, Value> {
     let of: &[(&str, &str)] = match schema {
         "Checked" => &[("Bloomgate-Maybe", "How many may be in.")],
         "Added" => &[
@@ -157,11 +195,18 @@ fn counts(schema: &str) -> Option<Value> {
         ],
         "Removed" => &[("Bloomgate-Removed", "How many were taken out.")],
         "Reported" => &[("Bloomgate-Taken", "How many were taken.")],
-        _ => return None,
+        _ => return Map::new(),
     };
     let all = [("Bloomgate-Keys", "How many keys the body had.")].iter().chain(of);
-    let header = |about: &str| json!({"description": about, "schema": {"type": "integer", "minimum": 0}});
-    Some(all.map(|(name, about)| ((*name).to_owned(), header(about))).collect::<Map<_, _>>().into())
+    let header =
+        |about: &str| json!({"description": about, "required": true, "schema": {"type": "integer", "minimum": 0}});
+    all.map(|(name, about)| ((*name).to_owned(), header(about))).collect()
+}
+
+fn put_headers(answer: &mut Value, headers: Map<String, Value>) {
+    if !headers.is_empty() {
+        answer["headers"] = headers.into();
+    }
 }
 
 fn responses(route: &Route, is_open: bool) -> Value {
@@ -171,11 +216,11 @@ fn responses(route: &Route, is_open: bool) -> Value {
     if let Some(content) = content(shape, false) {
         answer["content"] = content;
     }
-    if let Shape::Keys(name) | Shape::Json(name) = shape
-        && let Some(headers) = counts(name)
-    {
-        answer["headers"] = headers;
+    let mut headers = in_answer(route, status);
+    if let Shape::Keys(name) | Shape::Json(name) = shape {
+        headers.extend(counts(name));
     }
+    put_headers(&mut answer, headers);
     responses.insert(status.to_string(), answer);
     let usual = if is_open { &[405, 503][..] } else { &USUAL[..] };
     let mut others: Vec<u16> = usual.iter().chain(route.problems).copied().collect();
@@ -213,6 +258,7 @@ fn responses(route: &Route, is_open: bool) -> Value {
             _ => "Not now: the server loads, stops, is busy, or its disk fails.",
         };
         let mut answer = json!({"description": about});
+        put_headers(&mut answer, in_answer(route, other));
         if other >= 400 {
             answer["content"] = json!({"application/problem+json": {"schema": reference("Problem")}});
         } else if matches!(other, 200 | 206)
@@ -241,6 +287,73 @@ mod tests {
             there == wanted,
             "docs/openapi.json is not what the code says: BLOOMGATE_WRITE=1 and this test write it"
         );
+    }
+
+    /// The handlers of files read no header but by the table, each that they read is described where it is read, and what must be
+    /// in a query says so.
+    #[test]
+    fn every_header_that_files_are_read_by_is_described() {
+        use super::super::headers::{CONTENT_ADDRESS, IF_MATCH, IF_RANGE, RANGE, UNLESS_SAME, UNLESS_THERE};
+        let known = [
+            ("CONTENT_ADDRESS", CONTENT_ADDRESS),
+            ("IF_MATCH", IF_MATCH),
+            ("IF_RANGE", IF_RANGE),
+            ("RANGE", RANGE),
+            ("UNLESS_SAME", UNLESS_SAME),
+            ("UNLESS_THERE", UNLESS_THERE),
+        ];
+        let whole = description();
+        let parameters = |route: &Route| {
+            let method = route.method.as_str().to_ascii_lowercase();
+            whole["paths"][route.path][method]["parameters"].as_array().unwrap().clone()
+        };
+        let mut seen = 0;
+        for (source, path) in [(include_str!("files.rs"), "/snapshot"), (include_str!("bringing.rs"), "/snapshot")] {
+            let handlers = source.split("#[cfg(test)]").next().unwrap();
+            // Of the head alone the length of a body is read, which is for every body alike.
+            let rest = handlers.replace("announced(&visit.head.headers)", "");
+            assert!(!rest.contains("head.headers"), "a header is read past the table");
+            for start in ["visit.header(&", "tags(visit, &"] {
+                for found in handlers.split(start).skip(1) {
+                    let name = found.split(')').next().unwrap();
+                    let (_, header) =
+                        known.iter().find(|(known, _)| *known == name).unwrap_or_else(|| panic!("{name}"));
+                    let mut routes = ROUTES.iter().filter(|route| route.path.contains(path)).peekable();
+                    routes.peek().unwrap();
+                    let described = routes.filter(|route| {
+                        let is_named = |told: &Value| told["in"] == "header" && told["name"] == header.name;
+                        let told = parameters(route).iter().any(is_named);
+                        assert_eq!(told, route.reads.iter().any(|known| known.name == header.name), "{}", route.path);
+                        told
+                    });
+                    assert!(described.count() > 0, "nobody is told of {}", header.name);
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen >= 8, "{seen} places where headers are read");
+        let since = &whole["paths"]["/v1/filters/{name}/delta"]["get"]["parameters"][1];
+        assert_eq!((&since["name"], &since["required"]), (&json!("since"), &json!(true)));
+        let schema = |path: &str, place: usize| whole["paths"][path]["get"]["parameters"][place]["schema"].clone();
+        let cells = json!({"type": "integer", "minimum": 1, "maximum": 4_096, "default": 256});
+        assert_eq!(schema("/v1/filters/{name}/heat", 1), cells);
+        let limit = json!({"type": "integer", "minimum": 1, "maximum": 128, "default": 32});
+        assert_eq!(schema("/v1/slowlog", 0), limit);
+    }
+
+    /// What something is unless somebody says another is what may be said.
+    #[test]
+    fn what_is_usual_is_allowed() {
+        for asks in ROUTES.iter().flat_map(|route| route.query) {
+            let Some(usual) = asks.usual else { continue };
+            let is_allowed = match asks.takes {
+                Takes::Whole(least, most) => usual.parse().is_ok_and(|usual: u64| (least..=most).contains(&usual)),
+                Takes::Words(words) => words.contains(&usual),
+                Takes::Text => true,
+                _ => false,
+            };
+            assert!(is_allowed && !asks.is_needed, "{}: {usual}", asks.name);
+        }
     }
 
     #[test]

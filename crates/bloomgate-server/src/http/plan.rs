@@ -35,16 +35,16 @@ fn need(query: &Query) -> Result<Need, Problem> {
             }
         },
     };
-    let wants = match query.one_of("wants", &["membership", "distinct-count", "listing", "exact-counts"])? {
+    let wants = match query.word("wants")? {
         None | Some("membership") => Wants::Membership,
         Some("distinct-count") => Wants::DistinctCount,
         Some("listing") => Wants::Listing,
         Some(_) => Wants::ExactCounts,
     };
     let need = Need {
-        items: query.whole("items", 0, u64::MAX)?,
+        items: query.whole("items")?,
         rate: query.number("rate")?,
-        memory_bytes: query.whole("memory", 0, u64::MAX)?,
+        memory_bytes: query.whole("memory")?,
         deletes: query.truth("deletes")?,
         growth,
         window: query.truth("window")?,

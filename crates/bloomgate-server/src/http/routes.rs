@@ -10,6 +10,10 @@ use axum::http::{Method, Response};
 
 use bloomgate_http::problem::Problem;
 
+use super::headers::{
+    ACCEPT_RANGES, CONTENT_ADDRESS, CONTENT_RANGE, ETAG, Header, IF_MATCH, IF_RANGE, LOCATION, RANGE, Sends,
+    UNLESS_SAME, UNLESS_THERE, sends,
+};
 use super::serving::House;
 use super::visit::{self, Visit};
 use super::{
@@ -24,15 +28,36 @@ pub enum Who {
     User(&'static str),
 }
 
-/// Something in the query.
+/// Something in the query: handlers read it as it stands here, and are given nothing else.
 #[derive(Debug, Clone, Copy)]
 pub struct Asks {
     /// Its name.
     pub name: &'static str,
-    /// What it is: `string`, `integer`, `number` or `boolean`, or words separated by `|`.
-    pub takes: &'static str,
+    /// What it is.
+    pub takes: Takes,
+    /// What it is unless somebody says another.
+    pub usual: Option<&'static str>,
+    /// Whether it must be there.
+    pub is_needed: bool,
     /// One line about it.
     pub about: &'static str,
+}
+
+/// What something in the query is.
+#[derive(Debug, Clone, Copy)]
+pub enum Takes {
+    /// Any text.
+    Text,
+    /// The address of a file.
+    Address,
+    /// A whole number from the first to the second.
+    Whole(u64, u64),
+    /// Any number.
+    Number,
+    /// Yes or no.
+    Truth,
+    /// One of these words.
+    Words(&'static [&'static str]),
 }
 
 /// What goes in, or comes out.
@@ -65,6 +90,10 @@ pub struct Route {
     pub who: Who,
     /// What may stand in the query.
     pub query: &'static [Asks],
+    /// The headers that it reads, beside those that every route does.
+    pub reads: &'static [Header],
+    /// The headers that its answers have, beside those that every answer has.
+    pub sends: &'static [Sends],
     /// The body of the request.
     pub takes: Shape,
     /// The status and body of the answer when all is well.
@@ -99,7 +128,19 @@ impl Route {
         about: &'static str,
     ) -> Self {
         let who = Who::User(role);
-        Self { method, path, about, who, query: &[], takes, gives, problems: &[], run }
+        Self { method, path, about, who, query: &[], reads: &[], sends: &[], takes, gives, problems: &[], run }
+    }
+
+    /// The headers that it reads.
+    const fn reads(mut self, reads: &'static [Header]) -> Self {
+        self.reads = reads;
+        self
+    }
+
+    /// The headers that its answers have.
+    const fn sends(mut self, sends: &'static [Sends]) -> Self {
+        self.sends = sends;
+        self
     }
 
     /// What may stand in its query.
@@ -115,11 +156,28 @@ impl Route {
     }
 }
 
-const fn asks(name: &'static str, takes: &'static str, about: &'static str) -> Asks {
-    Asks { name, takes, about }
+const fn asks(name: &'static str, takes: Takes, about: &'static str) -> Asks {
+    Asks { name, takes, usual: None, is_needed: false, about }
 }
 
+/// The same, with what it is unless somebody says another.
+const fn usually(name: &'static str, takes: Takes, usual: &'static str, about: &'static str) -> Asks {
+    Asks { usual: Some(usual), ..asks(name, takes, about) }
+}
+
+/// The same of something that must be there.
+const fn needs(name: &'static str, takes: Takes, about: &'static str) -> Asks {
+    Asks { is_needed: true, ..asks(name, takes, about) }
+}
+
+/// What the answers with a file have.
+const FILE: [Sends; 3] =
+    [sends(ETAG, &[200, 206, 304]), sends(ACCEPT_RANGES, &[200, 206]), sends(CONTENT_RANGE, &[206])];
+/// Any whole number.
+const ANY: Takes = Takes::Whole(0, u64::MAX);
+
 use Shape::{Json, Keys, Nothing, Text};
+use Takes::{Address, Number, Truth, Whole, Words};
 
 /// Every route.
 pub static ROUTES: &[Route] = &[
@@ -130,15 +188,15 @@ pub static ROUTES: &[Route] = &[
     Route::open("/openapi.json", visit::openapi, Shape::File("application/json"), "This description."),
     Route::new(&Method::GET, "/v1/filters", "read", |visit| Box::pin(filters::list(visit)), (Nothing, (200, Json("FilterList"))),
         "The filters there are, with their figures, by pages.").query(&[
-            asks("match", "string", "Only names that match this pattern (`shop:*`), of at most 256 bytes."),
-            asks("kind", "string", "Only filters of this kind."),
-            asks("sort", "name|kind|items|capacity|bytes|used|fill|asked|rate|measured|bits|age|lookups|growth", "What the list is sorted by; `name` unless said. `asked`, `rate` and `measured` are the promised, the expected and the measured rate; `bits` is what an item costs that it has room for, once it is half full one that is in it."),
-            asks("order", "asc|desc", "Rising or falling; `asc` unless said."),
-            asks("offset", "integer", "How many to leave out; 0 unless said."),
-            asks("limit", "integer", "How many to tell: 1 to 1000, 100 unless said."),
+            asks("match", Takes::Text, "Only names that match this pattern (`shop:*`), of at most 256 bytes."),
+            asks("kind", Takes::Text, "Only filters of this kind."),
+            usually("sort", Words(filters::SORTS), "name", "What the list is sorted by. `asked`, `rate` and `measured` are the promised, the expected and the measured rate; `bits` is what an item costs that it has room for, once it is half full one that is in it."),
+            usually("order", Words(&["asc", "desc"]), "asc", "Rising or falling."),
+            usually("offset", ANY, "0", "How many to leave out."),
+            usually("limit", Whole(1, filters::LONGEST_PAGE), "100", "How many to tell."),
         ]),
     Route::new(&Method::POST, "/v1/filters", "write", |visit| Box::pin(filters::create(visit)), (Json("NewFilter"), (201, Json("Written"))),
-        "Makes an empty filter, as BG.CREATE does.").problems(&[409, 422]),
+        "Makes an empty filter, as BG.CREATE does.").sends(&[sends(LOCATION, &[201])]).problems(&[409, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}", "read", |visit| Box::pin(filters::describe(visit)), (Nothing, (200, Json("Filter"))),
         "Everything about a filter; its bits are counted and probed now.").problems(&[404, 422]),
     Route::new(&Method::DELETE, "/v1/filters/{name}", "delete", |visit| Box::pin(filters::delete(visit)), (Nothing, (204, Nothing)),
@@ -166,35 +224,35 @@ pub static ROUTES: &[Route] = &[
     Route::new(&Method::POST, "/v1/filters/{name}/copy", "write", |visit| Box::pin(sets::copy(visit)), (Json("Copy"), (200, Json("Written"))), "Copies the filter as it is at one instant; tells of the copy.").problems(&[404, 409, 422]),
     Route::new(&Method::POST, "/v1/filters/{name}/swap", "delete", |visit| Box::pin(sets::swap(visit)), (Json("Swap"), (200, Json("Written"))), "Exchanges the names of two filters at one instant.").problems(&[404, 422]),
     Route::new(&Method::POST, "/v1/filters/{name}/fold", "write", |visit| Box::pin(sets::fold(visit)), (Json("Fold"), (200, Json("Written"))), "Makes the filter smaller, by a factor or as far as a rate allows.").problems(&[404, 422]),
-    Route::new(&Method::GET, "/v1/filters/{name}/heat", "read", |visit| Box::pin(inside::heat(visit)), (Nothing, (200, Json("Heat"))), "How full stretches of the filter's bits are.").query(&[asks("cells", "integer", "How many stretches: 1 to 4096, 256 unless said.")]).problems(&[404, 422]),
-    Route::new(&Method::GET, "/v1/filters/{name}/explain", "read", |visit| Box::pin(inside::explain(visit)), (Nothing, (200, Json("Explanation"))), "What a key finds in the filter: its digest, lines and bits.").query(&[asks("key", "string", "The key."), asks("key_base64", "string", "The key, where it is no text.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/heat", "read", |visit| Box::pin(inside::heat(visit)), (Nothing, (200, Json("Heat"))), "How full stretches of the filter's bits are.").query(&[usually("cells", Whole(1, 4_096), "256", "How many stretches.")]).problems(&[404, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/explain", "read", |visit| Box::pin(inside::explain(visit)), (Nothing, (200, Json("Explanation"))), "What a key finds in the filter: its digest, lines and bits.").query(&[asks("key", Takes::Text, "The key. This or key_base64 must be there, and not both."), asks("key_base64", Takes::Text, "The key in base64, where it is no text.")]).problems(&[404, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}/audit", "read", |visit| Box::pin(sets::audit(visit)), (Nothing, (200, Json("Counters"))), "What was asked and answered.").problems(&[404, 422]),
     Route::new(&Method::POST, "/v1/filters/{name}/audit/reset", "admin", |visit| Box::pin(sets::reset(visit)), (Nothing, (200, Json("Counters"))), "The same, and from zero again; needs the role read too.").problems(&[404, 422]),
-    Route::new(&Method::GET, "/v1/filters/{name}/snapshot", "read", |visit| Box::pin(files::snapshot(visit)), (Nothing, (200, Shape::File(files::FILTER))), "The filter as its file; its tag is its content address. Takes If-None-Match, If-Match, Range and If-Range.").problems(&[206, 304, 404, 412, 416, 422, 507]),
-    Route::new(&Method::PUT, "/v1/filters/{name}/snapshot", "write", |visit| Box::pin(bringing::bring(visit)), (Shape::File(files::FILTER), (201, Json("Written"))), "Makes the filter from a file, or replaces it (200; needs the role delete), when all of it is there and right. Takes If-None-Match: *, If-Match and Content-Address.").problems(&[200, 412, 422, 507]),
-    Route::new(&Method::GET, "/v1/filters/{name}/snapshot/{address}", "read", |visit| Box::pin(files::by_address(visit)), (Nothing, (200, Shape::File(files::FILTER))), "A file that was given out, by its address, for an hour.").problems(&[206, 404, 416, 422]),
-    Route::new(&Method::GET, "/v1/filters/{name}/delta", "read", |visit| Box::pin(files::delta(visit)), (Nothing, (200, Shape::File(files::DELTA))), "What makes a file that was given out into the one of now; its tag is the address it leads to.").query(&[asks("since", "string", "The address of the file that you have.")]).problems(&[404, 422, 507]),
+    Route::new(&Method::GET, "/v1/filters/{name}/snapshot", "read", |visit| Box::pin(files::snapshot(visit)), (Nothing, (200, Shape::File(files::FILTER))), "The filter as its file; its tag is its content address.").reads(&[UNLESS_SAME, IF_MATCH, RANGE, IF_RANGE]).sends(&FILE).problems(&[206, 304, 404, 412, 416, 422, 507]),
+    Route::new(&Method::PUT, "/v1/filters/{name}/snapshot", "write", |visit| Box::pin(bringing::bring(visit)), (Shape::File(files::FILTER), (201, Json("Written"))), "Makes the filter from a file, or replaces it (200; needs the role delete), when all of it is there and right.").reads(&[UNLESS_THERE, IF_MATCH, CONTENT_ADDRESS]).sends(&[sends(ETAG, &[200, 201])]).problems(&[200, 412, 422, 507]),
+    Route::new(&Method::GET, "/v1/filters/{name}/snapshot/{address}", "read", |visit| Box::pin(files::by_address(visit)), (Nothing, (200, Shape::File(files::FILTER))), "A file that was given out, by its address, for an hour.").reads(&[RANGE]).sends(&FILE).problems(&[206, 404, 416, 422]),
+    Route::new(&Method::GET, "/v1/filters/{name}/delta", "read", |visit| Box::pin(files::delta(visit)), (Nothing, (200, Shape::File(files::DELTA))), "What makes a file that was given out into the one of now; its tag is the address it leads to.").query(&[needs("since", Address, "The address of the file that you have: 64 hexadecimal digits, as ETag of a snapshot has it.")]).sends(&[sends(ETAG, &[200])]).problems(&[404, 422, 507]),
     Route::new(&Method::GET, "/v1/overview", "read", |visit| Box::pin(overview::overview(visit)), (Nothing, (200, Json("Overview"))), "The server at a glance; of a bound user the namespace."),
     Route::new(&Method::GET, "/v1/alerts", "read", |visit| Box::pin(overview::alerts(visit)), (Nothing, (200, Json("Alerts"))), "What is wrong now; docs/runbook.md has a section for each."),
     Route::new(&Method::GET, "/v1/advice", "read", |visit| Box::pin(advice::advise(visit)), (Nothing, (200, Json("Advices"))), "What could be better, why, and the command that does it."),
     Route::new(&Method::GET, "/v1/whoami", "", |visit| Box::pin(overview::whoami(visit)), (Nothing, (200, Json("User"))), "Who asks."),
     Route::new(&Method::GET, "/v1/plan", "", |visit| Box::pin(plan::plan(visit)), (Nothing, (200, Json("Plan"))), "Which filter, how large, and the lines that make it: the planner of the library.").query(&[
-        asks("items", "integer", "Keys in the set today."),
-        asks("rate", "number", "False positives wanted, between 0 and 1; 0.01 unless said."),
-        asks("memory", "integer", "Bytes that it may take."),
-        asks("growth", "string", "fixed, some, unknown, or a factor."),
-        asks("deletes", "boolean", "Keys must be removed one by one."),
-        asks("window", "boolean", "Only the recent past counts."),
-        asks("static", "boolean", "All keys are known before it is built."),
-        asks("dense_integers", "boolean", "Keys are integers close together."),
-        asks("untrusted", "boolean", "Keys come from people who might choose them to do harm."),
-        asks("must_be_right", "boolean", "A decision hangs on the answer."),
-        asks("smallest_first", "boolean", "Fewer bits matter more than speed."),
-        asks("wants", "membership|distinct-count|listing|exact-counts", "What you want to know."),
-        asks("absent_share", "number", "Share of the lookups whose key is not there."),
-        asks("lookups_per_second", "number", "Lookups a second."),
-        asks("lookup_cost_seconds", "number", "What a lookup costs that a no saves."),
-        asks("false_positive_cost_seconds", "number", "What a false positive costs on top."),
+        asks("items", ANY, "Keys in the set today."),
+        asks("rate", Number, "False positives wanted, between 0 and 1; 0.01 unless said."),
+        asks("memory", ANY, "Bytes that it may take."),
+        usually("growth", Takes::Text, "fixed", "fixed, some, unknown, or a factor."),
+        asks("deletes", Truth, "Keys must be removed one by one."),
+        asks("window", Truth, "Only the recent past counts."),
+        asks("static", Truth, "All keys are known before it is built."),
+        asks("dense_integers", Truth, "Keys are integers close together."),
+        asks("untrusted", Truth, "Keys come from people who might choose them to do harm."),
+        asks("must_be_right", Truth, "A decision hangs on the answer."),
+        asks("smallest_first", Truth, "Fewer bits matter more than speed."),
+        usually("wants", Words(&["membership", "distinct-count", "listing", "exact-counts"]), "membership", "What you want to know."),
+        asks("absent_share", Number, "Share of the lookups whose key is not there."),
+        asks("lookups_per_second", Number, "Lookups a second."),
+        asks("lookup_cost_seconds", Number, "What a lookup costs that a no saves."),
+        asks("false_positive_cost_seconds", Number, "What a false positive costs on top."),
     ]).problems(&[422]),
     Route::new(&Method::GET, "/v1/namespaces", "admin", |visit| Box::pin(tenants::namespaces(visit)), (Nothing, (200, Json("Namespaces"))), "The declared namespaces; a bound user sees its own.").problems(&[422]),
     Route::new(&Method::GET, "/v1/namespaces/{name}", "admin", |visit| Box::pin(tenants::one_namespace(visit)), (Nothing, (200, Json("Namespace"))), "A namespace.").problems(&[404, 422]),
@@ -207,6 +265,6 @@ pub static ROUTES: &[Route] = &[
     Route::new(&Method::GET, "/v1/config", "admin", |visit| Box::pin(tenants::config(visit)), (Nothing, (200, Json("Settings"))), "The settings as the server sees them.").problems(&[422]),
     Route::new(&Method::POST, "/v1/command", "", |visit| Box::pin(workbench::command(visit)), (Json("Command"), (200, Json("CommandReply"))), "Any command of the Redis protocol but those about conversations, with its own role; its reply as JSON.").problems(&[422]),
     Route::new(&Method::GET, "/v1/commands", "", |visit| Box::pin(workbench::commands(visit)), (Nothing, (200, Json("Commands"))), "The commands there are."),
-    Route::new(&Method::GET, "/v1/slowlog", "admin", |visit| Box::pin(workbench::slow(visit)), (Nothing, (200, Json("Slow"))), "Commands that took long, newest first.").query(&[asks("limit", "integer", "How many: 1 to 128, 32 unless said.")]).problems(&[422]),
+    Route::new(&Method::GET, "/v1/slowlog", "admin", |visit| Box::pin(workbench::slow(visit)), (Nothing, (200, Json("Slow"))), "Commands that took long, newest first.").query(&[usually("limit", Whole(1, 128), "32", "How many.")]).problems(&[422]),
     Route::new(&Method::GET, "/v1/events", "read", |visit| Box::pin(events::events(visit)), (Nothing, (200, Shape::File("text/event-stream"))), "Figures once a second, and what happens when it does, as server-sent events."),
 ];

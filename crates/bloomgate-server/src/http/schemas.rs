@@ -99,7 +99,23 @@ fn brief() -> Vec<Field> {
         ("removed", whole()),
         ("refused", whole()),
         ("growth_per_second", or_null(number())),
-        ("full_in_seconds", or_null(number())),
+        (
+            "on_full",
+            about(
+                json!({"type": ["string", "null"], "enum": ["refuse", "goon", "grow", null]}),
+                "What it does when it holds what it was made for: it refuses keys, goes on at a higher rate, or opens another \
+                 layer. null of one that cannot answer.",
+            ),
+        ),
+        (
+            "capacity_in_seconds",
+            about(
+                or_null(number()),
+                "When it holds what it was made for, if it goes on as in the last minutes. null of one that does not grow, \
+                 forgets, or keeps a window.",
+            ),
+        ),
+        ("full_in_seconds", about(or_null(number()), "The same of one that refuses keys then; null of all others.")),
     ]
 }
 
@@ -113,7 +129,6 @@ fn filters() -> Vec<(&'static str, Value)> {
         ("secret_epoch", or_null(whole())),
         ("secret_id", or_null(text())),
         ("secret_age_seconds", or_null(whole())),
-        ("on_full", or_null(text())),
         ("ordered", or_null(truth())),
         ("rekeying", or_null(truth())),
         ("window_seconds", or_null(number())),
@@ -362,7 +377,14 @@ fn server() -> Vec<(&'static str, Value)> {
         ("path", or_null(text())),
         ("sentence", text()),
         ("reason", text()),
-        ("command", text()),
+        ("command", about(text(), "The first command of the steps.")),
+        (
+            "steps",
+            about(
+                list(answer(vec![("about", or_null(text())), ("command", or_null(text()))])),
+                "All that is to be done, in this order. What only you can do has no command: filling a filter from your data.",
+            ),
+        ),
     ]);
     let numbers = |names: &[&'static str]| answer(names.iter().map(|name| (*name, or_null(number()))).collect());
     vec![

@@ -14,6 +14,7 @@ use bloomgate_http::body;
 use bloomgate_http::problem::Problem;
 use bloomgate_http::{base64, health, pages};
 
+use super::headers::Header;
 use super::query::Query;
 use super::routes::{ROUTES, Route, Shape, Who};
 use super::serving::{Caller, House, LONGEST_BODY};
@@ -60,6 +61,12 @@ impl Visit {
     /// The conversation, for something that goes on after the answer has begun; what is left is one of nobody in particular.
     pub(super) fn take_talk(&mut self) -> Talk {
         std::mem::replace(&mut self.talk, Talk::new(&self.house, Caller::here()))
+    }
+
+    /// What a header of ours says, if the route reads it: one that its description does not name is as if it was not there.
+    pub(super) fn header(&self, header: &Header) -> Option<&HeaderValue> {
+        let is_read = self.route.reads.iter().any(|known| known.name == header.name);
+        self.head.headers.get(header.name).filter(|_| is_read)
     }
 
     /// The name of the user.
@@ -174,7 +181,7 @@ async fn route(house: &Arc<House>, from: Caller, head: Parts, body: &mut Option<
         Err(problem) => return page(&head).ok_or(problem),
     };
     if let Who::Anybody(tell) = route.who {
-        Query::read(head.uri.query(), &[])?;
+        Query::read(head.uri.query(), route.query)?;
         return Ok(tell(house, &head));
     }
     if house.is_stopping() {
@@ -187,9 +194,9 @@ async fn route(house: &Arc<House>, from: Caller, head: Parts, body: &mut Option<
         *body = Some(body::limited(&head.headers, whole, LONGEST_BODY)?);
     }
     let parts = parts.iter().map(|part| path::decoded(part)).collect::<Result<Vec<_>, _>>()?;
-    let known: Vec<&str> = route.query.iter().map(|query| query.name).collect();
-    let query = Query::read(head.uri.query(), &known)?;
+    let query = Query::read(head.uri.query(), route.query)?;
     let talk = enter(house, &head, from).await?;
+    query.check_needed()?;
     // From here on the handler reads it, or lets it lie.
     let Some(rest) = body.take() else { return Err(Problem::internal("the body is gone")) };
     let held = Held { house: house.clone(), bytes: 0 };
@@ -238,7 +245,7 @@ async fn asked(visit: &mut Visit) -> Result<Keyed, Problem> {
     };
     // A file is known by its address, and is not held for its sum.
     let address = match visit.route.takes {
-        Shape::File(_) => bringing::said(&visit.head.headers)?,
+        Shape::File(_) => bringing::said(visit)?,
         _ => None,
     };
     let read = match address {

@@ -95,7 +95,7 @@ pub(super) async fn commands(_: &mut Visit) -> Answer {
 
 /// `GET /v1/slowlog`.
 pub(super) async fn slow(visit: &mut Visit) -> Answer {
-    let limit = visit.query.whole("limit", 1, 128)?.unwrap_or(32).to_string();
+    let limit = visit.query.usual_whole("limit")?.to_string();
     let told = match visit.talk.say(&[b"SLOWLOG", b"GET", limit.as_bytes()]).await? {
         Reply::List(list) => list.iter().map(row).collect::<Vec<_>>(),
         _ => Vec::new(),

@@ -1,11 +1,11 @@
 //! Filters are made, listed, described, renamed and deleted.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bloomgate_server::store::Fsync;
 use serde_json::{Value, json};
 
-use crate::harness::Running;
+use crate::harness::{PATIENCE, Running};
 
 #[test]
 fn a_filter_from_its_making_to_its_end() {
@@ -211,5 +211,72 @@ fn what_was_acknowledged_is_there_after_a_restart() {
     let answers =
         client.json("POST", "/v1/filters/f/check", &json!({"keys": ["alice", "bob", "carol"]})).is(200).json();
     assert_eq!(answers["answers"], json!([true, false, true]));
+    running.stop();
+}
+
+/// Of one that refuses it is told when that is, of one that goes on when it is over its capacity, of a chain when it grows; what
+/// forgets or keeps a window comes to no end.
+#[test]
+fn what_is_foreseen_is_what_the_filter_will_do() {
+    let running = Running::start();
+    let mut client = running.client();
+    let made = running.resp(&[
+        "BG.CREATE refuses KIND blocked CAPACITY 1000000 RATE 0.01",
+        "BG.CREATE \"goes on\" KIND blocked CAPACITY 1000000 RATE 0.01 ONFULL goon",
+        "BF.RESERVE chain 0.01 1000000",
+        "BG.CREATE ring KIND rotating CAPACITY 1000000 RATE 0.01 WINDOW 60",
+        "BG.CREATE stable KIND stable CAPACITY 1000 RATE 0.01",
+        "BG.CREATE rests KIND blocked CAPACITY 1000 RATE 0.01 ONFULL goon",
+    ]);
+    assert_eq!(made, ["+OK"; 6]);
+    let names = ["refuses", "goes%20on", "chain", "ring", "stable"];
+    // It is looked every ten seconds how fast they grow: twice, with keys between.
+    let (begun, mut number) = (Instant::now(), 0);
+    let list = loop {
+        let keys: Vec<String> = (number..number + 50).map(|key| format!("key-{key}")).collect();
+        number += 50;
+        for name in names {
+            client.json("POST", &format!("/v1/filters/{name}/add"), &json!({ "keys": keys })).is(200);
+        }
+        let list =
+            client.get("/v1/filters?sort=growth&order=desc").is(200).json()["filters"].as_array().unwrap().clone();
+        let growing = list.iter().filter(|row| row["growth_per_second"].as_f64() > Some(0.0));
+        if growing.count() == names.len() {
+            break list;
+        }
+        assert!(begun.elapsed() < 2 * PATIENCE, "{list:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    for (name, on_full, is_foreseen, is_full) in [
+        ("refuses", "refuse", true, true),
+        ("goes on", "goon", true, false),
+        ("chain", "grow", true, false),
+        ("ring", "goon", false, false),
+        ("stable", "goon", false, false),
+        ("rests", "goon", false, false),
+    ] {
+        let row = list.iter().find(|row| row["name"] == name).unwrap();
+        let seconds = |field: &str| row[field].as_f64();
+        assert_eq!(row["on_full"], on_full, "{name}");
+        assert_eq!(seconds("capacity_in_seconds").is_some(), is_foreseen, "{row}");
+        assert_eq!(seconds("full_in_seconds").is_some(), is_full, "{row}");
+        if is_foreseen {
+            let left = row["capacity"].as_f64().unwrap() - row["items"].as_f64().unwrap();
+            let wanted = left / seconds("growth_per_second").unwrap();
+            assert!((seconds("capacity_in_seconds").unwrap() / wanted - 1.0).abs() < 1e-9, "{row}");
+        }
+        let path = row["path"].as_str().unwrap();
+        assert_eq!(client.get(path).is(200).json()["on_full"], on_full, "the same where it is told alone");
+    }
+    // Advised is what comes within three days: refusing, and a rate above the promised one.
+    let advice = client.get("/v1/advice").is(200).json();
+    let says = |about: &str, sentence: &str| {
+        let all = advice["advice"].as_array().unwrap().iter().filter(|said| said["about"] == about);
+        let told: Vec<&Value> = all.filter(|said| said["sentence"].as_str().unwrap().contains(sentence)).collect();
+        told.first().map(|said| said["steps"].as_array().unwrap().len())
+    };
+    assert_eq!(says("refuses", "it is full in"), Some(4), "{advice}");
+    assert_eq!(says("goes on", "it is over its capacity in"), Some(4), "{advice}");
+    assert_eq!((says("chain", "capacity"), says("ring", "capacity"), says("rests", "capacity")), (None, None, None));
     running.stop();
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod alerts;
+mod described;
 mod events;
 mod files;
 mod filters;
