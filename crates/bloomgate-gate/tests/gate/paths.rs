@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use bloomgate::Secret;
 use bloomgate_gate::{Builder, ErrorKind, Event, Found, Gate, Key, Outcome, Policy, State, Writers};
 
 use crate::memory_source::{Fate, MemorySource, row_of};
@@ -353,6 +354,36 @@ async fn an_explanation_that_proves_a_no_wrong_is_a_failed_audit() {
     let json = serde_json::to_value(&down).unwrap();
     assert_eq!(json["source"], serde_json::json!({"error": "the source is down"}));
     assert_eq!(serde_json::to_value(Found::Found).unwrap(), "found");
+}
+
+/// The scan of a rebuild under way does not have the key any more than the filter in force has.
+#[tokio::test]
+async fn a_key_that_proves_a_no_wrong_goes_into_the_filter_in_force_and_the_one_being_built() {
+    let source = MemorySource::with(names(3000));
+    // So seldom wrong that each key is counted.
+    let gate = builder(&source).rate(1e-6).secret(Secret::from_bytes([7; 32])).rebuild_every(None).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let key = Key::from("past the gate");
+    assert!(gate.look(&key).is_some());
+    *source.yields.lock().unwrap() = Some(7);
+    let rebuilding = tokio::spawn({
+        let gate = gate.clone();
+        async move { gate.rebuild().await }
+    });
+    while gate.stats().rebuild.running.is_none_or(|running| running.scanned == 0) {
+        tokio::task::yield_now().await;
+    }
+    source.rows.lock().unwrap().insert(key.canonical().to_vec(), row_of("past the gate"));
+    assert_eq!(gate.stats().filter.unwrap().items, 3000);
+    assert_eq!(gate.explain(&key).await.unwrap().filter, "no, wrongly");
+    let filter = gate.stats().filter.unwrap();
+    assert_eq!((gate.state(), filter.version, filter.items), (State::Broken, 1, 3001));
+    assert!(gate.stats().rebuild.running.is_some(), "it was explained in the middle of the scan");
+    let rebuilt = rebuilding.await.unwrap().unwrap();
+    assert_eq!(rebuilt.keys, 3000, "the scan began before the row was there");
+    assert!(matches!(gate.state(), State::Ready { version: 2, .. }), "{:?}", gate.state());
+    assert_eq!(gate.stats().filter.unwrap().items, 3001);
+    assert_eq!(gate.get(&key).await.unwrap().outcome, Outcome::Source);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use bloomgate_gate::{Builder, Event, Gate, Key, Outcome, State, Writers};
+use bloomgate_gate::{Builder, Event, Gate, Key, Outcome, Reason, State, Writers};
 
 use crate::memory_source::{Fate, MemorySource, row_of};
 
@@ -187,6 +187,27 @@ async fn removals_and_growth_ask_for_a_rebuild() {
     let reasons: Vec<_> = gate.stats().rebuild.history.iter().map(|past| format!("{:?}", past.reason)).collect();
     assert_eq!(reasons, ["NotReady", "Removals", "Capacity"]);
     gate.stop().await;
+}
+
+/// More than a fifth of the keys of the scan, and not one sooner. Looked at every second.
+#[tokio::test(start_paused = true)]
+async fn the_deletion_after_a_fifth_asks_for_a_rebuild_and_none_before() {
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).rebuild_every(None).build().unwrap();
+    gate.start();
+    until(&gate, |gate| matches!(gate.state(), State::Ready { .. })).await;
+    for (number, name) in (1..=201).zip(names(201)) {
+        assert!(gate.delete(&Key::from(name.as_str())).await.unwrap());
+        if [1, 199, 200, 201].contains(&number) {
+            tokio::time::sleep(Duration::from_secs(10)).await;
+            let (filter, history) = (gate.stats().filter.unwrap(), gate.stats().rebuild.history);
+            let expected = if number > 200 { (2, 0, 2) } else { (1, number, 1) };
+            assert_eq!((filter.version, filter.removed, history.len()), expected, "after {number} deletions");
+        }
+    }
+    let reasons: Vec<_> = gate.stats().rebuild.history.iter().map(|past| past.reason).collect();
+    assert_eq!(reasons, [Reason::NotReady, Reason::Removals]);
+    assert_eq!(gate.stats().filter.unwrap().scanned, 799);
 }
 
 #[tokio::test(start_paused = true)]
