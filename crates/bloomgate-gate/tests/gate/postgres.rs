@@ -2,6 +2,7 @@
 
 mod breaking;
 mod ground;
+mod load;
 mod query;
 mod spellings;
 
