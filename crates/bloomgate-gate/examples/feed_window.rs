@@ -2,8 +2,8 @@
 //! acknowledged until the filter has the key. And what the feed's triggers cost whoever writes.
 //!
 //! ```text
-//! cargo run --release --all-features --example feed_window -- sqlite:FILE [rows [writers]]
-//! cargo run --release --all-features --example feed_window -- postgres://me@host/database [rows [writers]]
+//! cargo run --release -p bloomgate-gate --all-features --example feed_window -- sqlite:FILE [rows [writers]]
+//! cargo run --release -p bloomgate-gate --all-features --example feed_window -- postgres://me@host/database [rows [writers]]
 //! ```
 //!
 //! With more than one writer the rows are shared out among so many threads, each with a connection of its own, that all write
@@ -20,6 +20,18 @@ use bloomgate_gate::sources::{Postgres, Source, Sqlite};
 use bloomgate_gate::{Gate, Key, Writers};
 
 type Failed = Box<dyn Error>;
+
+/// What measures it, so that results name it.
+const COMMAND: &str = "cargo run --release -p bloomgate-gate --all-features --example feed_window --";
+
+/// A place as it may be shown.
+fn without_password(place: &str) -> String {
+    let Some((scheme, rest)) = place.split_once("://") else { return place.to_owned() };
+    match rest.rsplit_once('@') {
+        Some((user, host)) => format!("{scheme}://{}@{host}", user.split(':').next().unwrap_or_default()),
+        None => place.to_owned(),
+    }
+}
 
 /// Somebody who writes, and knows nothing of a gate.
 enum Writer {
@@ -131,7 +143,7 @@ fn together(place: &str, gate: &Gate, rows: usize, writers: usize) -> Result<(Ve
 async fn main() -> Result<(), Failed> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [place, rest @ ..] = arguments.as_slice() else {
-        return Err("say where: feed_window sqlite:FILE or postgres://USER@HOST/DATABASE [ROWS]".into());
+        return Err("say where: feed_window sqlite:FILE or postgres://USER@HOST/DATABASE [ROWS [WRITERS]]".into());
     };
     let rows: usize = rest.first().map_or(Ok(2000), |rows| rows.parse())?;
     let writers: usize = rest.get(1).map_or(Ok(1), |writers| writers.parse())?;
@@ -163,15 +175,17 @@ async fn main() -> Result<(), Failed> {
     } else {
         tokio::task::block_in_place(|| together(place, &gate, rows, writers))?
     };
-    let rows = windows.len();
+    // Shared out evenly, they may be a few more than were asked for.
+    let known = windows.len();
+    println!("$ {COMMAND} {} {rows} {writers}", without_password(place));
+    println!(
+        "{known} rows by {}",
+        if writers == 1 { "1 writer".to_owned() } else { format!("{writers} writers at once") }
+    );
+    let rows = known;
     windows.sort_unstable();
     let at = |share: f64| windows[((rows - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-    println!(
-        "{rows} rows, from the commit to the filter: p50 {:.1} ms, p99 {:.1} ms, most {:.1} ms",
-        at(0.5),
-        at(0.99),
-        at(1.0)
-    );
+    println!("from the commit to the filter: p50 {:.1} ms, p99 {:.1} ms, most {:.1} ms", at(0.5), at(0.99), at(1.0));
     println!(
         "a transaction of one row, in the middle: {without:.0} us without a feed, {with:.0} us with it, {beside:.0} us while a gate follows it"
     );
@@ -179,7 +193,11 @@ async fn main() -> Result<(), Failed> {
         let mut commits = beside_others;
         commits.sort_unstable();
         let at = |share: f64| commits[((rows - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
-        println!("{writers} writers at once; a transaction of each: p50 {:.2} ms, p99 {:.2} ms", at(0.5), at(0.99));
+        println!(
+            "a transaction of one row, by each of the writers at once: p50 {:.2} ms, p99 {:.2} ms",
+            at(0.5),
+            at(0.99)
+        );
     }
     gate.stop().await;
     match path {
