@@ -70,7 +70,13 @@ impl Loader<'_> {
         }
         let opened = match source {
             Source::Bytes(bytes) => AnyFilter::from_bytes_with(bytes, &options),
-            Source::File(file) => AnyFilter::open_with(self.folder.at(file), &options),
+            Source::File(file) if self.folder.disk().is_systems_own() => {
+                AnyFilter::open_with(self.folder.at(file), &options)
+            }
+            Source::File(file) => {
+                let bytes = self.folder.read(file).map_err(|error| Trouble::System(format!("{file}: {error}")))?;
+                AnyFilter::from_bytes_with(&bytes, &options)
+            }
         };
         opened.map_err(|error| match error.kind() {
             ErrorKind::Secret => Trouble::Image(Lacks::Secret, format!("{OTHER_SECRET} ({error})")),

@@ -3,7 +3,8 @@
 //! 1. The log begins a new segment; what is before it need not be read again once the snapshot is complete.
 //! 2. Filter by filter: with nobody writing, for microseconds, the sequence and the counts are taken. Bits that are only
 //!    ever set are then written out while others go on setting them: replaying the log from that sequence on sets them
-//!    again, which changes nothing. Other kinds are copied while their one writer waits.
+//!    again, which changes nothing. Other kinds are copied while their one writer waits. Small filters are copied many at a
+//!    time: stopped a million times, writers and snapshot would wait for each other more than they work.
 //! 3. The manifest is written, then the segments and images that nothing needs any more go.
 //!
 //! A filter that did not change since its last image keeps that one.
@@ -15,8 +16,9 @@ use std::time::Instant;
 
 use super::manifest::{Form, Images, Listed, Listing, Place, VERSION};
 use super::{Keeping, lock, words};
-use crate::engine::entry::{Body, Entry};
+use crate::engine::entry::{Body, Entry, Writer};
 use crate::engine::fields::Put;
+use crate::engine::small::Small;
 use crate::store::{ImageFile, Manifest, image_name, remove_unreferenced, write_manifest};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Fault, broken, point};
@@ -25,6 +27,8 @@ use crate::sync::{Fault, broken, point};
 const SMALL: u64 = 64 << 10;
 /// Filters that are looked up at once by their ids.
 const STRIDE: usize = 1_024;
+/// Small filters that are copied while nobody writes: 15 us for so many.
+const TOGETHER: usize = 64;
 
 impl Keeping {
     /// Makes a snapshot; one at a time.
@@ -48,16 +52,27 @@ impl Keeping {
             let entries = self.engine.names.from_id(next, STRIDE);
             let Some(last) = entries.last() else { break };
             next = last.id + 1;
-            for entry in &entries {
-                let Some(one) = self.image(entry, &mut listing, &mut pack)? else { continue };
-                images.note(&one);
-                listing.put(&one);
+            let mut rest = &entries[..];
+            while let Some(first) = rest.first() {
+                let copied = self.small_images(rest, &mut listing, &mut pack)?;
+                if copied == 0 {
+                    let one = self.image(first, &mut listing, &mut pack)?;
+                    pack.listed.extend(one);
+                }
+                rest = &rest[copied.max(1)..];
+                for one in pack.listed.drain(..) {
+                    images.note(&one);
+                    listing.put(&one);
+                }
             }
         }
         let images_bytes = pack.finish()?;
         // After a power cut the log must reach at least as far as the images: it would give their sequences out again,
         // and the next start would take new writes for ones that the images hold.
         self.engine.journal.sync_through(self.engine.journal.appended())?;
+        // Names reach the disk in any order until their folder is synced: a manifest whose name is there and those of its images
+        // are not would stop the next start.
+        self.folder.sync().map_err(|error| error.to_string())?;
         let mut sections = Vec::new();
         sections.put_u64(self.engine.clock.now_ms());
         sections.put_u64(self.engine.next_id());
@@ -101,18 +116,7 @@ impl Keeping {
         };
         let sequence = engine.journal.appended();
         let known = lock(&self.images).own(entry.id).cloned();
-        let mut listed = Listed {
-            id: entry.id,
-            name: entry.name().to_vec(),
-            created_ms: entry.created_ms,
-            expires_ms: entry.expires_ms(),
-            making,
-            deleted: entry.deleted(),
-            kind: entry.kind(),
-            sequence,
-            place: Place { form: Form::Whole, file: Arc::from(""), offset: 0, length: 0 },
-            retries: writer.as_ref().map(|writer| writer.retries.clone()).unwrap_or_default(),
-        };
+        let mut listed = listed(entry, making, sequence, writer.as_deref());
         // The pack is written anew each time; what lies in the old one has to move.
         let unchanged = known.filter(|(as_of, _)| entry.touched() <= *as_of);
         if let Some((_, place)) = unchanged {
@@ -123,13 +127,10 @@ impl Keeping {
         let failed = |error: bloomgate::Error| format!("the image of a filter could not be written: {error}");
         listed.place = match entry.body() {
             Body::Small(small) => {
-                words::put(entry.id, &small, &mut pack.words);
+                pack.copy(listed, &small);
                 drop(alone);
-                point();
-                if broken(Fault::SequenceLate) {
-                    listed.sequence = engine.journal.appended();
-                }
-                pack.add_words()?
+                self.write_copied(pack)?;
+                return Ok(None);
             }
             Body::Shared(filter) if !entry.is_ordered() => {
                 let image = filter.image().map_err(failed)?;
@@ -170,6 +171,49 @@ impl Keeping {
         Ok(Some(listed))
     }
 
+    /// The images of the small filters that these begin with, at most [`TOGETHER`]: says how many that are. None if the first
+    /// is not small, or somebody has it to himself.
+    fn small_images(&self, entries: &[Entry], listing: &mut Listing, pack: &mut Pack<'_>) -> Result<usize, String> {
+        let small = entries.iter().take(TOGETHER).take_while(|entry| matches!(entry.body(), Body::Small(_))).count();
+        if small == 0 {
+            return Ok(0);
+        }
+        let entries = &entries[..small];
+        // Before anybody has to wait, as in `image`.
+        let makings: Result<Vec<u32>, String> = entries.iter().map(|entry| listing.making(&entry.making)).collect();
+        let engine = &self.engine;
+        let mut passed = 0;
+        let alone = engine.stop();
+        for (entry, making) in entries.iter().zip(makings?) {
+            if engine.names.by_id(entry.id).is_some() {
+                // One may have grown since.
+                let (Some(writer), Body::Small(small)) = (entry.try_write_if_any(), entry.body()) else { break };
+                pack.copy(listed(entry, making, engine.journal.appended(), writer.as_deref()), &small);
+            }
+            passed += 1;
+        }
+        drop(alone);
+        self.write_copied(pack)?;
+        Ok(passed)
+    }
+
+    /// Writes what was copied out of small filters, while others write into them.
+    fn write_copied(&self, pack: &mut Pack<'_>) -> Result<(), String> {
+        point();
+        let late = broken(Fault::SequenceLate).then(|| self.engine.journal.appended());
+        let mut copied = std::mem::take(&mut pack.copied);
+        let mut start = 0;
+        for (mut one, end) in copied.ends.drain(..) {
+            one.place = pack.put(Form::Words, &copied.words[start..end])?;
+            one.sequence = late.unwrap_or(one.sequence);
+            pack.listed.push(one);
+            start = end;
+        }
+        copied.words.clear();
+        pack.copied = copied;
+        Ok(())
+    }
+
     fn begin_image(&self, id: u64, sequence: u64) -> Result<ImageFile, String> {
         ImageFile::create(&self.folder, id, sequence).map_err(|error| format!("an image could not be begun: {error}"))
     }
@@ -205,6 +249,22 @@ impl Keeping {
     }
 }
 
+/// What a manifest says of a filter as of now, but for the place of its bits.
+fn listed(entry: &Entry, making: u32, sequence: u64, writer: Option<&Writer>) -> Listed {
+    Listed {
+        id: entry.id,
+        name: entry.name().to_vec(),
+        created_ms: entry.created_ms,
+        expires_ms: entry.expires_ms(),
+        making,
+        deleted: entry.deleted(),
+        kind: entry.kind(),
+        sequence,
+        place: Place { form: Form::Whole, file: Arc::from(""), offset: 0, length: 0 },
+        retries: writer.map(|writer| writer.retries.clone()).unwrap_or_default(),
+    }
+}
+
 fn unavailable(entry: &Entry) -> String {
     format!(
         "filter '{}' is unavailable, so no snapshot is made: its image and the log are kept as they are. Repair or delete it",
@@ -229,27 +289,36 @@ struct Pack<'a> {
     name: Arc<str>,
     file: Option<ImageFile>,
     at: u64,
-    /// Those of the filter that is being added.
-    words: Vec<u8>,
+    copied: Copied,
+    /// Filters whose place is known, to be listed.
+    listed: Vec<Listed>,
     /// Bytes of all files that are complete.
     written: u64,
+}
+
+/// Copies of small filters that are not written yet.
+#[derive(Default)]
+struct Copied {
+    words: Vec<u8>,
+    /// Each filter, and where its words end.
+    ends: Vec<(Listed, usize)>,
 }
 
 impl<'a> Pack<'a> {
     fn new(keeping: &'a Keeping, sequence: u64) -> Result<Self, String> {
         let name = image_name(0, sequence).into();
-        Ok(Self { keeping, sequence, name, file: None, at: 0, words: Vec::new(), written: 0 })
+        let (copied, listed) = Default::default();
+        Ok(Self { keeping, sequence, name, file: None, at: 0, copied, listed, written: 0 })
     }
 
     fn add(&mut self, image: &[u8]) -> Result<Place, String> {
         self.put(Form::Image, image)
     }
 
-    fn add_words(&mut self) -> Result<Place, String> {
-        let words = std::mem::take(&mut self.words);
-        let place = self.put(Form::Words, &words);
-        self.words = words;
-        place
+    /// Copies a small filter that nobody writes to.
+    fn copy(&mut self, listed: Listed, small: &Small<'_>) {
+        words::put(listed.id, small, &mut self.copied.words);
+        self.copied.ends.push((listed, self.copied.words.len()));
     }
 
     fn put(&mut self, form: Form, bytes: &[u8]) -> Result<Place, String> {

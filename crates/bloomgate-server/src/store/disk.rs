@@ -12,12 +12,18 @@ use std::path::Path;
 pub mod faulty;
 pub mod memory;
 
+/// Bytes that are copied between two questions whether to go on, and bytes of these that are copied at once.
+const STEP: u64 = 32 << 20;
+const PIECE: u64 = 256 << 10;
+
 /// A file system, as far as the store needs one.
 pub trait Disk: Send + Sync + 'static {
     /// Makes a folder (and its parents), readable by its owner alone. One that exists is left as it is.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether a folder is there; an error if something else has its name.
     fn is_dir(&self, path: &Path) -> io::Result<bool>;
+    /// Removes a folder, which has to be empty.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes a new file to write and read (0600); an error if the name exists, even as a link.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// [`create`](Self::create) for a large file that nobody reads soon: what is written to it in whole pages goes past the
@@ -29,7 +35,27 @@ pub trait Disk: Send + Sync + 'static {
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a regular file to write in it.
     fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
-    /// Gives a file another name, replacing what had that name, in one step.
+    /// Makes a new file (0600) of the first bytes of another, as many as these and there are, and syncs it; its name is not
+    /// durable yet. Before each 32 MiB it asks whether it may go on.
+    fn copy(&self, from: &Path, to: &Path, most: u64, may: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        let (from, to) = (self.open(from)?, self.create(to)?);
+        let mut piece = vec![0; PIECE.min(most) as usize];
+        let mut offset = 0;
+        while offset < most {
+            if offset.is_multiple_of(STEP) {
+                may()?;
+            }
+            let wanted = PIECE.min(most - offset) as usize;
+            let read = read_full(&*from, &mut piece[..wanted], offset)?;
+            write_all(&*to, &piece[..read], offset)?;
+            offset += read as u64;
+            if read < wanted {
+                break;
+            }
+        }
+        to.sync_data()
+    }
+    /// Gives a file or a folder another name, replacing a file that had that name, in one step.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Gives a file a second name that must not exist.
     fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -42,6 +68,10 @@ pub trait Disk: Send + Sync + 'static {
     /// Bytes that may still be written to the disk of a folder; all there are where that is not known.
     fn free(&self, _path: &Path) -> io::Result<u64> {
         Ok(u64::MAX)
+    }
+    /// Whether its paths are the operating system's, so that others may open its files by their names.
+    fn is_systems_own(&self) -> bool {
+        false
     }
     /// Takes the lock file for this process and writes `owner` into it. `Ok(Err(text))`: someone else, who wrote `text`,
     /// holds it. The lock ends with the value, or with the process.
@@ -98,14 +128,14 @@ fn no_follow() -> i32 {
     rustix::fs::OFlags::NOFOLLOW.bits() as i32
 }
 
-fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+fn regular(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     // O_NONBLOCK: opening a pipe that someone put here must not hang the start.
     let flags = no_follow() | rustix::fs::OFlags::NONBLOCK.bits() as i32;
     let file = options.custom_flags(flags).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
     }
-    Ok(Box::new(file))
+    Ok(file)
 }
 
 fn create_new(path: &Path) -> io::Result<File> {
@@ -128,6 +158,10 @@ impl Disk for RealDisk {
         }
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_dir(path)
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(create_new(path)?))
     }
@@ -141,11 +175,27 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        regular(OpenOptions::new().read(true), path)
+        Ok(Box::new(regular(OpenOptions::new().read(true), path)?))
     }
 
     fn open_to_write(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        regular(OpenOptions::new().read(true).write(true), path)
+        Ok(Box::new(regular(OpenOptions::new().read(true).write(true), path)?))
+    }
+
+    fn copy(&self, from: &Path, to: &Path, most: u64, may: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        let from = regular(OpenOptions::new().read(true), from)?;
+        let mut to = create_new(to)?;
+        let mut left = most;
+        while left > 0 {
+            may()?;
+            // By the system itself: some file systems keep the bytes once until one of the two changes.
+            let copied = io::copy(&mut (&from).take(STEP.min(left)), &mut to)?;
+            left -= copied;
+            if copied < STEP {
+                break;
+            }
+        }
+        to.sync_all()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -177,6 +227,10 @@ impl Disk for RealDisk {
     fn free(&self, path: &Path) -> io::Result<u64> {
         let told = rustix::fs::statvfs(path)?;
         Ok(told.f_bavail.saturating_mul(told.f_frsize))
+    }
+
+    fn is_systems_own(&self) -> bool {
+        true
     }
 
     fn lock(&self, path: &Path, owner: &str) -> io::Result<Result<Box<dyn Send + Sync>, String>> {

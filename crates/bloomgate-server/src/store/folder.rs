@@ -7,6 +7,8 @@
 //! | `image-<id>-<sequence>.bloom` | one filter as of one sequence |
 //! | `log-<first sequence>` | a segment of the log |
 //! | `access.toml` | users and namespaces, unless their file is elsewhere |
+//! | `backups/<name>` | a backup |
+//! | `backups/.<name>.partial` | one that is being made; removed when that fails, and at the next start |
 //! | `<name>.tmp-<random>` | something half written; removed at the next start |
 //!
 //! Names that are none of these are left alone.
@@ -18,7 +20,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::Disk;
+use super::disk::{Disk, read_full};
 
 /// The data folder, held by this process alone until the value is dropped.
 pub struct Folder {
@@ -78,6 +80,9 @@ pub(crate) fn random() -> u64 {
 }
 
 const TEMPORARY: &str = ".tmp-";
+/// The folder of the backups, and how those end that are not complete.
+pub(crate) const BACKUPS: &str = "backups";
+const PARTIAL: &str = ".partial";
 
 impl std::fmt::Debug for Folder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -112,7 +117,36 @@ impl Folder {
                 folder.disk.remove(&path).map_err(failed("remove the half-written file", &path))?;
             }
         }
+        folder.remove_unfinished_backups();
         Ok(folder)
+    }
+
+    /// Removes what is left of backups that were not completed. They take room and do no other harm, so one that cannot be
+    /// removed does not stop the start.
+    fn remove_unfinished_backups(&self) {
+        let backups = self.at(BACKUPS);
+        let Ok(true) = self.disk.is_dir(&backups) else { return };
+        for name in self.disk.list(&backups).unwrap_or_default() {
+            if name.starts_with('.') && name.ends_with(PARTIAL) {
+                let _ = self.remove_folder(&backups.join(name));
+            }
+        }
+    }
+
+    /// Removes a folder with the files in it; nothing if there is none.
+    pub(crate) fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        if !self.disk.is_dir(path)? {
+            return Ok(());
+        }
+        for name in self.disk.list(path)? {
+            self.disk.remove(&path.join(name))?;
+        }
+        self.disk.remove_dir(path)
+    }
+
+    /// Where a backup is made until it is complete: no backup can be called so.
+    pub(crate) fn unfinished_backup(&self, name: &str) -> PathBuf {
+        self.at(BACKUPS).join(format!(".{name}{PARTIAL}"))
     }
 
     /// Where it is.
@@ -139,6 +173,15 @@ impl Folder {
     pub fn names(&self) -> Result<Vec<String>, FolderError> {
         let listed = self.disk.list(&self.path);
         listed.map_err(|source| FolderError::Io { doing: "list the data folder", path: self.path.clone(), source })
+    }
+
+    /// The bytes of a file in it, into memory.
+    pub(crate) fn read(&self, name: &str) -> io::Result<Vec<u8>> {
+        let file = self.disk.open(&self.at(name))?;
+        let mut bytes = vec![0; usize::try_from(file.length()?).map_err(io::Error::other)?];
+        let read = read_full(&*file, &mut bytes, 0)?;
+        bytes.truncate(read);
+        Ok(bytes)
     }
 
     /// Makes created, renamed and removed names durable.

@@ -46,8 +46,8 @@ impl ImageFile {
         self.written.as_mut().ok_or_else(|| io::Error::other("the image is finished"))
     }
 
-    /// Syncs it and gives it its name, which is returned. The name is durable after [`Folder::sync`] (or after the manifest is
-    /// written, which syncs the folder).
+    /// Syncs it and gives it its name, which is returned. The name is durable after [`Folder::sync`], which has to be before the
+    /// manifest that names it.
     pub fn finish(mut self) -> io::Result<String> {
         let Some(written) = self.written.take() else { return Err(io::Error::other("the image is finished")) };
         let done = written.finish().and_then(|file| {

@@ -2,90 +2,24 @@
 //! changed is in the log, whoever is told what.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bloomgate::foreign::Guava;
-use bloomgate::{AnyFilter, Kind, Secret};
+use bloomgate::{AnyFilter, Kind};
+use bloomgate_server::engine::Core;
 use bloomgate_server::engine::adding::{Added, Copies};
-use bloomgate_server::engine::clock::Clock;
-use bloomgate_server::engine::contracts::{Contracts, DEFAULT};
+use bloomgate_server::engine::contracts::DEFAULT;
 use bloomgate_server::engine::entry::Maker;
-use bloomgate_server::engine::journal::Journal;
 use bloomgate_server::engine::recipe::Recipe;
-use bloomgate_server::engine::{Core, Defaults, Engine, Limits};
-use bloomgate_server::keeping::loading::load;
-use bloomgate_server::session::desk::Desk;
-use bloomgate_server::store::{FaultyDisk, Folder, Fsync, Gate, Kind as Steps, LogOptions, MemoryDisk, Trouble};
+use bloomgate_server::store::{Fsync, Gate, Kind as Steps, LogOptions, MemoryDisk, Trouble};
 
+use super::shaky::{Shaky, options};
 use super::talk::Talk;
 
 const EIO: i32 = 5;
 
-/// A server on a disk that fails when it is told to.
-struct House {
-    engine: Arc<Engine>,
-    desk: Arc<Desk>,
-    disk: FaultyDisk,
-    memory: MemoryDisk,
-}
-
-impl Drop for House {
-    fn drop(&mut self) {
-        // A log that is closed waits for its last sync.
-        self.disk.hold_syncs(false);
-    }
-}
-
-fn options(fsync: Fsync) -> LogOptions {
-    LogOptions { fsync, room_bytes: 0, retry_every: Duration::from_millis(1), ..LogOptions::default() }
-}
-
-impl House {
-    fn open(memory: MemoryDisk, options: LogOptions) -> Self {
-        let disk = FaultyDisk::new(memory.clone());
-        let folder = Arc::new(Folder::open("/data", Arc::new(disk.clone())).unwrap());
-        let contracts = Contracts::new(Secret::from_hex(&"5a".repeat(32)).ok());
-        let limits = Limits { max_memory: 1 << 30, max_filter_memory: 1 << 30, max_filters: 100 };
-        let engine = Engine::new(Journal::to_come(), contracts, Clock::start(), limits, Defaults::default(), 2);
-        let loaded = load(&folder, &engine.contracts, options, 1).unwrap();
-        engine.contracts.begin(DEFAULT, 1, engine.clock.now_ms());
-        engine.journal.open(loaded.log);
-        engine.restore(loaded.entries, loaded.next_id, |name, why| panic!("{}: {why}", name.escape_ascii()));
-        engine.end_loading();
-        let desk = Desk::new(2, None, "run".to_owned(), Vec::new());
-        Self { engine: Arc::new(engine), desk: Arc::new(desk), disk, memory }
-    }
-
-    /// What a power cut leaves of it now, started again.
-    fn after_power_cut(&self, fsync: Fsync) -> Self {
-        Self::open(self.memory.power_cut(|_| false), options(fsync))
-    }
-
-    fn talk(&self) -> Talk {
-        Talk::new(&self.engine, &self.desk, 0)
-    }
-
-    fn until(&self, what: &str, is: impl Fn() -> bool) {
-        for _ in 0..20_000 {
-            if is() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("never: {what}");
-    }
-
-    /// Waits until everything written so far is durable.
-    fn sync(&self) {
-        self.engine.journal.sync_through(self.engine.journal.appended()).unwrap();
-        let log = self.engine.journal.log().unwrap();
-        self.until("nothing waits", || log.statistics().pending_bytes == 0);
-    }
-}
-
 #[test]
 fn a_transaction_is_in_the_log_though_the_disk_failed_before_its_end() {
-    let house = House::open(MemoryDisk::default(), options(Fsync::Always));
+    let house = Shaky::open(MemoryDisk::default(), options(Fsync::Always));
     let mut talk = house.talk();
     for line in ["BF.ADD gone x", "BF.ADD moved x", "BF.ADD filled x"] {
         assert_eq!(talk.say(line), ":1");
@@ -135,7 +69,7 @@ fn what_a_disk_that_falls_behind_refuses_has_changed_nothing() {
     std::fs::write(folder.path().join("guava.bloom"), guava.to_bytes().unwrap()).unwrap();
     // One batch at a time may wait for the disk.
     let limited = LogOptions { max_pending_bytes: 1, ..options(Fsync::EverySecond) };
-    let mut house = House::open(MemoryDisk::default(), limited);
+    let mut house = Shaky::open(MemoryDisk::default(), limited);
     Arc::get_mut(&mut house.desk).unwrap().told.import_dir = Some(folder.path().to_path_buf());
     let mut talk = house.talk();
     let begin = [
@@ -189,7 +123,7 @@ fn what_a_disk_that_falls_behind_refuses_has_changed_nothing() {
 
 #[test]
 fn what_a_transaction_did_before_a_fault_ended_it_is_in_the_log() {
-    let house = House::open(MemoryDisk::default(), options(Fsync::Always));
+    let house = Shaky::open(MemoryDisk::default(), options(Fsync::Always));
     assert_eq!(house.talk().say("BF.ADD filled x"), ":1");
     let engine = &house.engine;
     let fault = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {

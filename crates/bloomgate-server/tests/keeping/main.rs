@@ -1,8 +1,10 @@
 //! What survives: filters, names and counts through restarts, with and without snapshots, and what does not pass.
 
+mod crashing;
 mod failing;
 mod house;
 mod races;
+mod shaky;
 mod small;
 mod snapshots;
 #[path = "../shared/talk.rs"]

@@ -28,12 +28,22 @@ impl Talk {
 
     /// The same, with what the reply waits for.
     pub fn turn(&mut self, line: &str) -> (String, Dues) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let mut input = format!("*{}\r\n", words.len());
-        words.iter().for_each(|word| input += &format!("${}\r\n{word}\r\n", word.len()));
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let (out, dues) = self.send(&words);
+        (String::from_utf8_lossy(&out).trim_end().replace("\r\n", " "), dues)
+    }
+
+    /// Says words of any bytes; the reply as it is, and what it waits for.
+    pub fn send(&mut self, words: &[&[u8]]) -> (Vec<u8>, Dues) {
+        let mut input = format!("*{}\r\n", words.len()).into_bytes();
+        for word in words {
+            input.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            input.extend_from_slice(word);
+            input.extend_from_slice(b"\r\n");
+        }
         let mut out = Vec::new();
         let dues = loop {
-            let turn = self.session.turn(&mut self.core, &self.desk, input.as_bytes(), &mut out);
+            let turn = self.session.turn(&mut self.core, &self.desk, &input, &mut out);
             match turn.next {
                 Next::Wait => rest(),
                 Next::Job(job) => {
@@ -48,6 +58,6 @@ impl Talk {
             }
         };
         self.core.engine.journal.flush();
-        (String::from_utf8_lossy(&out).trim_end().replace("\r\n", " "), dues)
+        (out, dues)
     }
 }

@@ -169,6 +169,11 @@ impl Disk for FaultyDisk {
         self.inner.is_dir(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.plan.look()?;
+        self.inner.remove_dir(path)
+    }
+
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         self.plan.change()?;
         Ok(Box::new(FaultyFile { inner: self.inner.create(path)?, plan: self.plan.clone() }))
