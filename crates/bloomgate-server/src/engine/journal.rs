@@ -167,6 +167,14 @@ impl Journal {
         }
     }
 
+    /// Begins a new segment and waits until it is there: nothing is written to the others any more. Its first sequence.
+    pub fn seal(&self) -> Result<u64, String> {
+        match self {
+            Self::Log(log) => log.get().ok_or(LOADING)?.seal().map_err(|error| error.to_string()),
+            Self::Nowhere(_) => Err("this server keeps nothing".to_owned()),
+        }
+    }
+
     /// Waits until everything up to a sequence is durable.
     pub fn sync_through(&self, sequence: u64) -> Result<(), String> {
         match self {

@@ -473,6 +473,23 @@ impl Log {
             let first = match lock(&shared.segments).as_slice() {
                 [oldest, next, ..] if next.first <= sequence.saturating_add(1) => oldest.first,
                 _ => break,
+    /// [`rotate`](Self::rotate), and waits until the new segment is there: what is in the others is durable then, and nothing is
+    /// written to them any more. The first sequence of the new one. Not for a reactor.
+    pub fn seal(&self) -> Result<u64, LogError> {
+        let shared = &*self.shared;
+        let errors = shared.errors.load(SeqCst);
+        let first = self.rotate()? + 1;
+        while !lock(&shared.segments).iter().any(|segment| segment.first == first) {
+            // After a failure the log goes on in another segment than that.
+            if shared.state.load(SeqCst) != WRITABLE || shared.errors.load(SeqCst) != errors {
+                return Err(self.failure());
+            }
+            shared.wake_thread();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(first)
+    }
+
             };
             let path = shared.place.path(first);
             match shared.place.folder.disk().remove(&path) {

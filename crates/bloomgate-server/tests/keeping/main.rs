@@ -1,5 +1,6 @@
 //! What survives: filters, names and counts through restarts, with and without snapshots, and what does not pass.
 
+mod backups;
 mod crashing;
 mod failing;
 mod house;
