@@ -149,6 +149,9 @@ const CLOSED: u8 = 2;
 
 /// How long the disk may be behind before replies of `every-second` wait for it.
 const KEEPS_UP: Duration = Duration::from_millis(500);
+/// What cannot be expected to be durable within this time is not acknowledged before it is: the promise is one second, and
+/// threads do not wake up at once.
+const SAFE_WITHIN: Duration = Duration::from_millis(800);
 
 pub(crate) struct Shared {
     place: Place,
@@ -184,6 +187,10 @@ pub(crate) struct Shared {
     unsynced_bytes: AtomicU64,
     /// The disk is being synced: a write(2) to the same file may have to wait for it.
     syncing: AtomicBool,
+    /// Milliseconds from `born` to when the last sync began.
+    sync_began: AtomicU64,
+    /// How many milliseconds a sync is expected to take: what the slowest of the last few took.
+    expected_sync: AtomicU64,
     /// Milliseconds from `born` up to which writes are left to the writing thread, because one took long.
     slow_until: AtomicU64,
     scribe: Scribe,
@@ -249,6 +256,8 @@ impl Log {
             sync_wanted: AtomicU64::new(0),
             unsynced_bytes: AtomicU64::new(0),
             syncing: AtomicBool::new(false),
+            sync_began: AtomicU64::new(0),
+            expected_sync: AtomicU64::new(0),
             slow_until: AtomicU64::new(0),
             scribe: Scribe::default(),
             syncs: AtomicU64::new(0),
@@ -464,15 +473,6 @@ impl Log {
         Ok(last)
     }
 
-    /// Removes the segments that hold only batches up to this one, oldest first; says how many. The segment being
-    /// written stays, so a folder that was ever written to always has one.
-    pub fn drop_through(&self, sequence: u64) -> Result<u64, LogError> {
-        let shared = &*self.shared;
-        let mut removed = 0;
-        loop {
-            let first = match lock(&shared.segments).as_slice() {
-                [oldest, next, ..] if next.first <= sequence.saturating_add(1) => oldest.first,
-                _ => break,
     /// [`rotate`](Self::rotate), and waits until the new segment is there: what is in the others is durable then, and nothing is
     /// written to them any more. The first sequence of the new one. Not for a reactor.
     pub fn seal(&self) -> Result<u64, LogError> {
@@ -490,6 +490,15 @@ impl Log {
         Ok(first)
     }
 
+    /// Removes the segments that hold only batches up to this one, oldest first; says how many. The segment being
+    /// written stays, so a folder that was ever written to always has one.
+    pub fn drop_through(&self, sequence: u64) -> Result<u64, LogError> {
+        let shared = &*self.shared;
+        let mut removed = 0;
+        loop {
+            let first = match lock(&shared.segments).as_slice() {
+                [oldest, next, ..] if next.first <= sequence.saturating_add(1) => oldest.first,
+                _ => break,
             };
             let path = shared.place.path(first);
             match shared.place.folder.disk().remove(&path) {
@@ -583,9 +592,34 @@ impl Shared {
         if waiting > 0 && waiting + bytes > limit { Err(LogError::Congested { waiting, limit }) } else { Ok(()) }
     }
 
-    /// Everything was durable less than half a second ago.
+    /// Everything was durable less than half a second ago, and what is written now will be soon.
     fn keeps_up(&self) -> bool {
-        self.now().saturating_sub(self.durable_at.load(SeqCst)) < KEEPS_UP.as_millis() as u64
+        let now = self.now();
+        now.saturating_sub(self.durable_at.load(SeqCst)) < KEEPS_UP.as_millis() as u64
+            && self.durable_in(now) <= SAFE_WITHIN.as_millis() as u64
+    }
+
+    /// In how many milliseconds what is written now will be durable, if syncs take as long as they lately did. Without this, a disk
+    /// whose syncs take 0.7 s could lose what was acknowledged 1.4 s ago: what is written just after one has begun waits for its end
+    /// and for all of the next.
+    fn durable_in(&self, now: u64) -> u64 {
+        let (every, tick) = (thread::SYNC_EVERY.as_millis() as u64, thread::TICK.as_millis() as u64);
+        let mut expected = self.expected_sync.load(SeqCst);
+        let since = now.saturating_sub(self.sync_began.load(SeqCst));
+        let until_next = if self.syncing.load(SeqCst) {
+            expected = expected.max(since);
+            expected.max(every) - since
+        } else {
+            every.saturating_sub(since)
+        };
+        until_next + tick + expected
+    }
+
+    /// Learns from a sync how long they take. One that is quick after a slow one counts a little: they come in turns.
+    fn note_sync(&self, took: Duration) {
+        self.slowest_sync.fetch_max(took.as_micros() as u64, SeqCst);
+        let before = self.expected_sync.load(SeqCst);
+        self.expected_sync.store((took.as_millis() as u64).max(before - before / 8), SeqCst);
     }
 
     fn is_safe(&self, sequence: u64) -> bool {

@@ -9,6 +9,7 @@ mod busy;
 mod damage;
 mod faults;
 mod power;
+mod seconds;
 
 /// Sequences and payloads.
 pub(crate) type Batches = Vec<(u64, Vec<u8>)>;

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use super::{CLOSED, Fsync, Shared, WRITABLE, lock};
 
 /// `every-second` syncs four times a second: with a sync that takes as long again, the oldest batch that a power cut can
-/// take is half a second old, and the promise is one second.
-const SYNC_EVERY: Duration = Duration::from_millis(250);
+/// take is half a second old, and the promise is one second. Where syncs take longer, replies wait
+/// ([`durable_in`](Shared::durable_in)).
+pub(super) const SYNC_EVERY: Duration = Duration::from_millis(250);
 
 /// How often it looks for batches that nobody flushed.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 pub(super) fn run(shared: &Shared) {
     let mut last_sync = Instant::now();

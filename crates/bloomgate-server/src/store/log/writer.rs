@@ -189,7 +189,9 @@ impl Shared {
     }
 
     fn open_file(&self, writer: &mut Writer, header: &FileHeader, frames: &[u8]) -> Result<(), LogError> {
+        let start = Instant::now();
         let file = self.place.create(header, frames)?;
+        self.note_sync(start.elapsed());
         let position = (FILE_HEADER + frames.len()) as u64;
         let salted = frame::salted(&header.salt);
         let room = self.room(writer, header.first, position);
@@ -224,10 +226,11 @@ impl Shared {
 
     fn timed_sync(&self, file: &dyn DiskFile) -> std::io::Result<()> {
         let start = Instant::now();
+        self.sync_began.store(self.now(), SeqCst);
         self.unsynced_bytes.store(0, SeqCst);
         let result = file.sync_data();
         self.syncs.fetch_add(1, SeqCst);
-        self.slowest_sync.fetch_max(start.elapsed().as_micros() as u64, SeqCst);
+        self.note_sync(start.elapsed());
         result
     }
 
@@ -263,6 +266,8 @@ impl Shared {
         std::mem::swap(&mut writer_fields.written, &mut writer_fields.syncing);
         drop(writer);
         self.look_again();
+        // Before it says so: whoever looks in between must not take the last one for one that has hung since.
+        self.sync_began.store(self.now(), SeqCst);
         self.syncing.store(true, SeqCst);
         let result = self.timed_sync(&*file);
         self.syncing.store(false, SeqCst);
