@@ -509,6 +509,7 @@ impl Request<'_> {
             }
             _ => false,
         }
+            Request::Shutdown(how) => how.save != Some(true),
     }
 
     /// How many items it asks for or changes.

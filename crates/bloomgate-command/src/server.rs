@@ -206,8 +206,14 @@ pub(crate) const SPECS: [Spec; 20] = [
     server("shutdown", 1, ANY, shutdown)
         .flags(&[Flag::Admin, Flag::Noscript, Flag::Loading, Flag::Stale, Flag::NoMulti])
         .options(1, SHUTDOWN)
-        .says("[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]", "Ends the server after everything acknowledged is safe.")
-        .example("SHUTDOWN NOSAVE", ""),
+        .says(
+            "[NOSAVE | SAVE] [NOW] [FORCE] [ABORT]",
+            "Ends the server after everything acknowledged is safe; with SAVE after a snapshot, while which others are answered. If \
+             that fails it says so and goes on, unless FORCE is said.",
+        )
+        .costs("O(1), with SAVE O(n) for n bytes of all filters")
+        .example("SHUTDOWN NOSAVE", "")
+        .heavy(),
     container("acl", &acl::SUBCOMMANDS)
         .says("subcommand [argument ...]", "Users and rights.")
         .example("ACL WHOAMI", "default"),

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::access::Directory;
 use crate::access::directory::{first_user, is_loopback};
@@ -147,7 +147,7 @@ fn serve_there(
     engine.stop().declare(&access.book().namespaces);
     let desk = Desk::new(gates, Some(access), run_id(), settings.rows(resp, tls, http));
     let desk = Arc::new(desk.told(settings, log.clone()));
-    let stop = Arc::new(Notify::new());
+    let stop = desk.stop.clone();
     engine.start_chores().map_err(failed)?;
     engine.start_watch().map_err(failed)?;
     let workers = Workers::start(&engine, &desk, WORKERS, settings.threads).map_err(failed)?;

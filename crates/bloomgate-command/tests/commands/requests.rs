@@ -153,3 +153,7 @@ fn small_filters_are_made_within_a_turn_and_large_ones_are_not() {
         parsed(line, |result| assert!(!result.unwrap().0.heavy, "{line}"));
     }
 }
+        ("SHUTDOWN", true),
+        ("SHUTDOWN NOSAVE NOW", true),
+        ("SHUTDOWN SAVE", false),
+        ("SHUTDOWN NOW SAVE FORCE", false),

@@ -79,6 +79,11 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
         self.desk.tell_of(self.client, event, what, fields);
     }
 
+    /// Ends the connection of whoever gave it, after its reply.
+    pub fn end_client(&self) {
+        self.client.end();
+    }
+
     /// Whether a filter that is not there is an error, and not one without items: for whoever comes over HTTP.
     #[must_use]
     pub fn is_strict(&self) -> bool {

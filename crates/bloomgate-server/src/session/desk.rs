@@ -288,6 +288,8 @@ pub struct Desk {
     pub certificate: OnceLock<Arc<Identity>>,
     /// Snapshots and other work on the data folder; nobody while it is read, and where nothing is kept.
     pub keeper: OnceLock<Arc<dyn Keeper>>,
+    /// Tells the server to stop.
+    pub stop: Arc<Notify>,
 }
 
 /// Who is there.
@@ -400,6 +402,7 @@ impl Desk {
             log: Log::silent(),
             certificate: OnceLock::new(),
             keeper: OnceLock::new(),
+            stop: Arc::default(),
         }
     }
 

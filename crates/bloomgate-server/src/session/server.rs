@@ -1,6 +1,6 @@
 //! Commands that tell about the server and steer it.
 
-use bloomgate_command::{ClientKill, Refusal, Reply, Request, help_reply};
+use bloomgate_command::{ClientKill, Refusal, Reply, Request, Shutdown, help_reply};
 
 use super::call::{Call, Outcome};
 use super::connection::describe;
@@ -40,6 +40,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::ModuleList => Ok(Reply::Array(vec![module("bf", BF_VERSION), module("bloomgate", own_version())])),
         Request::Save => save(call.desk),
         Request::Bgsave => save_in_background(call.desk),
+        Request::Shutdown(how) => save_and_stop(call, how),
         Request::Lastsave => Ok(Reply::Int(call.desk.keeper.get().map_or(0, |keeper| keeper.last_save_s() as i64))),
         Request::ClientList { kind, ids } => Ok(client_list(call.desk, kind, ids)),
         Request::ClientPause { .. } => {
@@ -117,6 +118,19 @@ fn save(desk: &Desk) -> Outcome {
     match keeper.save() {
         Ok(()) => Ok(Reply::Ok),
         Err(why) => Err(Refusal::err(format_args!("the snapshot failed, the log goes on: {why}")).into()),
+    }
+}
+
+/// SHUTDOWN SAVE, on a worker. Whoever gave it is told nothing more, as by any other SHUTDOWN.
+fn save_and_stop(call: &Call<'_, '_, '_>, how: Shutdown) -> Outcome {
+    let saved = call.desk.keeper.get().map_or(Ok(()), |keeper| keeper.save());
+    match saved {
+        Err(why) if !how.force => Err(Refusal::err(format_args!("no snapshot, so no shutdown: {why}")).into()),
+        _ => {
+            call.end_client();
+            call.desk.stop.notify_one();
+            Ok(Reply::Raw(Vec::new()))
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 mod holding;
 mod limits;
 mod loading;
+mod saving;
 mod stopping;
 mod tls;
 mod workers;
