@@ -32,14 +32,14 @@ pub fn sprout(example: &AnyFilter) -> Option<Sprout> {
     }
 }
 
-/// The filter of an id as a pack has it.
+/// Appends the filter of an id as a pack has it.
 pub fn put(id: u64, small: &Small<'_>, out: &mut Vec<u8>) {
-    out.clear();
+    let start = out.len();
     out.extend_from_slice(&[0; 4]);
     out.extend_from_slice(&(small.len() as u32).to_le_bytes());
     small.words.iter().for_each(|word| out.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes()));
-    let sum = sum(id, &out[4..]);
-    out[..4].copy_from_slice(&sum.to_le_bytes());
+    let sum = sum(id, &out[start + 4..]);
+    out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
 }
 
 fn sum(id: u64, rest: &[u8]) -> u32 {
@@ -80,6 +80,7 @@ mod tests {
         let small = Small { sprout: &sprout, words: &words, len: &AtomicU32::new(42) };
         let mut bytes = vec![1, 2, 3];
         put(7, &small, &mut bytes);
+        let mut bytes = bytes.split_off(3);
         let (count, got) = get(7, &sprout, &bytes).unwrap();
         assert_eq!((count, got.count()), (42, sprout.words()));
         assert!(get(7, &sprout, &bytes).unwrap().1.eq((0..sprout.words() as u64).map(|at| at * 0x9E37)));
