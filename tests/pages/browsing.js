@@ -37,8 +37,11 @@ export class Browsing {
   }
 
   async giveFile(route) {
-    const response = await route.fetch();
-    const file = this.fileAt(new URL(route.request().url()));
+    const asked = new URL(route.request().url());
+    let response = await route.fetch();
+    // A module that the binary does not have yet gets the headers of one that it has.
+    if (response.status() === 404) response = await route.fetch({ url: `${asked.origin}/app.js` });
+    const file = this.fileAt(asked);
     await route.fulfill({ response, body: readFileSync(file) });
   }
 

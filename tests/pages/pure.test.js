@@ -4,7 +4,8 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 
-import { forecast, fullIn, isFull, soonest } from "./dashboard/forecast.js";
+import { firstCommands } from "./dashboard/terminal.js";
+import { forecast, isFull, soonest, within } from "./dashboard/forecast.js";
 import * as format from "./dashboard/format.js";
 import { funnel } from "./dashboard/funnel.js";
 import { chooseKind, compare, GROWTH_STEPS, growthWords, lines, needFrom, parametersOf, stepOf, USUAL, WINDOW_STEPS, windowWords } from "./dashboard/plan.js";
@@ -64,33 +65,61 @@ test("numbers that people type are understood or refused", () => {
 });
 
 test("forecasts say when, or that there is none", () => {
-  assert.equal(fullIn(86_400 * 3), "full in 3 days");
-  assert.equal(plain(fullIn(3 * 3600)), "full in 3 h");
-  assert.equal(plain(fullIn(6_700)), "full in 112 min");
-  assert.equal(plain(fullIn(0.4)), "full in 1 s");
-  assert.equal(fullIn(86_400 * 90), "full in 3 months");
-  assert.equal(fullIn(1e10), "full in years");
-  assert.equal(fullIn(0), "full");
-  assert.equal(fullIn(null), "not growing");
+  assert.equal(within(86_400 * 3), "full in 3 days");
+  assert.equal(plain(within(3 * 3600)), "full in 3 h");
+  assert.equal(plain(within(6_700, "over capacity")), "over capacity in 112 min");
+  assert.equal(plain(within(0.4)), "full in 1 s");
+  assert.equal(within(86_400 * 90, "grows"), "grows in 3 months");
+  assert.equal(within(1e10), "full in years");
+  assert.deepEqual([within(0), within(0, "over capacity")], ["full", "over capacity now"]);
+  assert.equal(within(null), "not growing");
 });
 
 test("a forecast knows what a filter does when it is full", () => {
-  const at = (kind, items, capacity, growth, seconds, more = {}) => ({ kind, items, capacity, used: items / capacity, growth_per_second: growth, full_in_seconds: seconds, refused: 0, ...more });
+  const at = (kind, items, capacity, growth, onFull, more = {}) => ({
+    kind, items, capacity, used: items / capacity, growth_per_second: growth, on_full: onFull, refused: 0,
+    capacity_in_seconds: growth > 0 && !["stable", "rotating"].includes(kind) ? Math.max(0, capacity - items) / growth : null, ...more });
   for (const [filter, says] of [
-    [at("blocked", 50, 100, 1, 50), "full in 50 s"], [at("blocked", 50, 100, 0, null), "not growing"], [at("blocked", 50, 100, null, null), "not known yet"],
-    [at("blocked", 100, 100, 0, null), "full"], [at("blocked", 100, 100, 0, null, { refused: 7 }), "full"], [at("blocked", 99, 100, 0, null, { refused: 7 }), "not growing"],
-    // It goes on: the server foresees no end, and neither does the page.
-    [at("blocked", 50, 100, 1, null), "goes on"], [at("blocked", 300, 100, 0, null), "goes on"], [at("blocked", 100, 100, 0, null, { on_full: "goon" }), "goes on"],
-    [at("rotating", 50, 100, 1, null), "keeps its window"], [at("rotating", 300, 100, 1, null), "keeps its window"], [at("rotating", 5, 100, 0, null), "not growing"],
-    [at("scalable", 50, 100, 1, null), "grows"], [at("growing-cuckoo", 50, 100, 0, null, { on_full: "grow" }), "grows"],
-    // A chain that refuses, of BF.RESERVE ... NONSCALING, is one filter.
-    [at("scalable", 50, 100, 1, 50), "full in 50 s"], [at("scalable", 100, 100, 0, null, { refused: 1 }), "full"], [at("scalable", 50, 100, 0, null, { on_full: "refuse" }), "not growing"],
-    [at("stable", 500, 100, 1, null), "never full"], [at("fuse", 100, 100, 0, null), "never changes"],
+    [at("blocked", 50, 100, 1, "refuse"), "full in 50 s"], [at("blocked", 50, 100, 0, "refuse"), "not growing"], [at("blocked", 50, 100, null, "refuse"), "not known yet"],
+    [at("blocked", 100, 100, 0, "refuse"), "full"], [at("blocked", 99, 100, 0, "refuse", { refused: 7 }), "not growing"],
+    // It goes on, and what was promised does not.
+    [at("blocked", 50, 100, 1, "goon"), "over capacity in 50 s"], [at("blocked", 50, 100, 0, "goon"), "not growing"], [at("blocked", 100, 100, 1, "goon"), "over capacity now"],
+    [at("blocked", 300, 100, 1, "goon"), "goes on"], [at("blocked", 300, 100, 0, "goon"), "goes on"],
+    [at("rotating", 50, 100, 1, "goon"), "keeps its window"], [at("rotating", 300, 100, 1, "goon"), "keeps its window"],
+    // A chain keeps its promise with one layer more; one that refuses, of BF.RESERVE ... NONSCALING, is one filter.
+    [at("scalable", 50, 100, 1, "grow"), "grows in 50 s"], [at("growing-cuckoo", 50, 100, 0, "grow"), "not growing"],
+    [at("scalable", 50, 100, 1, "refuse"), "full in 50 s"], [at("scalable", 100, 100, 0, "grow", { refused: 1 }), "full"],
+    [at("stable", 500, 100, 1, "goon"), "never full"], [at("fuse", 100, 100, 0, "refuse"), "never changes"],
+    // One that cannot answer.
+    [at("blocked", 0, 0, null, null), "not known yet"],
   ]) assert.equal(plain(forecast(filter)), says, JSON.stringify(filter));
-  assert.equal(isFull(at("stable", 500, 100, 1, null)), false);
-  const [full, soon, late, never] = [at("blocked", 9, 9, 0, null, { refused: 1 }), at("blocked", 1, 9, 1, 8), at("blocked", 1, 99, 1, 98), at("rotating", 1, 9, 9, null)];
-  assert.deepEqual(soonest([never, late, full, soon], false), [full, soon, late, never]);
-  assert.deepEqual(soonest([never, late, full, soon], true), [never, late, soon, full]);
+  assert.equal(isFull(at("stable", 500, 100, 1, "goon")), false);
+  const [full, soon, late] = [at("blocked", 9, 9, 0, "refuse"), at("blocked", 1, 9, 1, "refuse"), at("blocked", 1, 99, 1, "goon")];
+  const [chain, ring] = [at("scalable", 8, 9, 1, "grow"), at("rotating", 1, 9, 9, "goon")];
+  assert.deepEqual(soonest([chain, ring, late, full, soon], false), [full, soon, late, chain, ring]);
+  assert.deepEqual(soonest([chain, ring, late, full, soon], true), [ring, chain, late, soon, full]);
+});
+
+test("the first command reaches the server, whatever it listens to and whoever asks", () => {
+  const [here, away] = [{ hostname: "127.0.0.1" }, { hostname: "filters.example.com" }];
+  const first = (addresses, place, user = null) => firstCommands({ addresses, user: { name: user ?? "default" } }, place, user !== null).first;
+  const at = (resp, tls = null) => ({ resp, tls, http: "127.0.0.1:8479" });
+  for (const [command, says] of [
+    [first(at("127.0.0.1:6479"), here), "redis-cli -p 6479"], [first(at("0.0.0.0:6479"), here), "redis-cli -p 6479"], [first(at("[::1]:6479"), here), "redis-cli -h ::1 -p 6479"],
+    [first(at("0.0.0.0:7000"), away), "redis-cli -h filters.example.com -p 7000"], [first(at("[::]:7000"), { ...away, hostname: "[2001:db8::7]" }), "redis-cli -h 2001:db8::7 -p 7000"],
+    // It listens on its own machine alone, or on another address than the pages.
+    [first(at("127.0.0.1:6479"), away), "redis-cli -p 6479"], [first(at("192.0.2.7:6479"), here), "redis-cli -h 192.0.2.7 -p 6479"],
+    [first(at("127.0.0.1:6479"), here, "default"), "redis-cli -p 6479 --user default --askpass"],
+    [first(at("127.0.0.1:6479"), here, "it's me"), "redis-cli -p 6479 --user 'it'\\''s me' --askpass"],
+    [first(at(null, "0.0.0.0:6480"), away, "alice"), "redis-cli --tls -h filters.example.com -p 6480 --user alice --askpass"],
+    // Where both are open the one without certificates does.
+    [first(at("127.0.0.1:6479", "127.0.0.1:6480"), here), "redis-cli -p 6479"],
+    [first(at("127.0.0.1:6479", "0.0.0.0:6480"), away), "redis-cli --tls -h filters.example.com -p 6480"], [first(at("0.0.0.0:6479", "0.0.0.0:6480"), away), "redis-cli -h filters.example.com -p 6479"],
+    // A user of one namespace is told no addresses.
+    [first(null, here, "shop"), "redis-cli -p 6479 --user shop --askpass"], [first(null, away, "shop"), "redis-cli -h filters.example.com -p 6479 --user shop --askpass"],
+  ]) assert.equal(command, `${says} BF.ADD visitors alice`);
+  const note = (addresses) => firstCommands({ addresses, user: null }, here, false).note;
+  assert.deepEqual([note(at("127.0.0.1:6479")), /--cacert/.test(note(at(null, "127.0.0.1:6480")))], [null, true]);
 });
 
 test("axes have round numbers", () => {

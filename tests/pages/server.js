@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { told } from "./browsing.js";
 import { lines, needFrom } from "./dashboard/plan.js";
 import { KINDS } from "./dashboard/sizing.js";
+import { pasted } from "./process.js";
 import { json, keys, resp } from "./talking.js";
 
 /** Filters that `fill` makes. */
@@ -19,7 +20,7 @@ export async function server(browsing, { url, port, guarded, password }) {
   await overviewTells(browsing, url, port);
   await filtersTell(browsing, url);
   await oneFilter(browsing, url);
-  await advice(browsing, url);
+  await advice(browsing, url, port);
   await workbench(browsing, url, port);
   await forecast(browsing, url, port);
   await everyPage(browsing, url, port);
@@ -39,13 +40,16 @@ async function nothingYet(browsing, url, port) {
     const line = await page.evaluate(() => navigator.clipboard.readText());
     assert.match(line, /^redis-cli -p [1-9]\d+ BF\.ADD visitors alice$/);
   });
-  // Whoever runs it sees the filter without a reload.
-  await browsing.visit(`${url}/#/filters`, "light", async (page) => {
-    await first(page);
-    await resp(port, ["BF.ADD visitors alice"]);
-    await page.locator("tbody tr", { hasText: "visitors" }).waitFor();
-    await resp(port, ["DEL visitors"]);
-  });
+  // Whoever runs what was copied sees the filter without a reload.
+  for (const [name, filter] of [["First command", "visitors"], ["A filter of a chosen size", "seen"]]) {
+    await browsing.visit(`${url}/#/filters`, "light", async (page) => {
+      await first(page);
+      await page.getByRole("button", { name: `Copy: ${name}` }).click();
+      pasted(await page.evaluate(() => navigator.clipboard.readText()));
+      await page.locator("tbody tr", { hasText: filter }).waitFor();
+      await resp(port, [`DEL ${filter}`]);
+    });
+  }
   told("empty: a first command that can be copied, and what it does");
 }
 
@@ -159,7 +163,7 @@ async function overviewTells(browsing, url, port) {
       clearInterval(asking);
     }
     const told = await json(`${url}/v1/overview`);
-    await says("Memory", /^[\d.]+\s[kMG]?B$/, /^[\d.e-]+(\s%)? of [\d.]+\s[MGT]B; the process has [\d.]+\s[MG]B$/);
+    await says("Memory", /^[\d.]+\s[kMG]?B$/, /^(< )?[\d.]+\s% of [\d.]+\s[MGT]B; the process has [\d.]+\s[MG]B$/);
     await says("Filters", /^14$/, /items in them|new items added/);
     await says("Health", "ready", /^up for \d/);
     await figure("Health").locator(".pill.ok").waitFor();
@@ -325,22 +329,28 @@ async function oneFilter(browsing, url) {
   told("filter: keys tried, layers, generations, recreated, names that are no HTML");
 }
 
-async function advice(browsing, url) {
+async function advice(browsing, url, port) {
   await browsing.visit(`${url}/#/advice`, "light", async (page) => {
     const of = (name, sentence) => page.locator(".advice li", { hasText: name }).filter({ hasText: sentence });
     await of("crawler:urls", "grown to 5 layers").waitFor();
     await of("public", "hashed without a secret").waitFor();
     // A command can be taken to where it is run; nothing runs by itself.
-    const command = await of("public", "without a secret").locator("code").textContent();
-    await of("public", "without a secret").getByRole("link", { name: "Take it to the workbench" }).click();
+    const open = of("public", "without a secret");
+    const commands = await open.locator("code").allTextContents();
+    assert.deepEqual(commands, ["BG.CREATE public:next KIND classic CAPACITY 100000 RATE 0.01", "BG.SWAP public public:next", "DEL public:next"]);
+    assert.match(await open.locator("ol.fix > li").nth(1).textContent(), /Fill it from the data.*BG\.ADD public:next KEY/);
+    const [command] = commands;
+    await open.getByRole("link", { name: "Step 1 for public: take it to the workbench" }).click();
     await page.locator("h1", { hasText: "Workbench" }).waitFor();
     assert.equal(await page.getByLabel("Command", { exact: true }).inputValue(), command);
     await page.keyboard.press("Enter");
     await page.locator(".console .reply", { hasText: "OK" }).waitFor();
-    await page.getByLabel("Command", { exact: true }).fill("DEL public:next");
-    await page.keyboard.press("Enter");
-    await page.locator(".console .reply", { hasText: "1" }).waitFor();
+    // The other steps in their order, with the keys that only their owner has: then there is nothing more to advise of it.
+    await resp(port, [`BG.ADD public:next ${keys("p-", 200).join(" ")}`, ...commands.slice(1)]);
+    assert.ok(!(await resp(port, [`BG.EXISTS public ${keys("p-", 200).join(" ")}`])).includes(":0"));
     await page.goBack();
+    await page.locator(".advice li").first().waitFor();
+    assert.equal(await of("public", "without a secret").count(), 0);
     const about = page.locator(".advice li", { hasText: "overfull" }).first();
     await about.waitFor();
     assert.ok((await about.locator("p").first().textContent()).length > 20, "a reason");
@@ -349,7 +359,7 @@ async function advice(browsing, url) {
     await page.locator("h1", { hasText: "overfull" }).waitFor();
     await page.locator(".page-actions .pill", { hasText: "over capacity" }).waitFor();
   });
-  told("advice: sentences, a reason, a command to run, the way to the filter");
+  told("advice: sentences, a reason, the commands of the whole way, the way to the filter");
 }
 
 async function workbench(browsing, url, port) {
@@ -410,15 +420,28 @@ async function workbench(browsing, url, port) {
 
 /** Somebody adds while the page is looked at: the row says when the filter will be full. */
 async function forecast(browsing, url, port) {
+  await resp(port, ["BG.CREATE queue:soft KIND blocked CAPACITY 1000000 RATE 0.01 ONFULL goon", `BG.ADD queue:soft ${keys("job-", 500).join(" ")}`]);
   await browsing.visit(`${url}/#/filters`, "light", async (page) => {
     const row = page.locator("tbody tr", { hasText: "queue:jobs" });
     await row.getByText("500 of 1 M").waitFor();
     await resp(port, chunks(keys("job-", 3_000, 501)).map((part) => `BG.ADD queue:jobs ${part.join(" ")}`));
     await row.getByText("3,500 of 1 M").waitFor();
-    // The server looks every ten seconds how fast filters grow.
+    // The server looks every ten seconds how fast filters grow. What goes on when it is full is said to do so.
     await row.getByText(/^full in \d+/).waitFor();
+    let at = 0;
+    const adding = setInterval(() => {
+      at += 1;
+      resp(port, ["queue:soft", "crawler:urls"].map((name) => `BG.ADD ${name} ${keys(`late-${at}-`, 20).join(" ")}`)).catch(() => {});
+    }, 500);
+    try {
+      await page.locator("tbody tr", { hasText: "queue:soft" }).getByText(/^over capacity in \d+/).waitFor();
+      await page.locator("tbody tr", { hasText: "crawler:urls" }).getByText(/^grows in \d+/).waitFor();
+    } finally {
+      clearInterval(adding);
+    }
   });
-  told("filters: a row that moves, and when it will be full");
+  await resp(port, ["DEL queue:soft"]);
+  told("filters: a row that moves, when it will be full, over its capacity, or grow");
 }
 
 async function manyFilters(browsing, url, port) {
@@ -449,6 +472,37 @@ async function manyFilters(browsing, url, port) {
     await shown(/1 to 50 of/);
   });
   told("filters: a thousand, pages, search, sorting by head and by choice");
+  await quietFilter(browsing, url, port);
+}
+
+/** Of a busy server the stream names the filters that most is done with: the page of a quiet one moves all the same. */
+async function quietFilter(browsing, url, port) {
+  await resp(port, ["BG.CREATE quiet KIND blocked CAPACITY 1000 RATE 0.0001", `BG.ADD quiet ${keys("first-", 5).join(" ")}`]);
+  const questions = keys("user:", 1_000).map((name) => `BF.MEXISTS ${name}:seen ${keys("q", 20).join(" ")}`);
+  let isBusy = true;
+  const asking = (async () => {
+    while (isBusy) {
+      await resp(port, questions);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  })();
+  try {
+    await browsing.visit(`${url}/${link("quiet")}`, "light", async (page) => {
+      const items = page.locator(".figure", { has: page.locator('dt:text-is("Items")') }).locator(".value");
+      await items.filter({ hasText: /^5$/ }).waitFor();
+      // One key, where each of a thousand others is asked for twenty at a time.
+      await resp(port, ["BG.ADD quiet one-more"]);
+      await items.filter({ hasText: /^6$/ }).waitFor();
+      await page.getByRole("region", { name: "Parameters" }).getByText("6, of which 6 were certainly new").waitFor();
+      // And one that is deleted is gone, without a word in the console but the one that says so.
+      await resp(port, ["DEL quiet"]);
+      await page.getByText("This filter is not there any more").waitFor();
+    }, { allowed: [/404/] });
+  } finally {
+    isBusy = false;
+    await asking;
+  }
+  told("filter: the page of a quiet one among a thousand busy ones");
 }
 
 /** What the planner tells people to give to any Redis client, given to one. */
@@ -474,8 +528,14 @@ async function signIn(browsing, url, password) {
     await page.keyboard.press("Enter");
     await page.getByText("No filter yet").waitFor();
     await page.locator("nav .pulse.live").waitFor();
+    // The first command logs in as whoever looks at it, asks for the password, and is seen here.
+    await page.getByRole("button", { name: "Copy: First command" }).click();
+    const command = await page.evaluate(() => navigator.clipboard.readText());
+    assert.match(command, /^redis-cli -p \d+ --user default --askpass BF\.ADD visitors alice$/);
+    pasted(command, { input: `${password}\n` });
+    await page.getByText("No filter yet").waitFor({ state: "hidden" });
     await page.getByRole("button", { name: "Sign out" }).click();
     await dialog.waitFor();
   }, refused);
-  told("sign-in: wrong, right, out again");
+  told("sign-in: wrong, right, a first command that logs in, out again");
 }

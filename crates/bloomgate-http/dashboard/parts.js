@@ -46,16 +46,11 @@ export function bar(share, state = "") {
 /** Text to copy, with a button that says that it did. */
 export function code(text, label = "") {
   const button = copyButton(() => text, label || text);
-  // A long line breaks between the calls of a chain or the fields of an object rather than within a word.
-  const pieces = text.split(/(?=\.[a-z_]+\()|(?<=,)(?=")/).flatMap((piece, at) => (at === 0 ? [piece] : [el("wbr", {}), piece]));
+  // A long line breaks between the calls of a chain or the fields of an object rather than within a word, and not behind the
+  // hyphens of an option.
+  const held = (piece) => piece.split(/(?<=\s)(--?[\w-]+)/).map((word) => (word.startsWith("-") ? el("span", { class: "held" }, word) : word));
+  const pieces = text.split(/(?=\.[a-z_]+\()|(?=::[A-Za-z])|(?<=,)(?=")/).flatMap((piece, at) => (at === 0 ? held(piece) : [el("wbr", {}), ...held(piece)]));
   return el("div", { class: "code" }, el("pre", {}, el("code", {}, pieces)), button);
-}
-
-/** How a terminal talks to this server: by the name that the browser has for its machine. */
-export function redisCli(addresses) {
-  const port = (addresses?.resp ?? ":6479").split(":").at(-1);
-  const isHere = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
-  return `redis-cli ${isHere ? "" : `-h ${location.hostname} `}-p ${port}`;
 }
 
 /** A button that copies what `text` gives. */

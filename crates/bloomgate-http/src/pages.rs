@@ -68,6 +68,7 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
         "sizing.js" SCRIPT;
         "sketch.js" SCRIPT;
         "stream.js" SCRIPT;
+        "terminal.js" SCRIPT;
         "words.js" SCRIPT;
         "pages/advice.js" SCRIPT;
         "pages/attack.js" SCRIPT;

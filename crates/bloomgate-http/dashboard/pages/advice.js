@@ -1,4 +1,4 @@
-// Advice: sentences with reasons, each with the command that does something about it.
+// Advice: sentences with reasons, each with the commands that do something about it.
 
 import { el, onChange, replace } from "../dom.js";
 import { count, counted } from "../format.js";
@@ -31,7 +31,7 @@ export function show({ api, live }) {
   return {
     stop: end,
     node: el("div", { class: "stack" },
-      head("Advice", "What could be better, why, and the command that does it.", el("button", { type: "button", on: { click: load } }, "Look again")), place),
+      head("Advice", "What could be better, why, and the commands that do it.", el("button", { type: "button", on: { click: load } }, "Look again")), place),
   };
 }
 
@@ -74,7 +74,14 @@ function piece(each, isAlone) {
   return el("li", { class: `notice ${state}` },
     el("div", { class: "row" }, isAlone ? pill(state, word) : null, el("strong", {}, each.about ? `${each.about}: ${each.sentence}` : each.sentence)),
     isAlone ? el("p", {}, each.reason) : null,
-    code(each.command, `Command for ${each.about ?? "the server"}`),
-    el("p", { class: "row" }, each.path ? el("a", { href: `#/filter?path=${encodeURIComponent(each.path)}` }, `Look at ${each.about}`) : null,
-      each.command.startsWith("bloomgate ") ? null : el("a", { href: `#/workbench?command=${encodeURIComponent(each.command)}` }, "Take it to the workbench")));
+    each.steps.length === 1 ? step(each.steps[0], `Command for ${each.about ?? "the server"}`)
+      : el("ol", { class: "fix" }, each.steps.map((one, at) => el("li", {}, step(one, `Step ${at + 1} for ${each.about}`)))),
+    each.path ? el("p", {}, el("a", { href: `#/filter?path=${encodeURIComponent(each.path)}` }, `Look at ${each.about}`)) : null);
+}
+
+/** Words, and the command where there is one: what is to be filled in by hand has none. */
+function step({ about, command }, label) {
+  return [about ? el("p", {}, about) : null,
+    command ? code(command, label) : null,
+    command && !command.startsWith("bloomgate ") ? el("small", {}, el("a", { href: `#/workbench?command=${encodeURIComponent(command)}`, "aria-label": `${label}: take it to the workbench` }, "Take it to the workbench")) : null];
 }

@@ -9,8 +9,9 @@ import { bar, card, code, empty, figure, head, loading, pill, setFigure, trouble
 import { chainCurve, sizeOf } from "../sizing.js";
 import { perItem, stateOf } from "./filters.js";
 
-/** Milliseconds between two looks at all there is to know. */
+/** Milliseconds between two looks at all there is to know; of a filter whose bits take long to count, so many times that. */
 const AGAIN = 5_000;
+const COSTS = 20;
 
 export function show({ api, live, parameters, rename }) {
   const path = parameters.get("path") ?? "";
@@ -23,6 +24,10 @@ export function show({ api, live, parameters, rename }) {
   const ends = [];
   let filter = null;
   let over = false;
+  const leave = () => {
+    over = true;
+    ends.forEach((end) => end());
+  };
 
   async function begin() {
     try {
@@ -30,10 +35,7 @@ export function show({ api, live, parameters, rename }) {
       if (over) return;
     } catch (error) {
       if (over) return;
-      const gone = error.status === 404;
-      replace(node, back(), gone
-        ? empty("This filter is not there any more", "It was deleted, renamed, or it expired.", el("a", { class: "button", href: "#/filters" }, "All filters"))
-        : trouble(error, begin));
+      replace(node, back(), error.status === 404 ? gone() : trouble(error, begin));
       return;
     }
     rename(filter.name);
@@ -61,42 +63,54 @@ export function show({ api, live, parameters, rename }) {
       rates.update(filter);
       replace(state, pill(...stateOf(filter)));
     };
-    // The stream tells a few figures each second; the rest is asked for when it may have changed, and not more often than that.
-    let [asked, moved] = [Date.now(), false];
-    ends.push(rates.stop, live.on("stats", async ({ filters }) => {
-      const now = filters.find((each) => each.path === path);
-      if (now) {
-        moved = true;
-        Object.assign(filter, now);
-        draw();
-      }
-      if (!moved || Date.now() - asked < AGAIN) return;
-      [asked, moved] = [Date.now(), false];
+    // The stream tells a few figures each second, of the filters that most is done with: on a busy server this one may never be
+    // among them. So all there is to know is asked for by the clock.
+    let [timer, moved] = [0, false];
+    const look = async () => {
+      const began = performance.now();
+      let wait = AGAIN;
       try {
-        const told = await api.get(at);
-        if (over || !told.stages) return;
-        filter = told;
-        draw();
-        heat.load();
-        replace(structure, structureCard(filter));
-        replace(parameters, parametersCard(filter));
-      } catch {
-        // It may be gone; the list of filters knows.
+        const told = document.visibilityState === "visible" ? await api.get(at) : null;
+        if (over) return;
+        if (told?.stages) {
+          if (moved || ["version", "items", "adds", "removed", "rekeying"].some((name) => told[name] !== filter[name])) heat.load();
+          [filter, moved] = [told, false];
+          draw();
+          put(structure, structureCard(filter));
+          put(parameters, parametersCard(filter));
+          wait = Math.max(AGAIN, COSTS * (performance.now() - began));
+        }
+      } catch (error) {
+        if (over) return;
+        // Of a lost line the page says so itself.
+        if (error.status === 404) {
+          leave();
+          replace(node, back(), gone());
+          return;
+        }
       }
+      timer = setTimeout(look, wait);
+    };
+    timer = setTimeout(look, AGAIN);
+    ends.push(rates.stop, () => clearTimeout(timer), live.on("stats", ({ filters }) => {
+      const now = filters.find((each) => each.path === path);
+      if (!now) return;
+      moved = true;
+      Object.assign(filter, now);
+      draw();
     }));
     // Whoever has gone on meanwhile stays where they are.
     if (document.activeElement === document.body) node.querySelector("h1").focus({ preventScroll: true });
   }
 
   begin();
-  return {
-    node,
-    stop: () => {
-      over = true;
-      ends.forEach((end) => end());
-    },
-  };
+  return { node, stop: leave };
 }
+
+const gone = () => empty("This filter is not there any more", "It was deleted, renamed, or it expired.", el("a", { class: "button", href: "#/filters" }, "All filters"));
+
+/** Puts a card in the place of one that says something else: what is selected in one that says the same stays so. */
+const put = (place, now) => place.textContent === now.textContent || replace(place, now);
 
 const back = () => el("p", {}, el("a", { href: "#/filters" }, "← All filters"));
 

@@ -3,8 +3,9 @@
 import { debounced, el, replace, setText } from "../dom.js";
 import { forecast, isFull, soonest } from "../forecast.js";
 import { bytes, count, counted, digits, rate as percent, roughRate, roughTime, short } from "../format.js";
-import { bar, code, empty, head, loading, pill, redisCli, trouble } from "../parts.js";
+import { bar, code, empty, head, loading, pill, trouble } from "../parts.js";
 import { KINDS } from "../sizing.js";
+import { firstCommands } from "../terminal.js";
 
 const PAGE = 50;
 /** The longest page that the server gives: of so many the order by time to full is made here. */
@@ -126,7 +127,7 @@ export function show({ api, live, parameters }) {
     if (answer.total === 0) {
       const sought = wish.match || wish.kind;
       isEmpty = !sought;
-      const cli = sought ? "" : redisCli((await api.get("v1/overview", { signal: control.signal })).addresses);
+      const commands = sought ? null : firstCommands(await api.get("v1/overview", { signal: control.signal }), location, api.hasLogin());
       replace(place, sought
         ? empty("Nothing found", `No filter ${wish.kind ? `of the kind ${wish.kind} ` : ""}${wish.match ? `has “${wish.match}” in its name` : "is here"}.`,
           el("button", { type: "button", on: { click: () => {
@@ -134,8 +135,7 @@ export function show({ api, live, parameters }) {
             ask({ match: "", kind: "" });
           } } }, "Show all"))
         : empty("No filter yet", "Make the first one: copy one of these lines into a terminal, and it appears here. The planner says which kind fits.",
-          code(`${cli} BF.ADD visitors alice`, "First command"),
-          code(`${cli} BG.CREATE seen KIND blocked CAPACITY 1000000 RATE 0.01`, "A filter of a chosen size"),
+          code(commands.first, "First command"), code(commands.sized, "A filter of a chosen size"), commands.note ? el("p", {}, commands.note) : null,
           el("a", { class: "button", href: "#/planner" }, "Open the planner")));
       setText(told, "No filters.");
       return;

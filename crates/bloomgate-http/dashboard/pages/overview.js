@@ -3,9 +3,10 @@
 import { alertsList } from "../alerts.js";
 import { lineChart } from "../chart.js";
 import { el, replace, setText } from "../dom.js";
-import { ago, bytes, count, counted, rate as percent, short, time } from "../format.js";
-import { card, code, empty, figure, head, loading, pill, redisCli, setFigure, trouble } from "../parts.js";
+import { ago, bytes, count, counted, rate as percent, roughRate, short, time } from "../format.js";
+import { card, code, empty, figure, head, loading, pill, setFigure, trouble } from "../parts.js";
 import { roundUp } from "../scale.js";
+import { firstCommands } from "../terminal.js";
 
 export function show({ api, live }) {
   const node = el("div", { class: "stack" }, head("Overview", "What the filters spare, and whether all is well."), loading("the figures"));
@@ -18,7 +19,7 @@ export function show({ api, live }) {
       const overview = await api.get("v1/overview");
       if (over) return;
       if (overview.history) live.seed(overview.history);
-      parts = build(overview);
+      parts = build(overview, api.hasLogin());
       replace(node, head("Overview", "What the filters spare, and whether all is well."), parts.node);
       update(overview);
       showAlerts(overview.alerts ?? []);
@@ -44,7 +45,7 @@ export function show({ api, live }) {
     setFigure(parts.operations, measured ? `${short(per.lookups + per.adds)}/s` : "–", measured ? `${short(per.lookups)} lookups, ${short(per.adds)} adds a second` : "measured over ten seconds");
     setFigure(parts.latency, latency?.p99_seconds == null ? "–" : time(latency.p99_seconds), latency?.p50_seconds == null ? "no command yet" : `of 99 in 100 commands; half take ${time(latency.p50_seconds)}`);
     const resident = memory.resident ? `; the process has ${bytes(memory.resident)}` : "";
-    setFigure(parts.memory, bytes(memory.used), memory.budget ? `${percent(memory.used / memory.budget)} of ${bytes(memory.budget)}${resident}` : `no limit${resident}`);
+    setFigure(parts.memory, bytes(memory.used), memory.budget ? `${roughRate(memory.used / memory.budget)} of ${bytes(memory.budget)}${resident}` : `no limit${resident}`);
     setFigure(parts.filters, count(overview.filters), `${overview.items == null ? `${short(overview.new)} new items added` : `${short(overview.items)} items in them`}${overview.unavailable_filters ? `; ${counted(overview.unavailable_filters, "filter")} cannot answer` : ""}`);
     replace(parts.health.value, overview.health.ready ? pill("ok", "ready") : pill("bad", overview.health.state));
     setText(parts.health.note, overview.health.why ?? `up for ${time(Math.floor(overview.uptime_seconds))}`);
@@ -92,7 +93,7 @@ export function show({ api, live }) {
   };
 }
 
-function build(overview) {
+function build(overview, hasLogin) {
   const spared = el("dd", { class: "value" }, "–");
   const sparedNote = el("dd", { class: "note" });
   const chart = lineChart(210);
@@ -101,8 +102,9 @@ function build(overview) {
     operations: figure("Operations"), latency: figure("Latency"), memory: figure("Memory"), filters: figure("Filters"),
     health: figure("Health"), disk: figure("Disk"), watch: figure("Self-check"), clients: figure("Clients"),
   };
+  const { first: command, note } = firstCommands(overview, location, hasLogin);
   const first = empty("No filter yet", "Make the first one: copy this line into a terminal, then come back. The figures move by themselves.",
-    code(`${redisCli(overview.addresses)} BF.ADD visitors alice`, "First command"),
+    code(command, "First command"), note ? el("p", {}, note) : null,
     el("p", {}, "Not sure which kind? The ", el("a", { href: "#/planner" }, "planner"), " compares them, and ", el("a", { href: "#/how" }, "How it works"), " lets you poke one."));
   const facts = el("dl", { class: "facts" },
     [["Version", `${overview.version} (API ${overview.api_version})`], ["Processor", `${overview.simd} code in use`],
