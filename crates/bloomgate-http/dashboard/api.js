@@ -1,5 +1,6 @@
 // Asking the process that served the page. Its login is kept for this tab alone.
 
+import { debounced } from "./dom.js";
 import { parser, patience } from "./stream.js";
 
 /** What the process said no with: problem details of RFC 9457. */
@@ -10,6 +11,11 @@ export class Refusal extends Error {
     this.title = title;
   }
 }
+
+/** Milliseconds without a byte after which a stream is dead, though nobody said so: figures come each second. */
+const SILENCE = 10_000;
+/** Milliseconds that a question may take: whoever has not answered by then will not. */
+const PATIENCE = 60_000;
 
 const LOGIN = "bloomgate-login";
 let login = null;
@@ -50,7 +56,7 @@ async function send(path, options = {}) {
     response = await fetch(path, { credentials: "omit", cache: "no-store", ...options, headers: headers(options.headers) });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal(0, "Bloomgate does not answer", "The process that served this page cannot be reached. It may have been stopped, or the network is gone.");
+    throw silent();
   }
   if (response.ok) return response;
   if (response.status === 401) onLogin(hasLogin());
@@ -67,9 +73,16 @@ async function refusal(response) {
 }
 
 /** The JSON under a path. */
-export async function get(path, options) {
-  return (await send(path, options)).json();
+export async function get(path, { signal, ...options } = {}) {
+  const late = AbortSignal.timeout(PATIENCE);
+  try {
+    return await (await send(path, { ...options, signal: signal ? AbortSignal.any([signal, late]) : late })).json();
+  } catch (error) {
+    throw late.aborted && !signal?.aborted ? silent() : error;
+  }
 }
+
+const silent = () => new Refusal(0, "Bloomgate does not answer", "The process that served this page cannot be reached. It may have been stopped, or the network is gone.");
 
 /** Sends JSON and gives the JSON that comes back, or nothing. */
 export async function post(path, body, options = {}) {
@@ -81,37 +94,56 @@ export async function post(path, body, options = {}) {
   return text === "" ? null : JSON.parse(text);
 }
 
-/** Follows a stream of events until `stop` is called: told what comes, and how the line is. */
+/**
+ * Follows a stream of events until `stop` is called: told what comes, and how the line is. A machine that froze, or a network that is
+ * gone, ends no connection: a line on which nothing comes is ended here. `again` tries at once, where the next try is waited for.
+ */
 export function follow(path, { event, line }) {
-  const control = new AbortController();
-  let failures = 0;
+  let [over, failures, attempt, wake] = [false, 0, null, () => {}];
+  const quiet = debounced(() => attempt.abort(), SILENCE);
+  const listen = async () => {
+    attempt = new AbortController();
+    quiet();
+    const response = await send(path, { headers: { Accept: "text/event-stream" }, signal: attempt.signal });
+    const take = parser((message) => event(message.event, JSON.parse(message.data)));
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let isLive = false;
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || over) return;
+      quiet();
+      if (!isLive) line("live");
+      [isLive, failures] = [true, 0];
+      take(value);
+    }
+  };
   const run = async () => {
-    while (!control.signal.aborted) {
+    while (!over) {
+      let refused = null;
       try {
-        const response = await send(path, { headers: { Accept: "text/event-stream" }, signal: control.signal });
-        line("live");
-        const take = parser((message) => {
-          failures = 0;
-          event(message.event, JSON.parse(message.data));
-        });
-        const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-        for (;;) {
-          const { done, value } = await reader.read();
-          if (done) break;
-          take(value);
-        }
+        await listen();
       } catch (error) {
-        if (control.signal.aborted) return;
-        if (error.status === 401) {
-          line("login");
-          return;
-        }
+        refused = error.status;
       }
+      quiet.cancel();
+      if (over) return;
+      if (refused === 401) return line("login");
       line("lost");
       failures += 1;
-      await new Promise((wake) => setTimeout(wake, 1000 * patience(failures)));
+      await new Promise((done) => {
+        wake = done;
+        setTimeout(done, 1000 * patience(failures));
+      });
     }
   };
   run();
-  return () => control.abort();
+  return {
+    again: () => wake(),
+    stop: () => {
+      over = true;
+      quiet.cancel();
+      attempt.abort();
+      wake();
+    },
+  };
 }

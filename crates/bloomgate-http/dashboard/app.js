@@ -3,8 +3,8 @@
 import { alertCount } from "./alerts.js";
 import * as api from "./api.js";
 import { el, replace, setText, svg } from "./dom.js";
-import { count } from "./format.js";
-import { choice, loading, trouble } from "./parts.js";
+import { clock, count } from "./format.js";
+import { choice, loading, toast, trouble } from "./parts.js";
 import { live } from "./live.js";
 
 const ICONS = {
@@ -88,7 +88,7 @@ const links = new Map();
 const badge = el("span", { class: "badge", role: "img", hidden: true });
 const menuBadge = el("span", { class: "badge", role: "img", hidden: true });
 menu.append(menuBadge);
-const pulse = el("span", { class: "pulse", role: "status" }, "Connecting");
+const pulse = el("span", { class: "pulse" }, "Connecting");
 const version = el("span", {}, "");
 const signOut = el("button", { type: "button", class: "quiet", hidden: true, on: { click: () => {
   api.setLogin(null);
@@ -178,11 +178,37 @@ function askLogin(wrong) {
   dialog.showModal();
 }
 
-const PULSE = { live: "Live", lost: "Connection lost, trying again", login: "Not signed in", connecting: "Connecting" };
+const PULSE = { live: "Live", lost: "Connection lost", login: "Not signed in", connecting: "Connecting" };
+const connection = document.querySelector(".connection");
+let isLost = false;
 live.on("line", (line) => {
   pulse.className = `pulse ${line}`;
   setText(pulse, PULSE[line] ?? line);
+  if ((line === "lost") === isLost) return;
+  // Said once, however often it is tried: on a phone the navigation is behind the menu, and figures that stand still are not.
+  isLost = !isLost;
+  document.body.classList.toggle("stale", isLost);
+  replace(connection, isLost ? [
+    el("p", {}, el("strong", {}, "Connection lost."), live.heard ? ` The figures are those of ${clock(live.heard)}.` : "", " Trying again by itself."),
+    el("button", { type: "button", on: { click: live.again } }, "Try now")] : null);
+  if (line === "live") back();
 });
+
+/** What answers again may be another version, with other pages. */
+async function back() {
+  toast("Connected again.");
+  let now = about;
+  try {
+    now = await api.get("about.json");
+  } catch {
+    // Lost again: what comes back is looked at then.
+  }
+  if (now.version === about.version && now.process === about.process) return;
+  replace(connection,
+    el("p", {}, el("strong", {}, `This is Bloomgate ${now.process} ${now.version} now.`), ` The page is that of ${about.process} ${about.version}.`),
+    el("button", { type: "button", class: "primary", on: { click: () => location.reload() } }, "Reload"));
+}
+
 live.on("alerts", (alerts) => {
   const firing = alertCount(alerts);
   // On a phone the navigation is behind the menu, and what is wrong is not.

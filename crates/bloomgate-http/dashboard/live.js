@@ -13,6 +13,10 @@ class Live {
   last = { line: "connecting", stats: null, alerts: [], gate: null };
   /** [{at, overview}] or [{at, gate}], a second each, the oldest first. */
   history = [];
+  /** When something came last. */
+  heard = null;
+  /** Tries at once to listen again, where the line was lost. */
+  again = () => {};
 
   /** Calls `listener` with every `kind` from now on, and with the last one at once; gives a function that ends it. */
   on(kind, listener) {
@@ -43,12 +47,16 @@ class Live {
    * would use them up. */
   start(about) {
     const path = about.process === "gate" ? about.events.replace(/^\//, "") : "v1/events";
-    let [stop, leaving] = [null, 0];
+    let [following, leaving] = [null, 0];
+    this.again = () => following?.again();
     const begin = () => {
       clearTimeout(leaving);
-      stop ??= follow(path, {
+      // Timers of a page that nobody saw may be a minute late: the next try is now.
+      this.again();
+      following ??= follow(path, {
         line: (line) => this.#tell("line", line),
         event: (kind, data) => {
+          this.heard = Date.now();
           if (kind === "stats") this.#remember({ at: data.at_ms, overview: data.overview });
           if (kind === "gate") this.#remember({ at: Date.now(), gate: data });
           this.#tell(kind, kind === "alerts" ? data.alerts : data);
@@ -56,9 +64,10 @@ class Live {
       });
     };
     const end = () => {
-      stop?.();
-      stop = null;
+      following?.stop();
+      following = null;
     };
+    addEventListener("online", this.again);
     document.addEventListener("visibilitychange", () => {
       if (document.visibilityState === "visible") begin();
       else leaving = setTimeout(end, HIDDEN_FOR);

@@ -68,8 +68,8 @@ function gatePage({ api, live, about, parameters }) {
     // Drawn anew for another reason alone: what is being copied stays.
     if (waits === stats.waits_for) return;
     waits = stats.waits_for;
-    replace(node, head("Gate", LEAD), empty("The gate is waiting", waits ?? "Its source cannot be reached yet. Lookups get 503 until it can.",
-      el("p", {}, "What it waits for, as its load balancer sees it:"), code(`curl -i ${location.origin}/readyz`, "First command")), alerts, attack?.node);
+    replace(node, head("Gate", LEAD), empty("The gate is waiting", "Its source cannot be reached yet. It is tried again by itself, and the figures come when it is there.",
+      waits ? el("p", {}, waits) : null, el("p", {}, "What it waits for, as its load balancer sees it:"), code(`curl -i ${location.origin}/readyz`, "First command")), alerts, attack?.node);
   })];
   return {
     node,
@@ -119,7 +119,7 @@ function build(api, live, about, alerts, many) {
     setQuality(figures, stats);
     if (many) setFigure(figures.filter, `${count(stats.tenants.ready)} of ${count(stats.tenants.all)}`, `filters of tenants in force; ${bytes(stats.budget.spent)} of ${bytes(stats.budget.bytes)} taken`);
     else setFilter(figures.filter, filter, stats.lists_keys);
-    setFigure(figures.source, `${count(source.reads)} reads`, `${source.at_once} under way, ${source.waiting} waiting${source.errors ? `; ${count(source.errors)} failed` : ""}`);
+    setFigure(figures.source, counted(source.reads, "read"), `${source.at_once} under way, ${source.waiting} waiting${source.errors ? `; ${count(source.errors)} failed` : ""}`);
     showFunnel([lookups, stats.meaning, firstCommand(about, stats.first_lookup)]);
     drawShadow(shadow, stats);
     drawCurve(chart, live);

@@ -1,6 +1,6 @@
 // Workbench: commands, the slow log, and what the server tells while it happens.
 
-import { el, replace } from "../dom.js";
+import { el, replace, setText } from "../dom.js";
 import { clock, count, counted, time } from "../format.js";
 import { card, choice, copyButton, empty, head, loading, pill, table, toggle, trouble } from "../parts.js";
 import { base64, replyText, splitWords } from "../words.js";
@@ -16,7 +16,7 @@ const LONG = 140;
 const NAMED = 6;
 
 export function show({ api, live, parameters }) {
-  const views = { commands: commands(api, parameters.get("command") ?? ""), slow: slowLog(api), tail: tail(live) };
+  const views = { commands: commands(api, parameters.get("command") ?? ""), slow: slowLog(api), tail: tail(live, api) };
   const place = el("div", { class: "stack" });
   let shown = "commands";
   const open = (name) => {
@@ -108,10 +108,20 @@ function commands(api, given) {
   };
 }
 
+/** Nothing for whoever runs the whole server; for others who they are, and what that is not enough for. */
+async function notEnough(api) {
+  const who = await api.get("v1/whoami");
+  if (!who || (who.roles.includes("admin") && !who.namespace)) return null;
+  const roles = who.roles.length > 0 ? `the role${who.roles.length > 1 ? "s" : ""} ${who.roles.join(", ")}` : "no role";
+  return `You are ${who.name}, with ${roles}${who.namespace ? ` in the namespace ${who.namespace}` : ""}: it needs the role admin${who.namespace ? ", outside of namespaces" : ""}.`;
+}
+
 function slowLog(api) {
   const place = el("div", { class: "stack" }, loading("the slow log"));
   const load = async () => {
     try {
+      const why = await notEnough(api);
+      if (why) return void replace(place, empty("The slow log is not for you", `It shows what others asked, with their keys. ${why}`));
       const { slow } = await api.get("v1/slowlog?limit=100");
       replace(place, slow.length === 0
         ? empty("Nothing was slow", "Commands that take longer than slowlog-log-slower-than microseconds appear here.")
@@ -162,9 +172,21 @@ export function filtersLine() {
   };
 }
 
-function tail(live) {
+function tail(live, api) {
   const list = el("ul", { class: "tail", "aria-label": "Events", tabindex: "0" });
   const waiting = el("p", {}, "Waiting: commands, logins, snapshots, slow commands, warnings and alerts appear here as they happen.");
+  const less = el("p", { hidden: true });
+  const look = async () => {
+    try {
+      const why = await notEnough(api);
+      if (!why) return;
+      setText(waiting, "Waiting: filters that are asked or added to, and alerts, appear here as they happen.");
+      setText(less, `Commands, logins, the log and slow commands are not told to you. ${why}`);
+      less.hidden = false;
+    } catch {
+      // Of a lost line the page says so itself.
+    }
+  };
   let paused = false;
   const pause = el("button", { type: "button", "aria-pressed": "false", on: { click: () => {
     paused = !paused;
@@ -200,7 +222,8 @@ function tail(live) {
     node: card(null, el("div", { class: "row" }, pause, el("button", { type: "button", class: "quiet", on: { click: () => {
       replace(list);
       waiting.hidden = false;
-    } } }, "Clear")), traffic.node, waiting, list),
+    } } }, "Clear")), less, traffic.node, waiting, list),
+    open: look,
     stop: () => ends.forEach((end) => end()),
   };
 }
