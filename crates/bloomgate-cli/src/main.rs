@@ -13,6 +13,8 @@ mod check;
 mod confirm;
 mod convert;
 mod conveyor;
+#[cfg(any(feature = "gate", feature = "serve"))]
+mod cores;
 mod dedup;
 mod delta_info;
 mod diff;

@@ -10,6 +10,7 @@ use bloomgate_server::settings::HttpAt;
 use bloomgate_server::settings::table::{self, Setting, TABLE};
 use bloomgate_server::{Ready, Settings, serve};
 
+use crate::cores;
 use crate::failure::{DONE, ERROR, Failure, Outcome};
 use crate::screen;
 use crate::told::{self, Named};
@@ -244,6 +245,8 @@ pub fn is_setting(name: &str) -> bool {
 
 /// Serves until it is told to stop.
 pub fn run(args: &Args) -> Outcome {
+    // Before any secret is read.
+    cores::leave_none();
     let (mut settings, told) = settings(args)?;
     let demo = if args.demo { Some(Demo::prepare(&mut settings, &told)?) } else { None };
     if args.check {

@@ -152,6 +152,7 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(verb) = &args.verb {
         return feeding::run(verb);
     }
+    crate::cores::leave_none();
     let settings = settings(args)?;
     serving::run(&settings, args.quiet)
 }

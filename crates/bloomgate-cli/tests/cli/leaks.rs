@@ -5,8 +5,10 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use bloomgate::Secret;
@@ -510,6 +512,60 @@ fn no_part_of_a_secret_is_answered_logged_or_written() {
         let planted = [&largest[..middle], word, &largest[middle..]].concat();
         let wanted = format!("the master secret, from byte {from}, raw");
         assert!(search.found_in(&planted).contains(&&*wanted), "{wanted}");
+    }
+}
+
+/// Starts a command by a shell that allows it core files of any size; `port_in` finds its port in what it says.
+fn allowed_cores(scene: &Scene, arguments: &str, port_in: impl Fn(&str) -> Option<u16>) -> Running {
+    let program = bloomgate(scene, arguments, &[]);
+    let mut command = Command::new("sh");
+    // Only root may raise what its parent was not allowed.
+    command.args(["-c", "ulimit -Sc \"$(ulimit -Hc)\"; ulimit -c unlimited 2>/dev/null; exec \"$@\"", "sh"]);
+    command.arg(program.get_program()).args(program.get_args()).current_dir(scene.path(""));
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Running::spawn(command.stdin(Stdio::null()).stdout(Stdio::null()), port_in)
+}
+
+/// Neither a server nor a gate leaves its memory in a core file, and nobody but root reads it while they run.
+#[test]
+fn no_core_file_is_left_behind() {
+    let server = |scene: &Scene| {
+        allowed_cores(scene, "serve --resp 127.0.0.1:0 --http none --data kept", |line| {
+            crate::serve::port_in(line, "127.0.0.1")
+        })
+    };
+    let mut all = vec![(Scene::new(), &server as &dyn Fn(&Scene) -> Running)];
+    #[cfg(feature = "gate")]
+    let gate = |scene: &Scene| {
+        let arguments = "gate --listen 127.0.0.1:0 --source sqlite:shop.db --table products --key sku --writers sole";
+        allowed_cores(scene, arguments, |line| {
+            line.strip_prefix("bloomgate: gate ready on http")?.rsplit(':').next()?.parse().ok()
+        })
+    };
+    #[cfg(feature = "gate")]
+    all.push((crate::gate::shop(), &gate));
+    for (scene, start) in all {
+        let mut running = start(&scene);
+        let id = running.child.id();
+        let limits = std::fs::read_to_string(format!("/proc/{id}/limits")).unwrap();
+        let line = limits.lines().find(|line| line.starts_with("Max core file size")).unwrap();
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>()[4..6], ["0", "0"], "{line}");
+        // What is not dumpable belongs to root here, whoever runs it.
+        assert_eq!(std::fs::metadata(format!("/proc/{id}/environ")).unwrap().uid(), 0);
+        // The limit as it is where core_pattern names a program, if we may set it: none is written all the same.
+        let _ = Command::new("prlimit").args(["--pid", &id.to_string(), "--core=unlimited"]).output();
+        running.signal("-QUIT");
+        let status = running.child.wait().unwrap();
+        assert!(status.signal() == Some(3) && !status.core_dumped(), "{status}");
+        let mut files = Vec::new();
+        files_below(&scene.path(""), &mut files);
+        let cores: Vec<&String> = files.iter().map(|(path, _)| path).filter(|path| path.contains("/core")).collect();
+        assert!(cores.is_empty(), "{cores:?}");
     }
 }
 
