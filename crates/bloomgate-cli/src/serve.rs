@@ -139,14 +139,21 @@ pub struct Args {
 }
 
 /// What is to be said about a flag that is none because its setting has none: flags are seen by everybody, and some settings
-/// are for files.
-pub fn without_flag(flag: &str) -> Option<String> {
-    let name = flag.strip_prefix("--")?.split('=').next()?;
-    let setting = TABLE.iter().find(|setting| setting.name == name)?;
-    Some(format!(
-        "the setting {name} has no flag: set the variable {}, or the line `{name} = ...` in the file of --config",
-        told::variable(setting.name)
-    ))
+/// are for files. Nothing where a flag is what was meant.
+pub fn without_flag(given: &str) -> Option<String> {
+    let name = given.strip_prefix("--")?.split('=').next()?;
+    let known = <Args as clap::Args>::augment_args(clap::Command::new("serve"));
+    let flags: Vec<&str> = known.get_arguments().filter_map(|flag| flag.get_long()).collect();
+    let settings = TABLE.iter().map(|setting| setting.name).filter(|setting| !flags.contains(setting));
+    let meant = table::near(name, settings.chain(flags.iter().copied())).filter(|meant| !flags.contains(meant))?;
+    let otherwise =
+        format!("set the variable {}, or the line `{meant} = ...` in the file of --config", told::variable(meant));
+    Some(match name == meant {
+        true => format!("the setting {meant} has no flag: {otherwise}"),
+        false => {
+            format!("unexpected argument '--{name}'; did you mean the setting '{meant}'? It has no flag: {otherwise}")
+        }
+    })
 }
 
 impl Args {

@@ -332,6 +332,17 @@ fn mistakes_in_settings_are_told_with_what_was_meant() {
     refused(&scene, "", &[("BLOOMGATE_THREADS", "two")], &["BLOOMGATE_THREADS", "'two' is no whole number"]);
     refused(&scene, "--fsync sometimes", none, &["--fsync", "always"]);
     refused(&scene, "--max-memory lots", none, &["--max-memory", "512MB"]);
+    // Settings without a flag are found as well, and do not stand before a flag that is nearer.
+    let told = [
+        "unexpected argument '--idle-timeot'; did you mean the setting 'idle-timeout'?",
+        "BLOOMGATE_IDLE_TIMEOUT",
+        "--config",
+    ];
+    refused(&scene, "--idle-timeot 5s", none, &told);
+    refused(&scene, "--client-memry=1GB", none, &["did you mean the setting 'client-memory'?"]);
+    refused(&scene, "--idle-timeout 5s", none, &["the setting idle-timeout has no flag", "`idle-timeout = ...`"]);
+    refused(&scene, "--max-client 5", none, &["unexpected argument '--max-client'", "--max-clients"]);
+    refused(&scene, "--colour always", none, &["unexpected argument '--colour'"]);
     assert!(!scene.path("bloomgate-data").exists(), "nothing was begun");
 }
 

@@ -582,7 +582,7 @@ pub fn find(name: &str) -> Result<&'static Setting, String> {
 }
 
 /// The name that is nearest to a wrong one, if it is near.
-pub(crate) fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn near<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let (steps, near) = known.map(|known| (strsim::levenshtein(name, known), known)).min()?;
     (steps <= (name.len() / 2).min(3.max(name.len() / 3))).then_some(near)
 }
