@@ -1,14 +1,17 @@
 //! Abuse: one attack after the other on a real server, while an honest client asks on. The process may grow by 64 MB, the
-//! honest client gets every answer right and keeps its connections, and afterwards all is as it was. The control breaks
-//! two things on purpose (a filter of 120 MB, and the honest client's own filter is emptied): both have to be noticed.
+//! honest client gets every answer right and keeps its connections, and afterwards all is as it was. Limits on slow clients are half as
+//! long as attackers hold on, and have to end as many as went beyond them, by the server's own count. The control breaks three
+//! things on purpose (a filter of 120 MB, the honest client's own filter is emptied, and the limits are far longer than said): all
+//! have to be noticed.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::attacks::{self, ATTACKS, Arena};
+use crate::attacks::{self, ATTACKS, Arena, Limits};
 use crate::honest::{Findings, Honest};
 use crate::options::Options;
 use crate::report::Row;
@@ -67,17 +70,45 @@ fn tls(options: &Options) -> Result<(Vec<String>, Option<SocketAddr>), String> {
     Ok((settings.map(|setting| format!("BLOOMGATE_{setting}")).into(), Some(free)))
 }
 
-/// What clients may make the server hold, as it tells.
-fn client_memory(wire: &mut Wire) -> Result<u64, String> {
-    let told = match wire.ask("CONFIG", &["GET", "client-memory"]) {
-        Ok(Reply::Array(pair)) => pair.into_iter().nth(1),
-        _ => None,
-    };
-    match told {
-        Some(Reply::Bulk(bytes)) => String::from_utf8_lossy(&bytes).parse().ok(),
-        _ => None,
+/// A setting, as the server tells it.
+fn setting(wire: &mut Wire, name: &str) -> Result<String, String> {
+    match wire.ask("CONFIG", &["GET", name]) {
+        Ok(Reply::Array(pair)) => match pair.into_iter().nth(1) {
+            Some(Reply::Bulk(bytes)) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            other => Err(format!("CONFIG GET {name} tells {other:?}")),
+        },
+        other => Err(format!("CONFIG GET {name} was answered {other:?}")),
     }
-    .ok_or_else(|| "CONFIG GET client-memory tells no number".to_owned())
+}
+
+/// A time as settings tell it: 250ms or 30s.
+fn time(text: &str) -> Result<Duration, String> {
+    let (digits, unit) = text.split_at(text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len()));
+    match (digits.parse(), unit) {
+        (Ok(number), "ms") => Ok(Duration::from_millis(number)),
+        (Ok(number), "s") => Ok(Duration::from_secs(number)),
+        _ => Err(format!("'{text}' is no time in ms or s")),
+    }
+}
+
+/// Half of the time for which attackers hold on: what slow clients have. No less than the server takes.
+fn half(options: &Options) -> Duration {
+    Duration::from_millis((options.seconds * 500.0) as u64).max(Duration::from_millis(100))
+}
+
+/// The limits as the server tells them; in a control as they would be if it had been told them.
+fn limits(options: &Options, wire: &mut Wire) -> Result<Limits, String> {
+    let memory = setting(wire, "client-memory")?;
+    let memory = memory.parse().map_err(|_| format!("client-memory is '{memory}', which is no number"))?;
+    Ok(match options.control {
+        true => Limits { request: half(options), stall: half(options), memory, patience: Duration::from_millis(200) },
+        false => Limits {
+            request: time(&setting(wire, "request-deadline")?)?,
+            stall: time(&setting(wire, "output-stall")?)?,
+            memory,
+            patience: Duration::from_secs(10),
+        },
+    })
 }
 
 /// What is broken on purpose in the control.
@@ -171,6 +202,10 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         if !options.defaults {
             settings.push(CLIENT_MEMORY.to_owned());
         }
+        if !options.defaults && !options.control {
+            let half = half(options).as_millis();
+            settings.extend(["REQUEST_DEADLINE", "OUTPUT_STALL"].map(|name| format!("BLOOMGATE_{name}={half}ms")));
+        }
     }
     let server = start(options, policy, &settings, http)?;
     let honest = Honest { subject: &options.subject, address: server.address, login: None };
@@ -180,14 +215,23 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         Ok(Reply::Status(_)) => {}
         other => return Err(format!("ACL SETUSER was answered {other:?}")),
     }
-    // Of a server that was told nothing its clients may have what it says they may: 64 MB are beside that.
-    let most_growth = match options.defaults && options.subject.kind == Kind::Bloomgate {
-        true => MOST_GROWTH + client_memory(&mut wire)?,
-        false => MOST_GROWTH,
+    let limits = match options.subject.kind {
+        Kind::Bloomgate => Some(limits(options, &mut wire)?),
+        Kind::Redis => None,
     };
+    // Of a server that was told nothing its clients may have what it says they may: 64 MB are beside that.
+    let most_growth = MOST_GROWTH + limits.filter(|_| options.defaults).map_or(0, |limits| limits.memory);
     drop(wire);
-    let hold = Duration::from_secs_f64(options.seconds);
-    let arena = Arena { subject: &options.subject, address: server.address, tls, http, seed: options.seed, hold };
+    let arena = Arena {
+        subject: &options.subject,
+        address: server.address,
+        tls,
+        http,
+        seed: options.seed,
+        hold: Duration::from_secs_f64(options.seconds),
+        limits,
+        unmet: Mutex::default(),
+    };
     let _awake = options.timed.then(|| Awake::keep(&shared_machine::cores()));
     let outcome = attacked(options, &server, &honest, &arena)?;
     let found = &outcome.findings;
@@ -200,6 +244,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     }
     println!("| nothing, before and after | | {before:.0} us, {after:.0} us | |\n");
     let verdict = found.verdict();
+    let unmet = std::mem::take(&mut *arena.unmet.lock().unwrap_or_else(PoisonError::into_inner));
     let row = Row::new("abuse", policy)
         .number("honest lookups", found.asked)
         .number("wrong", found.wrong)
@@ -210,11 +255,15 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         .text("p99 under attack", format!("{during:.0} us"))
         .text("ratio", format!("{:.2}", during / idle));
     if options.control {
-        // Both have to be seen: the memory, and the answers.
-        let noticed = u64::from(outcome.growth > most_growth && verdict.is_err());
+        // All have to be seen: the memory, the answers, and of a server that has them the limits.
+        let is_held = arena.limits.is_some() && unmet.is_empty();
+        let noticed = u64::from(outcome.growth > most_growth && verdict.is_err() && !is_held);
         return Ok(row.found(noticed));
     }
     verdict?;
+    if !unmet.is_empty() {
+        return Err(format!("limits did not end those beyond them: {}", unmet.join("; ")));
+    }
     honest.check()?;
     if outcome.growth > most_growth && options.subject.kind == Kind::Bloomgate {
         let (grown, most) = (outcome.growth as f64 / 1e6, most_growth as f64 / 1e6);
@@ -226,5 +275,17 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     match server.stop(Duration::from_secs(30))? {
         status if status.success() => Ok(row),
         status => Err(format!("after all of it SIGTERM ended the server with {status}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_settings_tell_them() {
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(time("30s"), Ok(Duration::from_secs(30)));
+        assert!(["", "0", "5m", "ms", "1.5s"].iter().all(|text| time(text).is_err()));
     }
 }

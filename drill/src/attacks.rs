@@ -1,8 +1,10 @@
 //! What strangers do to a port: frames that lie about their length, requests that never end, replies that are never
-//! taken, floods. Each attack says what became of it; one that is not refused as it should be is an error.
+//! taken, floods. Each attack says what became of it; one that is not refused as it should be is an error, and so is one that holds
+//! on for longer than a limit allows and is not counted among those that were ended.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::random::Random;
@@ -22,6 +24,82 @@ pub struct Arena<'a> {
     pub seed: u64,
     /// How long connections are held that are to be held.
     pub hold: Duration,
+    /// What holds of clients, where the server has such limits.
+    pub limits: Option<Limits>,
+    /// Limits that did not end as many as went beyond them.
+    pub unmet: Mutex<Vec<String>>,
+}
+
+/// Limits on clients, as the server was told them.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long a request may take to be whole.
+    pub request: Duration,
+    /// How long a client may take nothing of its replies.
+    pub stall: Duration,
+    /// What clients may make the server hold, in bytes.
+    pub memory: u64,
+    /// How long it is waited for that they have ended those beyond them: a busy machine is late.
+    pub patience: Duration,
+}
+
+/// Who held a request that was not whole, or a transaction.
+const SLOW: &[&str] = &["connections_cut_slow"];
+/// Who made the server hold too much, in whichever way.
+const HOLDING: &[&str] = &["connections_cut_memory", "connections_cut_slow", "connections_cut_stalled"];
+/// Who took no replies.
+const STALLED: &[&str] = &["connections_cut_stalled", "connections_cut_memory"];
+const LOGINS: &[&str] = &["acl_access_denied_auth"];
+const HANDSHAKES: &[&str] = &["tls_handshakes_failed"];
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+impl Arena<'_> {
+    /// What these counters of INFO come to; nothing where there are none.
+    fn counted(&self, names: &[&str]) -> Result<u64, String> {
+        if self.limits.is_none() {
+            return Ok(0);
+        }
+        let mut wire = Wire::connect(self.address, Duration::from_secs(30)).map_err(said)?;
+        let text = match wire.ask("INFO", &["stats"]).map_err(said)? {
+            Reply::Bulk(text) => String::from_utf8_lossy(&text).into_owned(),
+            other => return Err(format!("INFO stats was answered {other:?}")),
+        };
+        let number = |name: &&str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(*name)?.strip_prefix(':'));
+            line.and_then(|number| number.trim().parse::<u64>().ok()).ok_or_else(|| format!("INFO has no {name}"))
+        };
+        names.iter().map(number).sum()
+    }
+
+    /// Waits until these counters have risen by so many since they were `before`; how far they did, in words. While it waits the
+    /// connections have to be open.
+    fn counts(&self, names: &[&str], before: u64, at_least: usize) -> Result<String, String> {
+        let Some(limits) = self.limits else { return Ok(String::new()) };
+        let begin = Instant::now();
+        loop {
+            let risen = self.counted(names)? - before;
+            if risen >= at_least as u64 {
+                return Ok(format!(", {risen} counted"));
+            }
+            if begin.elapsed() > limits.patience {
+                let what = format!("{} rose by {risen}, and {at_least} at least were to be ended", names.join(" + "));
+                self.unmet.lock().unwrap_or_else(PoisonError::into_inner).push(what);
+                return Ok(format!(", {risen} counted and not {at_least}"));
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// How many of those who hold on must have been ended, by a limit on their time.
+    fn beyond(&self, limit: impl Fn(&Limits) -> Duration, many: usize) -> usize {
+        self.limits.map_or(0, |limits| if self.hold > limit(&limits) { many } else { 0 })
+    }
+
+    /// How many of those who sent so many bytes each cannot be held, however the others are; two more may not be read yet.
+    fn without_room(&self, many: usize, bytes: usize) -> usize {
+        self.limits.map_or(0, |limits| many.saturating_sub((limits.memory / bytes as u64) as usize + 2))
+    }
 }
 
 pub type Attack = fn(&Arena) -> Result<String, String>;
@@ -126,14 +204,15 @@ fn lengths(arena: &Arena) -> Result<String, String> {
 
 /// Holds connections open that have sent this.
 fn held(arena: &Arena, many: usize, frame: &[u8]) -> Result<String, String> {
-    let mut streams = Vec::new();
+    let (mut streams, before) = (Vec::new(), arena.counted(SLOW)?);
     for _ in 0..many {
         let mut stream = open(arena.address)?;
         send(&mut stream, frame).map_err(said)?;
         streams.push(stream);
     }
     std::thread::sleep(arena.hold);
-    Ok(format!("{many} held for {:.0} s", arena.hold.as_secs_f64()))
+    let counted = arena.counts(SLOW, before, arena.beyond(|limits| limits.request, many))?;
+    Ok(format!("{many} held for {:.0} s{counted}", arena.hold.as_secs_f64()))
 }
 
 fn announced(arena: &Arena) -> Result<String, String> {
@@ -161,7 +240,7 @@ pub fn has_ended(stream: &mut TcpStream) -> bool {
 
 /// Holds connections open that have sent this, as long as the server lets them: far more than it may keep for them.
 fn held_in_memory(arena: &Arena, many: usize, frame: &[u8]) -> Result<String, String> {
-    let mut streams = Vec::new();
+    let (mut streams, before) = (Vec::new(), arena.counted(HOLDING)?);
     for _ in 0..many {
         let mut stream = open(arena.address)?;
         // The server may have enough of it before all is sent.
@@ -169,9 +248,10 @@ fn held_in_memory(arena: &Arena, many: usize, frame: &[u8]) -> Result<String, St
         streams.push(stream);
     }
     std::thread::sleep(arena.hold);
+    let counted = arena.counts(HOLDING, before, arena.without_room(many, frame.len()))?;
     let ended = streams.iter_mut().filter_map(|stream| has_ended(stream).then_some(())).count();
     let megabytes = (many * frame.len()) as f64 / 1e6;
-    Ok(format!("{many} with {megabytes:.0} MB held for {:.0} s, {ended} ended", arena.hold.as_secs_f64()))
+    Ok(format!("{many} with {megabytes:.0} MB held for {:.0} s, {ended} ended{counted}", arena.hold.as_secs_f64()))
 }
 
 fn large_frames(arena: &Arena) -> Result<String, String> {
@@ -272,7 +352,7 @@ fn large_replies(arena: &Arena) -> Result<String, String> {
 
 /// So many clients that ask without end and read no reply.
 fn ask_on(arena: &Arena, many: usize, requests: &[u8]) -> Result<String, String> {
-    let end = Instant::now() + arena.hold;
+    let (before, end) = (arena.counted(STALLED)?, Instant::now() + arena.hold);
     let mut streams = (0..many).map(|_| open(arena.address)).collect::<Result<Vec<TcpStream>, String>>()?;
     streams.iter().try_for_each(|stream| stream.set_nonblocking(true)).map_err(said)?;
     let (mut sent, mut dropped) = (0, 0);
@@ -290,7 +370,8 @@ fn ask_on(arena: &Arena, many: usize, requests: &[u8]) -> Result<String, String>
         });
         std::thread::sleep(Duration::from_millis(1));
     }
-    Ok(format!("{many} sent {} KB of requests, {dropped} dropped", sent / 1024))
+    let counted = arena.counts(STALLED, before, arena.beyond(|limits| limits.stall, many))?;
+    Ok(format!("{many} sent {} KB of requests, {dropped} dropped{counted}", sent / 1024))
 }
 
 /// A pipeline of so many requests, each of which has to be answered with this.
@@ -355,7 +436,7 @@ fn storm(arena: &Arena) -> Result<String, String> {
 
 /// Logins that fail, each of which costs the server an Argon2: on connections that wait and on some that do not.
 fn wrong_passwords(arena: &Arena) -> Result<String, String> {
-    let end = Instant::now() + arena.hold;
+    let (before, end) = (arena.counted(LOGINS)?, Instant::now() + arena.hold);
     let mut wires = Vec::new();
     for number in 0..32 {
         let mut wire = Wire::connect(arena.address, Duration::from_secs(30)).map_err(said)?;
@@ -371,20 +452,22 @@ fn wrong_passwords(arena: &Arena) -> Result<String, String> {
         gone += 1;
         std::thread::sleep(Duration::from_millis(2));
     }
-    let (mut refused, mut let_in) = (0, 0);
+    let (mut wrong, mut refused, mut let_in) = (0, 0, 0);
     for mut wire in wires {
         while let Ok(Some(reply)) = wire.take().and_then(|taken| match taken {
             Some(reply) => Ok(Some(reply)),
             None => wire.fill_now().and_then(|more| if more { wire.take() } else { Ok(None) }),
         }) {
             match reply {
-                Reply::Error(text) if text.starts_with("WRONGPASS") || text.starts_with("ERR") => refused += 1,
+                Reply::Error(text) if text.starts_with("WRONGPASS") => wrong += 1,
+                Reply::Error(text) if text.starts_with("ERR") => refused += 1,
                 _ => let_in += 1,
             }
         }
     }
+    let counted = arena.counts(LOGINS, before, wrong)?;
     match let_in {
-        0 => Ok(format!("{refused} refused, {gone} went before")),
+        0 => Ok(format!("{wrong} wrong{counted}, {refused} refused, {gone} went before")),
         _ => Err(format!("{let_in} wrong passwords were not refused")),
     }
 }
@@ -392,7 +475,7 @@ fn wrong_passwords(arena: &Arena) -> Result<String, String> {
 fn tls_garbage(arena: &Arena) -> Result<String, String> {
     let Some(address) = arena.tls else { return Ok("no TLS".into()) };
     let mut random = Random::new(arena.seed, 0x715);
-    let mut streams = Vec::new();
+    let (mut streams, before) = (Vec::new(), arena.counted(HANDSHAKES)?);
     for number in 0..600 {
         let mut stream = open(address)?;
         let noise: Vec<u8> = (0..64).flat_map(|_| random.bits().to_le_bytes()).collect();
@@ -405,7 +488,9 @@ fn tls_garbage(arena: &Arena) -> Result<String, String> {
         streams.push(stream);
     }
     std::thread::sleep(arena.hold);
-    Ok("600 connections".into())
+    // A third of them are handshakes that only time ends.
+    let counted = arena.counts(HANDSHAKES, before, if arena.hold > HANDSHAKE { 600 } else { 400 })?;
+    Ok(format!("600 connections{counted}"))
 }
 
 /// Runs one as a client of little weight: attackers have machines of their own, and take none of the server's.
