@@ -84,7 +84,7 @@ pub(crate) const SPECS: [Spec; 22] = [
         .flags(READ_SLOW)
         .keys(0, 0, 0)
         .right(Right::Dangerous)
-        .says("pattern", "All names that match a pattern of * ? [a-z] and \\, of at most 256 bytes.")
+        .says("pattern", "All names that match a pattern of * ? [a-z] and \\, of at most 256 bytes. A name that is there all the time is in it, whatever changes its filter meanwhile.")
         .costs("O(n) for n names")
         .example("KEYS s*", "1) seen")
         .heavy(),
@@ -97,6 +97,7 @@ pub(crate) const SPECS: [Spec; 22] = [
             "Names in portions: begin with 0 and go on with the cursor that comes back until it is 0. A portion may be smaller \
              than COUNT, also empty, where names are long and the pattern (256 bytes at most) has much to try.",
         )
+        .differs("Filters come in the order in which they were made, each once. A name that gets another filter while the scan goes on, by BG.SWAP or by RENAME over it, may be left out or come twice; in Redis it may come twice and is never left out. KEYS leaves none out.")
         .costs("O(COUNT)")
         .example("SCAN 0 MATCH s* COUNT 100", "1) 0\n2) 1) seen"),
     named("randomkey", 1, 1, |_| Ok(Request::Randomkey))

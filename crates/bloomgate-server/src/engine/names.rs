@@ -81,6 +81,9 @@ fn place(hash: u64) -> usize {
 }
 
 impl Names {
+    /// Parts of the names.
+    pub const PARTS: usize = SHARDS;
+
     fn hash(&self, name: &[u8]) -> u64 {
         self.hasher.hash_one(name)
     }
@@ -234,6 +237,22 @@ impl Names {
     #[inline]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// The same, once nobody is in the midst of moving a name: one that was being moved before is told by it.
+    #[must_use]
+    pub fn settled_generation(&self) -> u64 {
+        // Whoever moves a name says so before they let its shard go.
+        self.shards.iter().for_each(|shard| drop(shard.read().unwrap_or_else(PoisonError::into_inner)));
+        self.generation()
+    }
+
+    /// The filters of one of [`PARTS`](Self::PARTS) of the names, each with the name that it has there. A name is in the same part
+    /// whichever filter it means, and is there all the time that it means one.
+    #[must_use]
+    pub fn part(&self, number: usize) -> Vec<(Entry, Box<[u8]>)> {
+        let shard = self.shards[number].read().unwrap_or_else(PoisonError::into_inner);
+        shard.iter().map(|entry| (entry.clone(), entry.name().as_ref().into())).collect()
     }
 
     /// A name stops meaning the filter that it meant. To be told before the name's shard is let go: a thread that found

@@ -1,5 +1,7 @@
 //! Commands on names: which there are, when they end, and what they are called.
 
+use std::collections::HashMap;
+
 use bloomgate_command::{ExpireOnly, Refusal, Reply, Request, glob};
 
 use super::call::{Call, Outcome};
@@ -7,6 +9,7 @@ use super::space::Space;
 use crate::engine::Engine;
 use crate::engine::adding::NotDone;
 use crate::engine::entry::Entry;
+use crate::engine::names::Names;
 use crate::engine::shadows::is_reserved;
 
 /// KEYS answers so many names at most; SCAN has no end.
@@ -19,6 +22,8 @@ const STEPS_EACH: u64 = 1_024;
 const MAX_STEPS: u64 = 1 << 20;
 /// KEYS takes so many in all: about 1 s of a worker.
 const KEYS_STEPS: u64 = 1 << 29;
+/// So often it looks at all filters, if names are moved meanwhile.
+const KEYS_TRIES: usize = 3;
 
 /// In a namespace SCAN looks at so many of all filters in one call, unless COUNT is more: about 50 us. A call may find none
 /// and have a cursor all the same.
@@ -102,42 +107,88 @@ fn delete(call: &mut Call<'_, '_, '_>, keys: &[&[u8]]) -> Outcome {
     })
 }
 
+/// KEYS: every name that is there from its beginning to its end, once, and some of those that come or go meanwhile.
+///
+/// Filters are looked at in the order of their ids, so a name that goes to a filter that was looked at already would be missed. It
+/// is done again then; and where names are moved all the time, part by part of the names themselves, which holds others up a little.
 fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
-    let engine = call.engine();
-    let now = engine.clock.now_ms();
-    let bound = call.bound();
-    let mut names = Vec::new();
-    let (mut next, mut bytes, mut steps) = (0, 0, 0);
-    // A client that does not read its reply holds as much for a while.
-    let most = (call.desk.rules.output_limit() as u64).min(engine.budget.most() / 16);
-    loop {
-        let entries = engine.names.from_id(next, MAX_SCAN as usize);
-        let Some(last) = entries.last() else { break };
-        next = last.id + 1;
-        for entry in entries.iter().filter(|entry| !entry.is_expired(now) && is_seen(bound, entry)) {
-            let name = call.shown(entry);
-            let is_wanted = glob::matches_counting(pattern, &name, &mut steps);
-            if steps > KEYS_STEPS {
-                return Err(Refusal::err(format_args!(
-                    "the pattern was tried for {steps} steps, of {KEYS_STEPS} that KEYS may take: use SCAN, or a pattern that \
-                     begins with what the names begin with"
-                ))
-                .into());
-            }
-            if !is_wanted {
-                continue;
-            }
-            bytes += (name.len() + size_of::<Reply>()) as u64;
-            if names.len() >= MAX_KEYS || bytes > most {
-                return Err(Refusal::err(format_args!(
-                    "the names that match are more than {MAX_KEYS} or take more than {most} bytes: use SCAN"
-                ))
-                .into());
-            }
-            names.push(Reply::Bulk(name.to_vec()));
+    let names = &call.core.engine.names;
+    for _ in 0..KEYS_TRIES {
+        let generation = names.generation();
+        let mut listing = Listing::new(call, pattern);
+        let mut next = 0;
+        loop {
+            let entries = names.from_id(next, MAX_SCAN as usize);
+            let Some(last) = entries.last() else { break };
+            next = last.id + 1;
+            entries.iter().try_for_each(|entry| listing.look(entry, &entry.name()))?;
+        }
+        if names.settled_generation() == generation {
+            return Ok(listing.reply());
         }
     }
-    Ok(Reply::Array(names))
+    let mut listing = Listing::new(call, pattern);
+    for number in 0..Names::PARTS {
+        names.part(number).iter().try_for_each(|(entry, name)| listing.look(entry, name))?;
+    }
+    Ok(listing.reply())
+}
+
+/// What KEYS answers.
+struct Listing<'a> {
+    pattern: &'a [u8],
+    bound: Option<(u16, &'a Space)>,
+    now: u64,
+    /// Names that match, with the ids of their filters. One that has just gone to another filter is met twice, as long as the one
+    /// that had it is not forgotten.
+    names: HashMap<Vec<u8>, u64>,
+    bytes: u64,
+    most: u64,
+    steps: u64,
+}
+
+impl<'a> Listing<'a> {
+    fn new(call: &Call<'a, '_, '_>, pattern: &'a [u8]) -> Self {
+        let engine = &call.core.engine;
+        // A client that does not read its reply holds as much for a while.
+        let most = (call.desk.rules.output_limit() as u64).min(engine.budget.most() / 16);
+        let (bound, now) = (call.bound(), engine.clock.now_ms());
+        Self { pattern, bound, now, names: HashMap::new(), bytes: 0, most, steps: 0 }
+    }
+
+    /// Looks at a filter under the name that it has, or had when it was looked for.
+    fn look(&mut self, entry: &Entry, name: &[u8]) -> Result<(), Refusal> {
+        if entry.is_expired(self.now) || !is_seen_as(self.bound, entry, name) {
+            return Ok(());
+        }
+        let name = self.bound.map_or(name, |(_, space)| space.shown(name));
+        let is_wanted = glob::matches_counting(self.pattern, name, &mut self.steps);
+        let steps = self.steps;
+        if steps > KEYS_STEPS {
+            return Err(Refusal::err(format_args!(
+                "the pattern was tried for {steps} steps, of {KEYS_STEPS} that KEYS may take: use SCAN, or a pattern that \
+                 begins with what the names begin with"
+            )));
+        }
+        if is_wanted {
+            self.bytes += (name.len() + size_of::<Reply>()) as u64;
+            let most = self.most;
+            if self.names.len() >= MAX_KEYS || self.bytes > most {
+                return Err(Refusal::err(format_args!(
+                    "the names that match are more than {MAX_KEYS} or take more than {most} bytes: use SCAN"
+                )));
+            }
+            self.names.insert(name.to_vec(), entry.id);
+        }
+        Ok(())
+    }
+
+    /// The names, in the order in which their filters were made.
+    fn reply(self) -> Reply {
+        let mut names: Vec<(Vec<u8>, u64)> = self.names.into_iter().collect();
+        names.sort_unstable_by_key(|(_, id)| *id);
+        Reply::Array(names.into_iter().map(|(name, _)| Reply::Bulk(name)).collect())
+    }
 }
 
 fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64, kind: Option<&[u8]>) -> Reply {
@@ -187,9 +238,14 @@ fn random(call: &Call<'_, '_, '_>) -> Reply {
 
 /// Whether a user sees a filter: no shadow, and one of the namespace that the user is bound to.
 fn is_seen(bound: Option<(u16, &Space)>, entry: &Entry) -> bool {
+    is_seen_as(bound, entry, &entry.name())
+}
+
+/// The same under a name that it has, or had a moment ago.
+fn is_seen_as(bound: Option<(u16, &Space)>, entry: &Entry, name: &[u8]) -> bool {
     match bound {
-        None => !is_reserved(&entry.name()),
-        Some((number, space)) => entry.space() == number && space.has(&entry.name()),
+        None => !is_reserved(name),
+        Some((number, space)) => entry.space() == number && space.has(name),
     }
 }
 

@@ -9,6 +9,7 @@ mod copying;
 mod events;
 mod forging;
 mod limits;
+mod listing;
 mod quotas;
 mod server;
 mod small;
