@@ -394,8 +394,8 @@ impl AnyFilter<Owned> {
         }
     }
 
-    /// Takes in all keys of another filter of the same kind, shape and contract: bits are united, counters and sorted
-    /// fingerprints added. All or nothing: what does not fit is refused with both sides named.
+    /// Takes in all keys of another filter of the same kind, shape and contract: bits are united (of chains stage by stage),
+    /// counters and sorted fingerprints added. All or nothing: what does not fit is refused with both sides named.
     #[doc(alias = "merge")]
     pub fn union_with<T: Store>(&mut self, other: &AnyFilter<T>) -> Result<()> {
         match (self, other) {
@@ -403,6 +403,7 @@ impl AnyFilter<Owned> {
             (AnyFilter::Blocked(ours), AnyFilter::Blocked(theirs)) => ours.union_with(theirs),
             (AnyFilter::Partitioned(ours), AnyFilter::Partitioned(theirs)) => ours.union_with(theirs),
             (AnyFilter::Counting(ours), AnyFilter::Counting(theirs)) => ours.union_with(theirs),
+            (AnyFilter::Scalable(ours), AnyFilter::Scalable(theirs)) => ours.union_with(theirs),
             (AnyFilter::Quotient(ours), AnyFilter::Quotient(theirs)) => ours.merge(theirs),
             (ours, theirs) if ours.kind() == theirs.kind() => Err(Error::new(
                 ErrorKind::Unsupported,

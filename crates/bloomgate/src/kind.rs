@@ -135,7 +135,8 @@ impl Kind {
     /// Whether two filters of one shape and contract can be made into one of all their keys.
     #[must_use]
     pub fn merges(self) -> bool {
-        matches!(self, Kind::Classic | Kind::Blocked | Kind::Partitioned | Kind::Counting | Kind::Quotient)
+        use Kind::{Blocked, Classic, Counting, Partitioned, Quotient, Scalable};
+        matches!(self, Classic | Blocked | Partitioned | Counting | Scalable | Quotient)
     }
 
     /// Whether another system's form and hash are kept: such a filter merges with none of ours.

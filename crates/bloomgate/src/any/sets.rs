@@ -21,13 +21,14 @@ macro_rules! on_bloom {
     };
 }
 
-/// The same call on two Bloom filters of one kind; the others refuse.
+/// The same call on two Bloom filters of one kind, or on two chains of them; the others refuse.
 macro_rules! on_both {
     ($one:expr, $other:expr, $doing:literal, ($a:ident, $b:ident) => $call:expr) => {
         match ($one, $other) {
             (AnyFilter::Classic($a), AnyFilter::Classic($b)) => $call,
             (AnyFilter::Blocked($a), AnyFilter::Blocked($b)) => $call,
             (AnyFilter::Partitioned($a), AnyFilter::Partitioned($b)) => $call,
+            (AnyFilter::Scalable($a), AnyFilter::Scalable($b)) => $call,
             (one, other) if one.kind() == other.kind() => Err(not_bloom(one.kind(), $doing)),
             (one, other) => Err(Error::new(
                 ErrorKind::Shape,
@@ -46,17 +47,22 @@ macro_rules! on_both {
 
 #[cold]
 fn not_bloom(kind: Kind, doing: &str) -> Error {
+    let why = match kind {
+        // Its rule makes every stage from the first, and a reader of its file checks that.
+        Kind::Scalable => ", since its stages follow from the size of its first",
+        _ => "",
+    };
     Error::new(
         ErrorKind::Unsupported,
         format!(
-            "a {kind} filter cannot be {doing}: blocked, classic and partitioned filters can; build one of these from the \
-             keys"
+            "a {kind} filter cannot be {doing}{why}: blocked, classic and partitioned filters can; build one of these from \
+             the keys"
         ),
     )
 }
 
-/// Sets together, for blocked, classic and partitioned filters; the other kinds refuse with
-/// [`ErrorKind::Unsupported`].
+/// Sets together, for blocked, classic and partitioned filters, and as far as [it can be](crate::Scalable::intersection) for
+/// scalable ones; the other kinds refuse with [`ErrorKind::Unsupported`].
 impl<S: Store> AnyFilter<S> {
     /// How many keys each of two sets has, how many they have together and in common, and how alike they are:
     /// [`Bloom::overlap`](crate::Bloom::overlap).
@@ -104,9 +110,12 @@ impl<S: Store> AnyFilter<S> {
     /// united: nothing if no fold leads there.
     #[must_use]
     pub fn folds_onto<T: Store>(&self, smaller: &AnyFilter<T>) -> Option<u64> {
-        on_both!(self, smaller, "folded", (large, small) => Ok(fold_onto(large.layout(), small.layout())))
-            .ok()
-            .flatten()
+        match (self, smaller) {
+            (AnyFilter::Classic(large), AnyFilter::Classic(small)) => fold_onto(large.layout(), small.layout()),
+            (AnyFilter::Blocked(large), AnyFilter::Blocked(small)) => fold_onto(large.layout(), small.layout()),
+            (AnyFilter::Partitioned(large), AnyFilter::Partitioned(small)) => fold_onto(large.layout(), small.layout()),
+            _ => None,
+        }
     }
 }
 
@@ -115,7 +124,7 @@ mod tests {
     use super::*;
     use crate::bits::Mapped;
     use crate::format::OpenOptions;
-    use crate::{Blocked, Classic, Counting, Cuckoo, Partitioned};
+    use crate::{Blocked, Classic, Counting, Cuckoo, Partitioned, Scalable};
 
     fn filled(mut filter: AnyFilter, keys: std::ops::Range<u64>) -> AnyFilter {
         filter.insert_all(keys).unwrap();
@@ -150,6 +159,31 @@ mod tests {
             let fitted = a.fit(0.05).unwrap();
             assert!(fitted.size_in_bytes() < a.size_in_bytes() && fitted.expected_rate() <= 0.0501);
             assert!((0..2_000u64).all(|key| fitted.contains(&key).unwrap()));
+        }
+    }
+
+    #[test]
+    fn chains_that_have_not_grown_do_what_their_stage_does() {
+        for stages in [Kind::Blocked, Kind::Classic, Kind::Partitioned] {
+            let make =
+                || AnyFilter::from(Scalable::builder().keys::<u64>().items(4_000).stages(stages).build().unwrap());
+            let (a, b) = (filled(make(), 0..2_000), filled(make(), 1_000..3_000));
+            let common = a.intersection(&b).unwrap();
+            assert_eq!(common.kind(), Kind::Scalable);
+            for key in 0..20_000u64 {
+                assert_eq!(common.contains(&key).unwrap(), a.contains(&key).unwrap() && b.contains(&key).unwrap());
+            }
+            let overlap = a.overlap(&b).unwrap();
+            assert!((overlap.intersection.value / 1_000.0 - 1.0).abs() < 0.15, "{stages} {overlap:?}");
+            let grown = filled(make(), 0..10_000);
+            for refusal in [grown.intersection(&b).unwrap_err(), b.overlap(&grown).unwrap_err()] {
+                assert_eq!(refusal.kind(), ErrorKind::Unsupported);
+                assert!(refusal.to_string().contains("may be in one stage here and in another there"), "{refusal}");
+            }
+            for refusal in [a.folded(2).unwrap_err(), a.fit(0.1).unwrap_err()] {
+                assert!(refusal.to_string().contains("its stages follow from the size of its first"), "{refusal}");
+            }
+            assert_eq!((a.halvings(), a.folds_onto(&b)), (None, None));
         }
     }
 

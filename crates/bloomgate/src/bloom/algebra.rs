@@ -53,7 +53,7 @@ impl<L: Layout, S: Store> Bloom<L, S> {
     #[doc(alias = "merge")]
     #[doc(alias = "or")]
     pub fn union<T: Store>(&self, other: &Bloom<L, T>) -> Result<Bloom<L, Owned>> {
-        let len = union_len(self, other)?;
+        let len = union_len(self, other, self.when_full())?;
         self.combined(other, len, |a, b| a | b)
     }
 
@@ -119,13 +119,18 @@ impl<L: Layout> Bloom<L, Owned> {
     #[doc(alias = "merge")]
     #[doc(alias = "put_all")]
     pub fn union_with<T: Store>(&mut self, other: &Bloom<L, T>) -> Result<()> {
-        let len = union_len(self, other)?;
+        let len = union_len(self, other, self.when_full())?;
+        self.take_in(other, len);
+        Ok(())
+    }
+
+    /// The bits of both, of one shape; how many keys that are was [found before](union_len).
+    pub(super) fn take_in<T: Store>(&mut self, other: &Bloom<L, T>, len: u64) {
         let theirs = other.store().words();
         for (at, word) in self.words_mut().iter_mut().enumerate() {
             *word |= theirs.load(at);
         }
         self.set_len(len);
-        Ok(())
     }
 
     /// Keeps what another filter has too: [`intersection`](Self::intersection), in place and all or nothing.
@@ -149,7 +154,7 @@ impl<L: Layout> Bloom<L, Shared> {
     /// meanwhile, or that two unions at the same moment bring both, some may be counted twice. (There is no `intersect_with`: bits that go while others insert would be a wrong
     /// "no"; use [`intersection`](Self::intersection).)
     pub fn union_with<T: Store>(&self, other: &Bloom<L, T>) -> Result<()> {
-        let len = union_len(self, other)?;
+        let len = union_len(self, other, self.when_full())?;
         let theirs = other.store().words();
         let mut words = self.store().atomics();
         for at in 0..theirs.count() {
@@ -183,7 +188,7 @@ impl Counting<Owned> {
                 self.contract() == other.contract(),
                 &said(*self.layout(), self.counter_bits().bits(), self.contract()),
                 &said(*other.layout(), other.counter_bits().bits(), other.contract()),
-                None,
+                ALIKE,
             ));
         }
         if !believed(other.store()) {
@@ -214,26 +219,34 @@ impl Counting<Owned> {
 fn check<L: Layout, A: Store, B: Store>(a: &Bloom<L, A>, b: &Bloom<L, B>, doing: &str) -> Result<()> {
     let (same_shape, same_contract) = (a.layout() == b.layout(), a.contract() == b.contract());
     if !same_shape || !same_contract {
+        let what = match fold_between(a.layout(), b.layout()) {
+            Some((first, factor)) if same_contract => {
+                format!("fold the {} by {factor} first (`folded({factor})`)", if first { "first" } else { "second" })
+            }
+            _ => ALIKE.into(),
+        };
         return Err(incompatible(
             doing,
             same_shape,
             same_contract,
             &described(a.layout().any(), a.contract()),
             &described(b.layout().any(), b.contract()),
-            fold_between(a.layout(), b.layout()),
+            &what,
         ));
     }
-    if believed(a.store()) && believed(b.store()) {
-        return Ok(());
-    }
-    Err(Error::new(
-        ErrorKind::Corrupt,
-        format!(
-            "two filters cannot be {doing} when a chunk of a mapped one is damaged; `damage` says which: fetch the file \
-             again"
-        ),
-    ))
+    if believed(a.store()) && believed(b.store()) { Ok(()) } else { Err(disbelieved(doing)) }
 }
+
+#[cold]
+pub(super) fn disbelieved(doing: &str) -> Error {
+    let message = format!(
+        "two filters cannot be {doing} when a chunk of a mapped one is damaged; `damage` says which: fetch the file again"
+    );
+    Error::new(ErrorKind::Corrupt, message)
+}
+
+/// What to do about two filters that do not go together.
+const ALIKE: &str = "build both with the same size, rate, keys and hash";
 
 /// Whether every word of a filter may be believed: in a mapped file, whether every chunk has its checksum.
 pub(super) fn believed<S: Store>(store: &S) -> bool {
@@ -254,7 +267,12 @@ fn fold_between<L: Layout>(a: &L, b: &L) -> Option<(bool, u64)> {
 
 /// A shape with its numbers, and a contract.
 fn described(layout: AnyLayout, contract: &Contract) -> String {
-    let shape = match layout {
+    format!("{} ({contract})", shape(layout))
+}
+
+/// A shape with its numbers.
+pub(super) fn shape(layout: AnyLayout) -> String {
+    match layout {
         AnyLayout::Classic(layout) => format!("classic, {} bits, {} hashes", layout.bits(), layout.hashes()),
         AnyLayout::Partitioned(layout) => {
             format!("partitioned, {} slices of {} bits", layout.hashes(), layout.slice_bits())
@@ -265,29 +283,15 @@ fn described(layout: AnyLayout, contract: &Contract) -> String {
             layout.lines_per_key(),
             if layout.paired() { ", paired" } else { "" }
         ),
-    };
-    format!("{shape} ({contract})")
+    }
 }
 
 #[cold]
-fn incompatible(
-    doing: &str,
-    same_shape: bool,
-    same_contract: bool,
-    a: &str,
-    b: &str,
-    fold: Option<(bool, u64)>,
-) -> Error {
+pub(super) fn incompatible(doing: &str, same_shape: bool, same_contract: bool, a: &str, b: &str, what: &str) -> Error {
     let (kind, differ) = match (same_shape, same_contract) {
         (true, _) => (ErrorKind::Contract, "contract"),
         (_, true) => (ErrorKind::Shape, "shape"),
         _ => (ErrorKind::Contract, "shape and contract"),
-    };
-    let what = match fold {
-        Some((first, factor)) if same_contract => {
-            format!("fold the {} by {factor} first (`folded({factor})`)", if first { "first" } else { "second" })
-        }
-        _ => "build both with the same size, rate, keys and hash".into(),
     };
     let message =
         format!("filters that differ in {differ} cannot be {doing}: the first is {a}, the second {b}; {what}");
@@ -313,13 +317,17 @@ fn set_bits_of<L: Layout, A: Store, B: Store>(
     (0..a.count()).map(|at| u64::from(combine(a.load(at), b.load(at)).count_ones())).sum()
 }
 
-/// Checks a union, and gives the count that it will have.
-fn union_len<L: Layout, A: Store, B: Store>(a: &Bloom<L, A>, b: &Bloom<L, B>) -> Result<u64> {
+/// Checks a union, and gives the count that it will have; `when_full` is what it does past the capacity of the first.
+pub(super) fn union_len<L: Layout, A: Store, B: Store>(
+    a: &Bloom<L, A>,
+    b: &Bloom<L, B>,
+    when_full: WhenFull,
+) -> Result<u64> {
     check(a, b, "united")?;
     let set = set_bits_of(a, b, |a, b| a | b);
     let keys = a.layout().estimate_count(set);
     let (least, most) = (a.len().max(b.len()), a.len().saturating_add(b.len()));
-    if a.when_full() == WhenFull::Refuse && most > a.full_at() {
+    if when_full == WhenFull::Refuse && most > a.full_at() {
         let certain = certainly(&keys).max(a.different_keys().max(b.different_keys()) as f64);
         if certain > a.capacity() as f64 {
             return Err(too_many(keys.value, a.capacity()));

@@ -14,6 +14,10 @@
 //!  stage   0    1      2         3               keys  ──▶  only ever into the last
 //!         [##] [####] [#######] [####........]   asked      newest first
 //! ```
+//!
+//! Two chains that were made alike become one without their keys ([`Scalable::union_with`]).
+
+mod sets;
 
 use std::cell::Cell;
 use std::fmt;

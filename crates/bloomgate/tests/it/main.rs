@@ -18,5 +18,6 @@ mod load_threads;
 mod outcomes;
 mod promise;
 mod scalable;
+mod scalable_sets;
 mod sizes;
 mod structured_keys;

@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use bloomgate::{AnyFilter, Kind};
+use bloomgate::{AnyFilter, ErrorKind, Kind};
 use bloomgate_command::{FoldTo, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
@@ -25,8 +25,8 @@ fn source(call: &mut Call<'_, '_, '_>, name: &[u8]) -> Result<Entry, Refusal> {
     existing(call, name)
 }
 
-/// Adds all items of a filter to another; an ordered one is not changed meanwhile.
-fn unite(into: &mut AnyFilter, entry: &Entry) -> Result<(), Refusal> {
+/// Adds all items of a filter to another, which was made by this recipe; an ordered one is not changed meanwhile.
+fn unite(into: &mut AnyFilter, recipe: &Recipe, entry: &Entry) -> Result<(), Refusal> {
     let _still = entry.is_ordered().then(|| entry.write());
     let united = match entry.body() {
         Body::Small(small) => small.copy().and_then(|filter| into.union_with(&filter)),
@@ -34,7 +34,25 @@ fn unite(into: &mut AnyFilter, entry: &Entry) -> Result<(), Refusal> {
         Body::Guarded(filter) => into.union_with(&*filter.read().unwrap_or_else(PoisonError::into_inner)),
         Body::Unavailable { why, .. } => return Err(entry.no_answer(why)),
     };
-    united.map_err(|error| refused(&error))
+    united.map_err(|error| apart(&error, recipe, entry.recipe()))
+}
+
+/// Why two filters do not go together. What made two chains differ is often nothing that anybody said.
+fn apart(error: &bloomgate::Error, one: &Recipe, other: &Recipe) -> Refusal {
+    let chains = one.kind == Kind::Scalable && other.kind == Kind::Scalable;
+    if !chains || error.kind() != ErrorKind::Shape || one.is_sized == other.is_sized {
+        return refused(error);
+    }
+    let made = |recipe: &Recipe| {
+        let by = if recipe.is_sized { "with a capacity" } else { "by its first add" };
+        format!("made {by}, for {} items at {}", recipe.capacity, recipe.rate)
+    };
+    Refusal::err(format_args!(
+        "filters whose stages share out their rate differently cannot be united: the first was {}, the second {}; make both \
+         with BF.RESERVE or BF.INSERT and one CAPACITY",
+        made(one),
+        made(other)
+    ))
 }
 
 /// BG.MERGE.
@@ -49,27 +67,32 @@ pub fn merge(call: &mut Call<'_, '_, '_>, destination: &[u8], names: &[&[u8]]) -
         source(call, destination)?;
         return Ok(Reply::Ok);
     };
-    engine.check_room(destination, bytes(first))?;
+    // A union of chains is as long as the longest.
+    let most = sources.iter().map(bytes).max().unwrap_or(0);
+    engine.check_room(destination, most)?;
     // The union of the sources, and the copy of it that becomes the destination: that one is charged when it does.
-    let mut held = Held::take(&engine, bytes(first).saturating_mul(2))?;
-    held.shrink_to(bytes(first));
+    let mut held = Held::take(&engine, most.saturating_mul(2))?;
+    held.shrink_to(most);
     let mut union = copy_of(first)?;
     for other in others {
-        unite(&mut union, other)?;
+        unite(&mut union, first.recipe(), other)?;
     }
+    // Somebody may have added stages meanwhile.
+    held.grow_to(union.size_in_bytes())?;
     replace(call, destination, |before| {
-        let mut filter = union.clone();
         let Some(before) = before else {
             return Ok(Built {
                 name: b"",
-                filter,
+                filter: union.clone(),
                 recipe: first.recipe().clone(),
                 maker: first.maker(),
                 expires_ms: 0,
             });
         };
         check_available(before)?;
-        unite(&mut filter, before)?;
+        // It takes the others in, and so it goes on promising what it did.
+        let mut filter = copy_of(before)?;
+        filter.union_with(&union).map_err(|error| apart(&error, before.recipe(), first.recipe()))?;
         Ok(Built {
             name: b"",
             filter,
@@ -81,6 +104,20 @@ pub fn merge(call: &mut Call<'_, '_, '_>, destination: &[u8], names: &[&[u8]]) -
     Ok(Reply::Ok)
 }
 
+/// Chains are intersected only while each has one stage; said before a copy is made.
+fn check_ungrown(one: &Entry, other: &Entry) -> Result<(), Refusal> {
+    let stages = |entry: &Entry| entry.with(|filter| filter.stages()).unwrap_or(1);
+    let (ours, theirs) = (stages(one), stages(other));
+    let chains = one.kind() == Kind::Scalable && other.kind() == Kind::Scalable;
+    if !chains || ours.max(theirs) == 1 {
+        return Ok(());
+    }
+    Err(Refusal::err(format_args!(
+        "scalable filters with several stages cannot be intersected: the first has {ours} open, the second {theirs}, and an \
+         item of both may be in different stages; ask both, or make both with a CAPACITY for all items"
+    )))
+}
+
 /// BG.INTERSECT.
 pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], right: &[u8]) -> Outcome {
     let engine = call.engine();
@@ -89,6 +126,7 @@ pub fn intersect(call: &mut Call<'_, '_, '_>, destination: &[u8], left: &[u8], r
     let mut held = Held::take(&engine, bytes(&one).saturating_mul(2))?;
     held.shrink_to(bytes(&one));
     let common = |one: &Entry, other: &Entry| -> Result<Built<'static>, Refusal> {
+        check_ungrown(one, other)?;
         let copy = copy_of(one)?;
         let filter = match other.body() {
             Body::Small(small) => small.copy().and_then(|filter| copy.intersection(&filter)),
@@ -125,8 +163,13 @@ pub fn fold(call: &mut Call<'_, '_, '_>, name: &[u8], to: FoldTo) -> Outcome {
     let kind = entry.kind();
     if !matches!(kind, Kind::Classic | Kind::Blocked | Kind::Partitioned) {
         // Before a copy is made of it: one of gigabytes takes seconds.
+        let why = match kind {
+            Kind::Scalable => ", since its stages follow from the size of its first",
+            _ => "",
+        };
         return Err(Refusal::err(format_args!(
-            "a {kind} filter cannot be folded: classic, blocked and partitioned ones can; make a smaller one and add its items again"
+            "a {kind} filter cannot be folded{why}: classic, blocked and partitioned ones can; make a smaller one and add its \
+             items again"
         ))
         .into());
     }
