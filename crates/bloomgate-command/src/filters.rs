@@ -54,7 +54,15 @@ const CREATE: &[Word] = &[
     Word { name: "LIKE", takes: Takes::Name },
 ];
 const REMOVE: &[Word] = &[value("REQUEST"), Word { name: "ITEMS", takes: Takes::Rest }];
-const BUILD: &[Word] = &[value("FROM"), value("KIND"), value("CAPACITY"), value("RATE"), flag("REPLACE")];
+const BUILD: &[Word] = &[
+    value("FROM"),
+    value("KIND"),
+    value("CAPACITY"),
+    value("RATE"),
+    value("CONTRACT"),
+    Word { name: "LIKE", takes: Takes::Name },
+    flag("REPLACE"),
+];
 const REPLACE: &[Word] = &[flag("REPLACE")];
 const RESET: &[Word] = &[flag("RESET")];
 const RATE: &[Word] = &[value("RATE")];
@@ -209,14 +217,14 @@ pub(crate) const SPECS: [Spec; 25] = [
         .keys(1, 2, 1)
         .says("left right", "Exchanges the names of two filters at one instant: the end of a rebuild beside the live filter.")
         .example("BG.SWAP week archive", "OK"),
-    bg("bg.build", 4, 11, build)
+    bg("bg.build", 4, 15, build)
         .flags(BUILDING)
         .options(2, BUILD)
         .says(
-            "name FROM file [KIND kind] [CAPACITY n] [RATE rate] [REPLACE]",
+            "name FROM file [KIND kind] [CAPACITY n] [RATE rate] [CONTRACT name | LIKE other] [REPLACE]",
             "Makes a filter from a file in the server's import folder: one item a line, or a .bloom file whose secret is one of \
-             the server's. Without KIND it is scalable, without CAPACITY the lines are counted first. Nothing is seen of \
-             it before it is whole.",
+             the server's. Without KIND it is scalable, without CAPACITY the lines are counted first. CONTRACT and LIKE are as \
+             in BG.CREATE: what is built LIKE another filter can be merged with it. Nothing is seen of it before it is whole.",
         )
         .costs("O(n) for n bytes of the file")
         .example("BG.BUILD blocked FROM blocklist.txt KIND fuse RATE 0.001", "OK")
@@ -410,6 +418,7 @@ fn copy(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
 fn build(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
     let name = args.name(1)?;
     let (mut file, mut of, mut capacity, mut at, mut replace) = (None, None, None, None, false);
+    let (mut contract, mut like) = (None, None);
     let mut options = args.options(Unknown::Named);
     while let Some(option) = options.next()? {
         match option.name {
@@ -417,13 +426,18 @@ fn build(args: Arguments<'_>) -> Result<Request<'_>, Refusal> {
             "KIND" => of = Some(kind(option.value, false)?),
             "CAPACITY" => capacity = Some(within("CAPACITY", option.value, 1, MAX_ITEMS)?),
             "RATE" => at = Some(rate("RATE", option.value)?),
+            "CONTRACT" => contract = Some(label("a contract's name", option.value)?),
+            "LIKE" => like = Some(arguments::name(option.value)?),
             _ => replace = true,
         }
     }
     let Some(file) = file else {
         return Err(Refusal::err("BG.BUILD needs FROM and a file of the import folder: BG.BUILD name FROM items.txt"));
     };
-    Ok(Request::BgBuild { name, file, kind: of, capacity, rate: at, replace })
+    if contract.is_some() && like.is_some() {
+        return Err(Refusal::err("LIKE takes the contract of the other filter: leave CONTRACT out"));
+    }
+    Ok(Request::BgBuild { name, file, kind: of, capacity, rate: at, contract, like, replace })
 }
 
 /// A path below the import folder: relative, and it cannot climb out of it.

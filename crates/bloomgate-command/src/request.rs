@@ -207,6 +207,8 @@ pub enum Request<'a> {
         kind: Option<Kind>,
         capacity: Option<u64>,
         rate: Option<f64>,
+        contract: Option<&'a str>,
+        like: Option<&'a [u8]>,
         replace: bool,
     },
     BgRekey {
@@ -507,9 +509,9 @@ impl Request<'_> {
             Request::BgCreate { create: Create { capacity: Some(capacity), bytes: None, .. }, .. } => {
                 capacity <= Self::SMALL
             }
+            Request::Shutdown(how) => how.save != Some(true),
             _ => false,
         }
-            Request::Shutdown(how) => how.save != Some(true),
     }
 
     /// How many items it asks for or changes.

@@ -96,9 +96,24 @@ fn bg() {
             kind: Some(Kind::Ribbon),
             capacity: None,
             rate: Some(0.1),
+            contract: None,
+            like: None,
             replace: true,
         },
     );
+    let (file, replace) = ("items", false);
+    let plain = |contract, like| Request::BgBuild {
+        name,
+        file,
+        kind: None,
+        capacity: None,
+        rate: None,
+        contract,
+        like,
+        replace,
+    };
+    is("BG.BUILD n FROM items CONTRACT orders", plain(Some("orders"), None));
+    is("BG.BUILD n LIKE other FROM items", plain(None, Some(b"other")));
     is("BG.HELP bf.add", Request::BgHelp { command: bloomgate_command::find(b"bf.add") });
 }
 
@@ -142,6 +157,10 @@ fn small_filters_are_made_within_a_turn_and_large_ones_are_not() {
         ("BG.CREATE k KIND blocked BYTES 1000000000", false),
         ("KEYS *", false),
         ("SAVE", false),
+        ("SHUTDOWN", true),
+        ("SHUTDOWN NOSAVE NOW", true),
+        ("SHUTDOWN SAVE", false),
+        ("SHUTDOWN NOW SAVE FORCE", false),
     ] {
         parsed(line, |result| {
             let (spec, request) = result.unwrap();
@@ -153,7 +172,3 @@ fn small_filters_are_made_within_a_turn_and_large_ones_are_not() {
         parsed(line, |result| assert!(!result.unwrap().0.heavy, "{line}"));
     }
 }
-        ("SHUTDOWN", true),
-        ("SHUTDOWN NOSAVE NOW", true),
-        ("SHUTDOWN SAVE", false),
-        ("SHUTDOWN NOW SAVE FORCE", false),

@@ -42,8 +42,8 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::BgFold { name, to } => sets::fold(call, name, to),
         Request::BgCopy { source, destination, replace } => copying::copy(call, source, destination, None, replace),
         Request::BgSwap { left, right } => sets::swap(call, left, right),
-        Request::BgBuild { name, file, kind, capacity, rate, replace } => {
-            building::build(call, name, &building::Wish { file, kind, capacity, rate, replace })
+        Request::BgBuild { name, file, kind, capacity, rate, contract, like, replace } => {
+            building::build(call, name, &building::Wish { file, kind, capacity, rate, contract, like, replace })
         }
         Request::BgRekey { name, step } => rekeying::step(call, name, step),
         Request::BgFeed { name, items } => rekeying::feed(call, name, items),

@@ -123,6 +123,43 @@ fn a_filters_own_file_is_taken_if_its_secret_is_ours_or_none() {
     assert!(!reply.error().contains(&folder.path().display().to_string()), "{reply:?}");
 }
 
+#[test]
+fn a_list_is_hashed_as_another_filter_or_under_a_contract_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("items"), lines(0..2_000)).unwrap();
+    fs::write(folder.path().join("more"), lines(2_000..3_000)).unwrap();
+    let server = Server::importing(folder.path());
+    let mut client = server.client(0);
+    // A contract begins with the first filter that is made under it, and not with one that is not made.
+    client.refuses("BG.BUILD orders FROM nothing CONTRACT orders", "'nothing' of the import folder");
+    assert!(!server.engine.contracts.knows("orders"));
+    client.ok("BG.BUILD orders FROM items KIND blocked CAPACITY 5000 RATE 0.01 CONTRACT orders");
+    assert!(server.engine.contracts.knows("orders"));
+    assert_eq!(client.ask("BG.INFO orders contract_name").text(), "orders");
+    client.ok("BG.BUILD default FROM items KIND blocked CAPACITY 5000 RATE 0.01");
+    assert_eq!(client.ask("BG.INFO default contract_name").text(), "default");
+    // Of one shape and under one secret: they can be merged, and others cannot.
+    client.ok("BG.BUILD more FROM more LIKE orders");
+    assert_eq!((client.ask("BG.INFO more kind").text(), client.ask("BG.INFO more capacity").int()), ("blocked", 5_000));
+    client.refuses("BG.MERGE default more", "contract");
+    client.ok("BG.MERGE orders more");
+    assert_eq!(client.found("orders", 0..3_000), 3_000);
+    // What is said otherwise holds; what is solved has room for its lines alone.
+    client.ok("BG.BUILD solved FROM more LIKE orders KIND fuse");
+    assert_eq!((client.ask("BG.INFO solved kind").text(), client.found("solved", 2_000..3_000)), ("fuse", 1_000));
+    assert_eq!(client.ask("BG.INFO solved contract_name").text(), "orders");
+    client.refuses("BG.BUILD x FROM items LIKE orders CONTRACT orders", "leave CONTRACT out");
+    client.refuses("BG.BUILD x FROM items LIKE nobody", "not found");
+    client.ok("BG.CREATE window KIND rotating CAPACITY 100 RATE 0.01 WINDOW 60");
+    client.refuses("BG.BUILD x FROM items LIKE window", "items of a window come with their time");
+    assert_eq!(client.ask("EXISTS x").int(), 0);
+    // A filter's own file says itself under which secret it is.
+    let dump = client.ask("BG.DUMP orders").array()[1].bytes().to_vec();
+    fs::write(folder.path().join("orders.bloom"), &dump).unwrap();
+    client.refuses("BG.BUILD x FROM orders.bloom CONTRACT orders", "leave CONTRACT and LIKE out");
+    client.refuses("BG.BUILD x FROM orders.bloom LIKE orders", "leave CONTRACT and LIKE out");
+}
+
 #[cfg(unix)]
 #[test]
 fn nothing_leads_out_of_the_import_folder() {

@@ -9,12 +9,15 @@ use std::path::{Path, PathBuf};
 
 use bloomgate::format::Limits;
 use bloomgate::{AnyFilter, Contract, Encoding, ErrorKind, Fuse, Insertion, Kind, OpenOptions, Ribbon};
-use bloomgate_command::{MAX_ITEM, Refusal, Reply};
+use bloomgate_command::{Create, MAX_ITEM, Refusal, Reply};
 
 use super::super::call::{Call, Outcome};
-use super::super::installing::{Built, install_built};
+use super::super::installing::{Built, Ready, install_built};
+use super::creating::alike;
+use super::existing;
 use super::replacing::Held;
 use crate::engine::Engine;
+use crate::engine::adding::NotDone;
 use crate::engine::contracts::DEFAULT;
 use crate::engine::entry::Maker;
 use crate::engine::recipe::{Hashing, Recipe, refused};
@@ -36,6 +39,8 @@ pub struct Wish<'a> {
     pub kind: Option<Kind>,
     pub capacity: Option<u64>,
     pub rate: Option<f64>,
+    pub contract: Option<&'a str>,
+    pub like: Option<&'a [u8]>,
     pub replace: bool,
 }
 
@@ -50,10 +55,37 @@ pub fn build(call: &mut Call<'_, '_, '_>, name: &[u8], wish: &Wish<'_>) -> Outco
     let path = place(call, wish.file)?;
     let built = match path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("bloom")) {
         true => of_filter(call, name, &path, wish)?,
-        false => of_lines(&engine, &call.contract(DEFAULT), name, &path, wish)?,
+        false => of_lines(call, name, &path, wish)?,
     };
-    install_built(call, built, if wish.replace { Existing::Replace } else { Existing::Refuse })?;
+    install(call, built, if wish.replace { Existing::Replace } else { Existing::Refuse })?;
     Ok(Reply::Ok)
+}
+
+/// Puts it under its name. A contract that nothing was made under before begins with it.
+fn install(call: &mut Call<'_, '_, '_>, built: Built<'_>, existing: Existing) -> Result<(), NotDone> {
+    let engine = call.engine();
+    let Hashing { algorithm, contract, epoch, .. } = built.recipe.hashing.clone();
+    if !algorithm.is_keyed() || engine.contracts.knows(&contract) {
+        return install_built(call, built, existing).map(drop);
+    }
+    engine.check_new_contract(&contract)?;
+    let name = built.name;
+    let ready = Ready::make(&engine, call.desk, built)?;
+    call.alone(|permit| {
+        // Somebody was faster: no contract begins for a filter that is not made.
+        let begun = permit.find(name).and_then(|found| match found {
+            Some(_) if existing == Existing::Refuse => Ok(()),
+            _ if engine.contracts.knows(&contract) => Ok(()),
+            _ => permit.begin_epoch(&contract, epoch).map(drop),
+        });
+        if let Err(refusal) = begun {
+            ready.abandon(&engine);
+            return Err(refusal);
+        }
+        let entry = ready.install(permit, existing)?;
+        let sequence = entry.touched();
+        Ok(((), sequence))
+    })
 }
 
 /// Where a file of the import folder really is, if it is within.
@@ -83,6 +115,9 @@ fn of_filter<'n>(call: &Call<'_, '_, '_>, name: &'n [u8], path: &Path, wish: &Wi
         return Err(Refusal::err(
             "a .bloom file has its kind, capacity and rate already: leave KIND, CAPACITY and RATE out",
         ));
+    }
+    if wish.contract.is_some() || wish.like.is_some() {
+        return Err(Refusal::err("a .bloom file has its contract already: leave CONTRACT and LIKE out"));
     }
     let length = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let engine = &*call.engine();
@@ -137,32 +172,51 @@ pub fn secrets(call: &Call<'_, '_, '_>) -> Vec<(String, u32)> {
 
 /// A filter from the lines of a file.
 fn of_lines<'n>(
-    engine: &Engine,
-    contract: &str,
+    call: &mut Call<'_, '_, '_>,
     name: &'n [u8],
     path: &Path,
     wish: &Wish<'_>,
 ) -> Result<Built<'n>, Refusal> {
-    let kind = wish.kind.unwrap_or(Kind::Scalable);
-    let hashing = engine.contracts.keyed(contract);
-    let contract = engine.contracts.contract(&hashing)?;
-    let capacity = match wish.capacity {
-        Some(capacity) if kind.takes_inserts() => capacity,
-        _ => {
-            let mut lines = Lines::open(path, wish.file)?;
-            let mut count = 0u64;
-            while lines.next()?.is_some() {
-                count += 1;
+    let engine = &*call.engine();
+    let recipe = match wish.like {
+        Some(other) => {
+            let otherwise = Create { kind: wish.kind, capacity: wish.capacity, rate: wish.rate, ..Create::default() };
+            let mut recipe = alike(existing(call, other)?.recipe(), &otherwise)?;
+            if !recipe.kind.takes_inserts() {
+                (recipe.capacity, recipe.is_sized) = (count_lines(path, wish.file)?.max(1), true);
             }
-            count.max(1)
+            recipe
+        }
+        None => {
+            let kind = wish.kind.unwrap_or(Kind::Scalable);
+            let hashing = engine.contracts.keyed(&call.contract(wish.contract.unwrap_or(DEFAULT)));
+            let capacity = match wish.capacity {
+                Some(capacity) if kind.takes_inserts() => capacity,
+                _ => count_lines(path, wish.file)?.max(1),
+            };
+            Recipe::new(kind, capacity, wish.rate.unwrap_or(RATE), hashing)
         }
     };
-    let recipe = Recipe::new(kind, capacity, wish.rate.unwrap_or(RATE), hashing);
-    let filter = match kind.takes_inserts() {
-        true => insert_lines(engine, name, path, wish.file, &recipe, contract)?,
-        false => solve_lines(engine, path, wish.file, &recipe, contract)?,
+    let contract = engine.contracts.contract(&recipe.hashing)?;
+    let filter = match recipe.kind {
+        Kind::Rotating => {
+            return Err(Refusal::err(
+                "items of a window come with their time, which lines have not: BG.CREATE it, and add them",
+            ));
+        }
+        kind if kind.takes_inserts() => insert_lines(engine, name, path, wish.file, &recipe, contract)?,
+        _ => solve_lines(engine, path, wish.file, &recipe, contract)?,
     };
     Ok(Built { name, filter, recipe, maker: Maker::Bg, expires_ms: 0 })
+}
+
+fn count_lines(path: &Path, file: &str) -> Result<u64, Refusal> {
+    let mut lines = Lines::open(path, file)?;
+    let mut count = 0;
+    while lines.next()?.is_some() {
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// Calls with the digests of all lines, batch by batch, and the number of the last line of the batch.

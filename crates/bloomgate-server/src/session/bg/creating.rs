@@ -72,7 +72,7 @@ fn fresh(kind: Kind, wish: &Create<'_>, hashing: Hashing) -> Result<Recipe, Refu
 }
 
 /// The recipe of another filter, with what is said otherwise.
-fn alike(other: &Recipe, wish: &Create<'_>) -> Result<Recipe, Refusal> {
+pub(super) fn alike(other: &Recipe, wish: &Create<'_>) -> Result<Recipe, Refusal> {
     let mut recipe = match wish.kind {
         Some(kind) if kind != other.kind => {
             let mut recipe = Recipe::new(kind, other.capacity, other.rate, other.hashing.clone());
