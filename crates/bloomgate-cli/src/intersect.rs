@@ -31,7 +31,7 @@ With -o: the filter of the bits that both have. It answers \"maybe\" exactly whe
 both sets, always; to a key of one set alone as often as the other filter is wrong; to a key of neither more seldom than \
 either. So it is a superset of what is common, and a little more than a filter built from the common keys.
 
-For blocked, classic and partitioned filters of one kind, size and hash: build them with the same --kind, --items, --rate, \
+For blocked, classic and partitioned filters, and scalable ones that have not grown, of one kind, size and hash: build them with the same --kind, --items, --rate, \
 --keys, --hash and --seed (or --secret-file; the secret is needed then). The output may be one of the inputs.
 
 Exit codes: 0 done, 2 error, and then nothing was written.")]

@@ -23,7 +23,8 @@ Examples:
   bloomgate merge -o all.bloom all.bloom today.bloom      takes today into all
 
 Blocked, classic and partitioned filters become the very filter that all keys would have made; counting filters add up, \
-and quotient filters merge. All must be of one kind, size and hash: build them with the same --kind, --items, --rate, \
+and quotient filters merge. Scalable filters are united stage by stage, whether one has grown further than the other or not. \
+All must be of one kind, size and hash: build them with the same --kind, --items, --rate, \
 --keys, --hash and --seed (or --secret-file). A larger one can often be made as small as another with `bloomgate fold`. \
 The other kinds cannot be merged without their keys: build again, or ask each of them.
 
@@ -72,7 +73,7 @@ pub fn run(args: &Args) -> Outcome {
             first,
             format!(
                 "a {} filter cannot be merged without its keys: build one filter from the \
-            keys of all, or ask each of them; blocked, classic, partitioned, counting and quotient filters can",
+            keys of all, or ask each of them; blocked, classic, partitioned, counting, scalable and quotient filters can",
                 all.kind()
             ),
         ));

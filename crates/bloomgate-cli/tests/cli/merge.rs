@@ -26,7 +26,7 @@ fn flip(scene: &Scene, name: &str, at: usize) {
 
 #[test]
 fn every_kind_that_merges_keeps_every_key_of_all() {
-    for kind in ["blocked", "classic", "partitioned", "counting", "quotient"] {
+    for kind in ["blocked", "classic", "partitioned", "counting", "scalable", "quotient"] {
         let scene = two(&format!("--kind {kind} --items 9000"));
         let told = scene.run("merge -o all.bloom a.bloom b.bloom").code(0);
         for words in ["a.bloom: ", "b.bloom: ", "all.bloom: ", "made for 9,000", "expected rate", "1.00 % promised"] {
@@ -49,6 +49,29 @@ fn every_kind_that_merges_keeps_every_key_of_all() {
         let info = scene.run("info --json all.bloom").code(0);
         assert_eq!(json.field("address"), info.field("address"));
     }
+}
+
+/// Chains that have grown, one further than the other, in either order; and what they cost is said.
+#[test]
+fn chains_of_any_length_merge_and_other_makings_are_refused() {
+    let scene = two("--kind scalable --items 500");
+    scene.write("c.txt", keys(50_000..50_300));
+    scene.run("build -q -o c.bloom --kind scalable --items 500 c.txt").code(0);
+    scene.run("build -q -o other.bloom --kind scalable --items 400 c.txt").code(0);
+    for (first, second) in [("a", "c"), ("c", "a")] {
+        let json = scene.run(&format!("merge --json -q -o all.bloom {first}.bloom {second}.bloom b.bloom")).code(0);
+        let found = scene.run("check all.bloom -f all.txt -f c.txt").code(0);
+        assert!(found.out() == keys(0..6_000) + &keys(50_000..50_300), "{first}: a key is missing");
+        let strangers = scene.run_with("check -c all.bloom", lines("stranger", 20_000));
+        let measured = strangers.out().trim().parse::<f64>().unwrap() / 20_000.0;
+        let said = json.number("estimated_rate");
+        assert!((measured / said - 1.0).abs() < 0.4, "{said} said, {measured} measured");
+        assert_eq!(json.field("over_capacity"), (json.number("expected_rate") > 0.01001).to_string());
+    }
+    scene.run("intersect -o x a.bloom c.bloom").refused(&["a.bloom", "c.bloom", "chains that have grown", "ask both"]);
+    let files = scene.files();
+    scene.run("merge -o x a.bloom other.bloom").refused(&["500 keys", "400 keys", "--items"]);
+    assert_eq!(scene.files(), files);
 }
 
 /// The bits are those that all keys would have made.
