@@ -189,6 +189,8 @@ async function reader(browsing, { url, port }) {
     await open("#/overview", "Overview", () => page.getByText("reader: read", { exact: true }).waitFor());
     await open("#/filters", "Filters", () => page.locator("tbody tr").nth(2).waitFor());
     await open(link("victim"), "victim", () => page.getByText("How to make it again").waitFor());
+    const line = await page.locator(".lines > div", { hasText: "HTTP" }).locator("code").textContent();
+    assert.ok(line.startsWith(`curl -u reader -X POST ${url}/v1/filters `), line);
     await page.getByLabel("Key", { exact: true }).fill("nobody has this key");
     await page.keyboard.press("Enter");
     await page.locator(".notice strong", { hasText: /^(Maybe|Certainly not)$/ }).waitFor();

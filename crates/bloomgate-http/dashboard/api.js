@@ -34,6 +34,13 @@ export function setLogin(value) {
 
 export const hasLogin = () => login !== null;
 
+/** Who logs in, by a name and a password; nothing without a login, or with a token. */
+export function loginName() {
+  if (!login?.startsWith("Basic ")) return null;
+  const bytes = Uint8Array.from(atob(login.slice(6)), (letter) => letter.charCodeAt(0));
+  return new TextDecoder().decode(bytes).split(":")[0];
+}
+
 /** The header for a token. */
 export const bearer = (token) => `Bearer ${token}`;
 

@@ -1,7 +1,7 @@
 // How a terminal talks to this server: which program, where, as whom. Pure.
 
 /** A word as a shell takes it. */
-const shellWord = (text) => (/^[\w.,:@%+/=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const shellWord = (text) => (/^[\w.,:@%+/=-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
 
 const HERE = ["localhost", "127.0.0.1", "[::1]", "::1"];
 const ANYWHERE = ["0.0.0.0", "[::]", ""];

@@ -7,6 +7,7 @@ import { forecast } from "../forecast.js";
 import { ago, bytes, count, counted, digits, moment, rate as percent, rateFormat, roughRate, short, time } from "../format.js";
 import { bar, card, code, empty, figure, head, loading, pill, setFigure, trouble } from "../parts.js";
 import { chainCurve, sizeOf } from "../sizing.js";
+import { shellWord } from "../terminal.js";
 import { perItem, stateOf } from "./filters.js";
 
 /** Milliseconds between two looks at all there is to know; of a filter whose bits take long to count, so many times that. */
@@ -56,7 +57,7 @@ export function show({ api, live, parameters, rename }) {
       figures.node,
       el("div", { class: "halves" },
         el("div", { class: "stack" }, rates.node, structure, heat.node),
-        el("div", { class: "stack" }, tryCard(api, at), recreateCard(filter))),
+        el("div", { class: "stack" }, tryCard(api, at), recreateCard(filter, api.loginName()))),
       parameters);
     const draw = () => {
       figures.update(filter);
@@ -331,13 +332,13 @@ function selfCheck(watch) {
   return off.length === 0 ? watch.verdict : `${watch.verdict}: ${off.map(([name, score]) => `${name} ${digits(score, 2)}`).join(", ")} standard deviations from random keys`;
 }
 
-function recreateCard(filter) {
+function recreateCard(filter, login) {
   const names = { resp: "Any Redis client", cli: "Command line", http: "HTTP", rust: "Rust" };
   const lines = filter.recreate ?? {};
   return card("How to make it again", el("div", { class: "lines" }, Object.entries(names).filter(([form]) => lines[form] || lines[`${form}_why`]).map(([form, name]) =>
     el("div", {}, el("h3", {}, name), lines[form]
-      // The line names the usual address; the page knows the one that reached it.
-      ? code(lines[form].replace(/http:\/\/127\.0\.0\.1:8479/, location.origin), name)
+      // The line names the usual address and nobody; the page knows the one that reached it, and as whom. curl asks for the password.
+      ? code(lines[form].replace(/http:\/\/127\.0\.0\.1:8479/, location.origin).replace(/^curl /, login === null ? "curl " : `curl -u ${shellWord(login)} `), name)
       : el("small", {}, `No line: ${lines[`${form}_why`]}.`)))),
     lines.secret ? el("small", {}, lines.secret) : null);
 }
