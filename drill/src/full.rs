@@ -1,10 +1,12 @@
-//! The full disk. The data folder is a tmpfs of 16 MB; a filler takes all that is free. From then on every write is
-//! answered within a second, with an error once nothing more can be written; lookups go on; when the filler is gone
-//! writes work again by themselves, and after a restart everything acknowledged is there.
+//! The full disk. The data folder is a tmpfs of 128 MB; a filler takes all that is free. From then on every write is
+//! answered within a second, with an error once nothing more can be written; lookups go on; a snapshot and a backup fail
+//! and say that there is no room. Then there is some, a megabyte more each time, up to what a backup needs beside the 64 MB
+//! that it leaves free: those that run out of room while copied leave nothing of themselves, and writes go on after each.
+//! When the filler is gone all works again, and after a restart everything acknowledged is there.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -13,7 +15,7 @@ use crate::options::Options;
 use crate::power::own_namespace;
 use crate::report::Row;
 use crate::server::{self, Server};
-use crate::subject::{Answer, Policy, Subject};
+use crate::subject::{Answer, Kind, Policy, Subject};
 use crate::system::{copy_folder, empty_folder, run};
 use crate::wire::Wire;
 
@@ -22,6 +24,19 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// (A log may have made room ahead: writes go on until that is used up.)
 const FELT: Duration = Duration::from_secs(60);
 const RECOVERED: Duration = Duration::from_secs(5);
+/// What a snapshot or a backup without room says: the system's words, or how much is left.
+const NO_ROOM: [&str; 2] = ["No space left", "bytes of the disk are free"];
+/// What a backup says that ran out of it while it was copied, after its snapshot.
+const COPYING: &str = "the backup ";
+/// A backup of what is there has to be made with so many MB of room.
+const MOST_ROOM: u64 = 80;
+
+/// The room that there is for backups, in MB, one after the other until one is made: some that it would fill up, and from what it
+/// has to leave free on, by as little more as has it run out in the middle. Under `always` the log takes four of them ahead.
+fn rooms(policy: Policy) -> impl Iterator<Item = u64> {
+    let first = if policy == Policy::Always { 6 } else { 1 };
+    (first..=8).chain(65..=MOST_ROOM)
+}
 
 /// Two connections, one that writes and one that asks, and how long each had to wait at most.
 struct Clients<'a> {
@@ -78,12 +93,128 @@ fn fill(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Leaves so much of the room that the filler has taken, which is of this size.
+fn make_room(path: &Path, size: u64, room: u64) -> Result<(), String> {
+    let shrunk = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(size.saturating_sub(room)));
+    shrunk.map_err(|error| format!("the filler {}: {error}", path.display()))
+}
+
+/// Snapshots and backups on one disk, on a connection of their own.
+struct Keeper<'a> {
+    subject: &'a Subject,
+    wire: Wire,
+    /// Where the backups are.
+    folder: PathBuf,
+    /// In a control run each backup that fails leaves something, by the drill's hand.
+    litters: bool,
+    /// Backups so far.
+    made: u64,
+    /// Those of them that ran out of room while they were copied.
+    ran_out: u64,
+    /// What was found of backups that had failed.
+    left: u64,
+}
+
+impl Keeper<'_> {
+    /// A snapshot; why there is none.
+    fn save(&mut self) -> Result<Result<(), String>, String> {
+        self.subject.save(&mut self.wire).map_err(|error| format!("SAVE had no answer: {error}"))
+    }
+
+    /// A backup, that leaves nothing if it fails; why there is none.
+    fn backup(&mut self) -> Result<Result<(), String>, String> {
+        self.made += 1;
+        let name = format!("drill-{}", self.made);
+        let outcome = self.subject.backup(&mut self.wire, &name);
+        let outcome = outcome.map_err(|error| format!("BG.BACKUP had no answer: {error}"))?;
+        let Err(why) = outcome else { return Ok(Ok(())) };
+        self.ran_out += u64::from(why.contains(COPYING));
+        if self.litters {
+            let part = self.folder.join(format!(".{name}.partial"));
+            fs::create_dir_all(&part).map_err(|error| format!("make {}: {error}", part.display()))?;
+        }
+        self.look_for(&name)?;
+        Ok(Err(why))
+    }
+
+    /// Looks for what a backup that failed has left.
+    fn look_for(&mut self, name: &str) -> Result<(), String> {
+        let listed = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            listed => listed.and_then(Iterator::collect::<std::io::Result<Vec<_>>>),
+        };
+        let listed = listed.map_err(|error| format!("list {}: {error}", self.folder.display()))?;
+        for entry in listed {
+            let part = entry.file_name().to_string_lossy().into_owned();
+            if !part.contains(name) {
+                continue;
+            }
+            if !self.litters {
+                return Err(format!("the backup {name} failed and left {}", entry.path().display()));
+            }
+            self.left += 1;
+            fs::remove_dir_all(entry.path()).map_err(|error| format!("remove {}: {error}", entry.path().display()))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether something failed for want of room, and said so.
+fn failed_for_room(what: &str, outcome: Result<(), String>) -> Result<(), String> {
+    match outcome {
+        Ok(()) => Err(format!("{what} was made on a full disk")),
+        Err(why) if NO_ROOM.iter().any(|words| why.contains(words)) => Ok(()),
+        Err(why) => Err(format!("{what} on a full disk says none of {NO_ROOM:?}: {why}")),
+    }
+}
+
+/// Writes until one is taken; how long that took.
+fn until_taken(
+    clients: &mut Clients<'_>,
+    load: &mut Load,
+    server: &mut Server,
+    after: &str,
+) -> Result<Duration, String> {
+    let begin = Instant::now();
+    while !clients.turn(load, server)? {
+        if begin.elapsed() > RECOVERED {
+            return Err(format!("writes are still refused {RECOVERED:?} after {after}"));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(begin.elapsed())
+}
+
+/// Backups with more and more room until one is made; how long after there was some the first write was taken.
+fn back_up(
+    keeper: &mut Keeper<'_>,
+    clients: &mut Clients<'_>,
+    load: &mut Load,
+    server: &mut Server,
+    filler: &Path,
+    policy: Policy,
+) -> Result<Duration, String> {
+    failed_for_room("a snapshot", keeper.save()?)?;
+    failed_for_room("a backup", keeper.backup()?)?;
+    let size = fs::metadata(filler).map_err(|error| format!("the filler {}: {error}", filler.display()))?.len();
+    let mut recovered = None;
+    for room in rooms(policy) {
+        make_room(filler, size, room << 20)?;
+        let took = until_taken(clients, load, server, &format!("there were {room} MB of room"))?;
+        let recovered = *recovered.get_or_insert(took);
+        let Err(why) = keeper.backup()? else { return Ok(recovered) };
+        failed_for_room("a backup", Err(why))?;
+        until_taken(clients, load, server, &format!("a backup had failed that had {room} MB of room"))?;
+    }
+    Err(format!("no backup was made with {MOST_ROOM} MB of room"))
+}
+
 pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
     own_namespace()?;
     let subject = &options.subject;
     let disk = options.work.join("disk");
     empty_folder(&disk)?;
-    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(&disk))
+    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=128m", "tmpfs"]).arg(&disk))
         .map_err(|error| format!("the disk-full drill needs a tmpfs: {error}"))?;
     let outcome = fillings(options, policy, subject, &disk);
     if outcome.is_err() {
@@ -104,6 +235,7 @@ fn fillings(options: &Options, policy: Policy, subject: &Subject, disk: &Path) -
     let mut load = Load::new(options.seed, 0, 1);
     let turns = options.runs.unwrap_or(10);
     let (mut acknowledged, mut refused, mut lost) = (0, 0, 0);
+    let (mut backups, mut ran_out, mut left) = (0, 0, 0);
     let (mut felt, mut recovered) = (Duration::ZERO, Duration::ZERO);
     let (mut slowest_write, mut slowest_lookup) = (Duration::ZERO, Duration::ZERO);
     for turn in 0..turns {
@@ -142,15 +274,27 @@ fn fillings(options: &Options, policy: Policy, subject: &Subject, disk: &Path) -
         }
         felt = felt.max(first.map_or(FELT, |at| at - begin));
 
-        fs::remove_file(&filler).map_err(|error| format!("the filler: {error}"))?;
-        let begin = Instant::now();
-        while !clients.turn(&mut load, &mut server)? {
-            if begin.elapsed() > RECOVERED {
-                return Err(format!("writes are still refused {RECOVERED:?} after there was room again"));
-            }
-            std::thread::sleep(Duration::from_millis(1));
+        let mut keeper = Keeper {
+            subject,
+            wire: Wire::connect(server.address, Duration::from_secs(30)).map_err(|error| error.to_string())?,
+            folder: data.join("backups"),
+            litters: options.control,
+            made: 0,
+            ran_out: 0,
+            left: 0,
+        };
+        let backs_up = subject.kind == Kind::Bloomgate;
+        if backs_up {
+            recovered = recovered.max(back_up(&mut keeper, &mut clients, &mut load, &mut server, &filler, policy)?);
         }
-        recovered = recovered.max(begin.elapsed());
+        fs::remove_file(&filler).map_err(|error| format!("the filler: {error}"))?;
+        recovered = recovered.max(until_taken(&mut clients, &mut load, &mut server, "there was room again")?);
+        if backs_up {
+            keeper.save()?.map_err(|why| format!("with room again no snapshot is made: {why}"))?;
+        }
+        backups += keeper.made;
+        ran_out += keeper.ran_out;
+        left += keeper.left;
         for _ in 0..200 {
             if !clients.turn(&mut load, &mut server)? {
                 return Err("a write was refused after others had worked again".into());
@@ -185,9 +329,14 @@ fn fillings(options: &Options, policy: Policy, subject: &Subject, disk: &Path) -
         if !options.control {
             verdict.nothing_lost(subject)?;
         }
-        // Each filling starts with an empty disk: sixteen megabytes are not for all of them.
+        // Each filling starts with an empty disk.
         empty_folder(&data)?;
         load = Load::new(options.seed, turn + 1, 1);
+    }
+    if subject.kind == Kind::Bloomgate && ran_out == 0 {
+        return Err(format!(
+            "none of {backups} backups ran out of room while copied: the drill proves nothing of them"
+        ));
     }
     let milliseconds = |time: Duration| format!("{:.0} ms", time.as_secs_f64() * 1e3);
     Ok(Row::new("disk full", policy)
@@ -198,6 +347,9 @@ fn fillings(options: &Options, policy: Policy, subject: &Subject, disk: &Path) -
         .text("slowest write", milliseconds(slowest_write))
         .text("slowest lookup", milliseconds(slowest_lookup))
         .text("writes again after", milliseconds(recovered))
+        .number("backups tried", backups)
+        .number("out of room while copied", ran_out)
         .number("lost", lost)
-        .found(lost))
+        // A control run has to find what was lost, and what the backups left.
+        .found(if options.control && subject.kind == Kind::Bloomgate { lost.min(left) } else { lost }))
 }
