@@ -126,7 +126,7 @@
 #![forbid(unsafe_code)]
 
 mod audit;
-#[cfg(any(feature = "postgres", feature = "proxy"))]
+#[cfg(any(feature = "postgres", feature = "upstream"))]
 mod authorities;
 mod background;
 mod baseline;
@@ -137,6 +137,8 @@ pub mod callers;
 mod clients;
 pub mod clock;
 mod counters;
+#[cfg(feature = "upstream")]
+mod dial;
 mod error;
 mod events;
 pub mod feed;
@@ -169,6 +171,7 @@ mod stats;
 #[cfg(any(feature = "layer", feature = "proxy"))]
 mod statuses;
 pub mod tenants;
+mod times;
 
 pub use error::{Error, ErrorKind, Result};
 pub use events::{Event, Part};
@@ -181,9 +184,8 @@ pub use stats::{
     AuditStats, CappedClient, ClientStats, Explanation, FeedStats, FilterStats, Found, Lookups, Measured, PartStats,
     RebuildStats, ShadowStats, SourceStats, Stats, WriteStats,
 };
+pub use times::{TimeStats, Took};
 
 /// What an asynchronous call of a source, a cache or a filter gives: a boxed future. The allocation is paid only where the
 /// call leaves the process anyway; a "no" never gets here.
 pub type Pending<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-mod times;
-pub use times::{TimeStats, Took};

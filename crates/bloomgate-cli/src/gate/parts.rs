@@ -1,5 +1,6 @@
 //! The parts of a gate, made from its settings: the source, the cache, the gate itself, and how it is served.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use bloomgate_gate::service::{self, Clients};
 use bloomgate_gate::sources::{KeyList, Source, Sqlite, SqliteQuery, Upstream};
 use bloomgate_gate::{Builder, ErrorKind, Event, Gate, KeyType, Writers};
 
-use super::settings::Settings;
+use super::settings::{Settings, is_http};
 use crate::failure::Failure;
 use crate::number::duration;
 #[cfg(feature = "redis")]
@@ -59,7 +60,7 @@ pub async fn source(settings: &Settings, patience: Duration) -> Result<Arc<dyn S
             Err(_) => Err(Unopened::Unreachable(format!("PostgreSQL did not answer within {}", duration(patience)))),
         };
     }
-    if url.starts_with("http://") {
+    if is_http(url) {
         return Ok(Arc::new(upstream(settings)?));
     }
     // Not repeated, unless it is a file: an address may hold a password.
@@ -68,7 +69,7 @@ pub async fn source(settings: &Settings, patience: Duration) -> Result<Arc<dyn S
         None if std::path::Path::new(url).is_file() => format!("--source is a file: write sqlite:{url}"),
         None => "--source names no kind of source".to_owned(),
     };
-    let kinds = "sqlite:FILE, postgres://USER@HOST/DATABASE or http://HOST/PATH/{key}";
+    let kinds = "sqlite:FILE, postgres://USER@HOST/DATABASE or http://HOST/PATH/{key} (or https://)";
     Err(Failure::Message(format!("{found}; a source is {kinds}")).into())
 }
 
@@ -116,7 +117,7 @@ fn key_type(settings: &Settings) -> Result<KeyType, Failure> {
 fn list(keys: Option<&String>) -> KeyList {
     match keys {
         None => KeyList::None,
-        Some(url) if url.starts_with("http://") || url.starts_with("https://") => KeyList::Url(url.clone()),
+        Some(url) if is_http(url) => KeyList::Url(url.clone()),
         Some(file) => KeyList::File(file.into()),
     }
 }
@@ -125,16 +126,20 @@ fn list(keys: Option<&String>) -> KeyList {
 fn behind(settings: &Settings, url: &str) -> Result<Upstream, Failure> {
     let template = settings.rules()?.first().map(proxy::Rule::template).unwrap_or_default();
     let url = format!("{}{template}", url.trim_end_matches('/'));
-    Ok(asked(settings, Upstream::new(&url, list(settings.keys_from.as_ref())).map_err(said)?)?.only_existence())
+    Ok(asked(settings, &url, settings.keys_from.as_ref(), settings.upstream_ca.as_deref())?.only_existence())
 }
 
 fn upstream(settings: &Settings) -> Result<Upstream, Failure> {
-    asked(settings, Upstream::new(&settings.source, list(settings.key_list.as_ref())).map_err(said)?)
+    asked(settings, &settings.source, settings.key_list.as_ref(), settings.source_ca.as_deref())
 }
 
-/// An HTTP service with everything else that was said of it.
-fn asked(settings: &Settings, mut upstream: Upstream) -> Result<Upstream, Failure> {
+/// An HTTP service, by its URL, its list of keys and its authorities, with everything else that was said of it.
+fn asked(settings: &Settings, url: &str, keys: Option<&String>, ca: Option<&Path>) -> Result<Upstream, Failure> {
     let key_type = key_type(settings)?;
+    let mut upstream = match ca {
+        Some(file) => Upstream::checked_by(file, url, list(keys)).map_err(said)?,
+        None => Upstream::new(url, list(keys)).map_err(said)?,
+    };
     if let Some((name, value)) = &settings.source_header {
         upstream = upstream.header(name, value).map_err(said)?;
     }

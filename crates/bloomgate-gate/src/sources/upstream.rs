@@ -7,14 +7,15 @@
 //!  scan    a list of keys, in a file or under a URL; without one the gate can only watch
 //! ```
 //!
-//! HTTP/1.1 with connections kept alive, a deadline over each exchange, a limit on the size of rows. Redirects are not
-//! followed: a source that has moved is a setting that is wrong.
+//! HTTP/1.1 with connections kept alive, plain or over TLS, a deadline over each exchange, a limit on the size of rows.
+//! Redirects are not followed: a source that has moved is a setting that is wrong.
 
 mod key_list;
 mod template;
 mod written;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,10 +24,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::Scheme;
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio_rustls::TlsConnector;
 
 pub use key_list::KeyList;
 use template::Template;
@@ -34,6 +36,7 @@ use written::Journal;
 
 use super::{KeyBatch, Scan, Source};
 use crate::Pending;
+use crate::dial::{self, Dial};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
 
@@ -56,7 +59,9 @@ const REST: usize = 64 << 10;
 /// Rows are JSON; an answer that is not is an error. What has no URL (an empty key, `.` and `..` in a path) is refused.
 #[derive(Clone)]
 pub struct Upstream {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<Dial, Full<Bytes>>,
+    /// What checks those that are asked over https.
+    tls: Option<TlsConnector>,
     template: Template,
     keys: KeyList,
     /// That of the list, if it has one.
@@ -77,10 +82,26 @@ impl Upstream {
     /// The service whose rows are under a URL with a place for the key, `http://catalog:8080/products/{key}`, and where all
     /// keys are listed. Keys are text, the deadline is 2 s, rows have at most 1 MiB, 16 of many are asked for at once.
     ///
+    /// Over `https` the service must show a certificate for its host by an authority that the system knows.
+    ///
     /// # Errors
     ///
-    /// A URL that is not `http`, has no `{key}` behind its host, or has a password in it.
+    /// A URL that is neither `http` nor `https`, has no `{key}` behind its host, or has a password in it; for `https` a system
+    /// without a file of authorities.
     pub fn new(url: &str, keys: KeyList) -> Result<Self> {
+        Self::made(url, keys, None)
+    }
+
+    /// [`new`](Self::new), for services whose certificates are by an authority of this PEM file, and not by the system's.
+    ///
+    /// # Errors
+    ///
+    /// Those of `new`, a file without certificates, and URLs of which none is `https`: nothing would be checked.
+    pub fn checked_by(authorities: &Path, url: &str, keys: KeyList) -> Result<Self> {
+        Self::made(url, keys, Some(authorities))
+    }
+
+    fn made(url: &str, keys: KeyList, authorities: Option<&Path>) -> Result<Self> {
         let list = match &keys {
             KeyList::Url(url) => Some(template::plain(url)?),
             KeyList::None | KeyList::File(_) => None,
@@ -89,10 +110,24 @@ impl Upstream {
             KeyList::File(path) => Some(Journal::beside(path)),
             KeyList::None | KeyList::Url(_) => None,
         };
+        let template = Template::new(url)?;
+        let asked = [Some(template.fill("a")?), list.clone()].into_iter().flatten();
+        let secured: Vec<Uri> = asked.filter(|uri| uri.scheme() == Some(&Scheme::HTTPS)).collect();
+        secured.iter().try_for_each(|uri| dial::name(uri.host().unwrap_or_default()).map(drop))?;
+        let tls = match (secured.is_empty(), authorities) {
+            (false, authorities) => Some(dial::tls(authorities, "source-ca")?),
+            (true, None) => None,
+            (true, Some(_)) => {
+                let message =
+                    "authorities are given, and nothing is asked over https: write https://, or leave them out";
+                return Err(Error::new(ErrorKind::Invalid, message));
+            }
+        };
         let upstream = Self {
             written,
-            client: client(DEADLINE, AT_ONCE),
-            template: Template::new(url)?,
+            client: client(tls.clone(), DEADLINE, AT_ONCE),
+            tls,
+            template,
             keys,
             list,
             key_type: KeyType::Text,
@@ -116,7 +151,7 @@ impl Upstream {
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline.max(Duration::from_millis(1));
-        self.client = client(self.deadline, self.at_once);
+        self.client = client(self.tls.clone(), self.deadline, self.at_once);
         self
     }
 
@@ -139,7 +174,7 @@ impl Upstream {
     #[must_use]
     pub fn at_once(mut self, requests: usize) -> Self {
         self.at_once = requests.max(1);
-        self.client = client(self.deadline, self.at_once);
+        self.client = client(self.tls.clone(), self.deadline, self.at_once);
         self
     }
 
@@ -162,12 +197,10 @@ impl Upstream {
 const DEADLINE: Duration = Duration::from_secs(2);
 const AT_ONCE: usize = 16;
 
-fn client(deadline: Duration, idle: usize) -> Client<HttpConnector, Full<Bytes>> {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
+fn client(tls: Option<TlsConnector>, deadline: Duration, idle: usize) -> Client<Dial, Full<Bytes>> {
     // Sooner than the exchange: who could not connect has certainly sent nothing.
-    connector.set_connect_timeout(Some(deadline / 2));
-    Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_max_idle_per_host(idle).build(connector)
+    let dial = Dial::new(tls, deadline / 2);
+    Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_max_idle_per_host(idle).build(dial)
 }
 
 impl fmt::Debug for Upstream {

@@ -46,6 +46,8 @@ mod redis_server;
 mod remote;
 #[cfg(feature = "redis")]
 mod resp_filter;
+#[cfg(all(feature = "service", feature = "upstream"))]
+mod secured_upstream;
 #[cfg(feature = "service")]
 mod service;
 #[cfg(feature = "sqlite")]

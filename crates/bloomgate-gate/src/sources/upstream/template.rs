@@ -18,26 +18,19 @@ fn invalid(message: String) -> Error {
     Error::new(ErrorKind::Invalid, message)
 }
 
-/// The part of a URL after its host, if it is one that can be asked: `http`, with a host, without a password.
+/// The part of a URL after its host, if it is one that can be asked: `http` or `https`, with a host, without a password.
 fn after_host(url: &str) -> Result<usize> {
     let shown = without_secrets(url);
-    match url.split_once("://") {
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") => {}
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("https") => {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "{shown}: https is not spoken to a source; use http inside your network, or a proxy beside the gate"
-                ),
-            ));
+    let host = match url.split_once("://") {
+        Some((scheme, _)) if ["http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known)) => {
+            scheme.len() + "://".len()
         }
         _ => {
             return Err(invalid(format!(
-                "{shown} is no URL of a source: write it like http://host:8080/products/{PLACE}"
+                "{shown} is no URL of a source: write it like http://host:8080/products/{PLACE}, or https://"
             )));
         }
-    }
-    let host = "http://".len();
+    };
     let end = url[host..].find(['/', '?', '#']).map_or(url.len(), |end| host + end);
     if url[host..end].contains('@') {
         return Err(invalid(format!("{shown} has a password in it: give it as a header (authorization) instead")));
@@ -187,7 +180,8 @@ mod tests {
         for (url, says) in [
             ("ftp://host/{key}", "is no URL"),
             ("{key}", "is no URL"),
-            ("https://host/{key}", "https is not spoken"),
+            ("https://me:hidden@host/{key}", "as a header"),
+            ("https://{key}.host/a", "in its host"),
             ("http://host/products", "0 places"),
             ("http://host/{key}/{key}", "2 places"),
             ("http://{key}.host/a", "in its host"),
@@ -203,6 +197,7 @@ mod tests {
         }
         assert_eq!(Template::new("http://h/{key}?token=hidden").unwrap().shown(), "http://h/{key}?…");
         assert_eq!(without_secrets("http://me:hidden@host:1/a?b=hidden"), "http://host:1/a?…");
-        assert!(plain("http://host/keys?x=1").is_ok() && plain("https://host/keys").is_err());
+        assert!(plain("http://host/keys?x=1").is_ok() && plain("https://host/keys").is_ok());
+        assert!(plain("ftp://host/keys").is_err() && Template::new("https://host/p/{key}").is_ok());
     }
 }
