@@ -12,6 +12,14 @@ use listenfd::ListenFd;
 use super::identity::Identity;
 use crate::settings::{HttpAt, Settings};
 
+/// Bytes of answers that the kernel takes beyond what is on its way to the client.
+///
+/// Left to itself it takes up to 4 MB for each client that does not read (`tcp_wmem`; all of it on the loopback), which no limit of ours
+/// counts; and says that there is room again only when a third of that has gone. A client that read 130 KB a second was dropped for
+/// that, after ten seconds of what looked like nothing. With this, room is told of after 64 KB.
+#[cfg(any(target_os = "android", target_os = "linux"))]
+const AHEAD: u32 = 128 << 10;
+
 /// More sockets than three are a mistake, and a number beyond this one nonsense.
 const MOST_HANDED: usize = 16;
 
@@ -75,6 +83,9 @@ impl Listening {
         }
         for listener in resp.iter().chain(&tls).chain(&http) {
             listener.set_nonblocking(true).map_err(|error| format!("a socket cannot be listened on: {error}"))?;
+            // Connections have it from their listener. One that is handed over and is no TCP socket goes without.
+            #[cfg(any(target_os = "android", target_os = "linux"))]
+            let _ = socket2::SockRef::from(listener).set_tcp_notsent_lowat(AHEAD);
         }
         let files = (tls.is_some() || settings.http_tls).then(|| settings.tls_files()).transpose();
         let files = files.map_err(|why| match tls_handed {
