@@ -1,7 +1,10 @@
 //! What clients cannot make the server do: promise what it refused, grow past its memory, pile up replies.
 
+use std::time::Duration;
+
 use bloomgate_server::engine::Core;
 use bloomgate_server::session::{Job, Next, run_job};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::talk::{Talk, desk, engine, readable};
 
@@ -78,6 +81,36 @@ fn a_filter_that_is_too_large_is_refused_before_memory_is_asked_for() {
     let more = most_mapped() - mapped;
     assert!(more < 32 << 20, "{more} bytes were mapped on the way");
     assert_eq!((talk.say("DBSIZE"), talk.say("BF.ADD small a")), (":1".to_owned(), ":1".to_owned()));
+}
+
+/// The time that this thread has had of its core: what others do meanwhile does not count.
+fn worked() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Whoever asks for what nobody can have costs nobody time. What other servers may have is refused by a worker, which works out
+/// what would fit here: 0.5 ms without optimisation.
+#[test]
+fn a_filter_that_is_too_large_is_refused_in_microseconds_with_what_would_be_allowed() {
+    let mut talk = Talk::with(engine(256 << 20), desk());
+    let nobodys = ["must be in the range [1, 1073741824]", "for up to 2^40 items"];
+    let others = ["bytes and 268435456 are left under", "would fit: ask for less, or raise it"];
+    for (capacity, allowed, micros) in [(1_000_000_000_000_u64, nobodys, 100), (1_000_000_000, others, 2_000)] {
+        let mut took: Vec<Duration> = (0..1_001)
+            .map(|_| {
+                let before = worked();
+                let reply = talk.say(&format!("BF.RESERVE x 0.01 {capacity}"));
+                let took = worked() - before;
+                assert!(reply.starts_with("-ERR") && allowed.iter().all(|words| reply.contains(words)), "{reply}");
+                took
+            })
+            .collect();
+        took.sort();
+        let median = took[took.len() / 2];
+        assert!(median < Duration::from_micros(micros), "{capacity}: {median:?}");
+    }
+    assert_eq!((talk.say("DBSIZE"), talk.engine.budget.used()), (":0".to_owned(), 0));
 }
 
 /// The third stage of this one would take 2.3 GB; the first two have 32,769 keys.

@@ -12,6 +12,17 @@ use bloomgate_server::session::{Next, info};
 
 use crate::talk::{NOW_MS, Talk, desk, engine};
 
+#[test]
+fn who_says_nothing_is_reached_from_this_machine_alone() {
+    let settings = Settings::default();
+    assert_eq!(settings.resp, "127.0.0.1:6479".parse().ok());
+    assert_eq!(
+        (settings.tls, settings.http.address()),
+        (None, None),
+        "nothing else is listened on unless it is asked for"
+    );
+}
+
 /// A keeper that counts what it is asked to do.
 #[derive(Debug, Default)]
 struct Counting {
