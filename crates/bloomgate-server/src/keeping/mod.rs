@@ -43,6 +43,8 @@ pub struct Keeping {
     last_error: Mutex<Option<String>>,
     /// Where the last image of each filter lies, and its sequence.
     images: Mutex<Images>,
+    /// Whether a manifest was begun that may be the one in the folder, or not.
+    in_doubt: AtomicBool,
     /// Images that were written for filters to be installed and are in no manifest yet. Whoever installs one has its name
     /// too, until that is done or given up.
     fresh: Mutex<HashSet<Arc<str>>>,
@@ -74,6 +76,7 @@ impl Keeping {
             last_save_ms: AtomicU64::new(last_save_ms),
             last_error: Mutex::new(None),
             images: Mutex::new(images),
+            in_doubt: AtomicBool::new(false),
             fresh: Mutex::default(),
             snapshot_bytes: AtomicU64::new(0),
             snapshot_micros: AtomicU64::new(0),

@@ -39,6 +39,24 @@ impl Keeping {
 
     /// Makes a snapshot; the manifest as it was written.
     pub(super) fn snapshot_now(&self) -> Result<Manifest, String> {
+        self.try_snapshot().inspect_err(|_| self.clear_away())
+    }
+
+    /// Removes what a snapshot that failed has written: on a full disk it would keep the writers waiting. Not while it is unknown
+    /// which manifest a start would find, the one before or the one that failed: the next success decides that.
+    fn clear_away(&self) {
+        if self.in_doubt.load(Ordering::Acquire) {
+            return;
+        }
+        let mut keep: HashSet<String> = lock(&self.images).files().into_iter().collect();
+        // Held until the files are gone, as in `tidy`.
+        let fresh = lock(&self.fresh);
+        keep.extend(fresh.iter().map(|file| file.to_string()));
+        // What cannot be removed goes with the next snapshot.
+        let _ = remove_unreferenced(&self.folder, &keep);
+    }
+
+    fn try_snapshot(&self) -> Result<Manifest, String> {
         let began = Instant::now();
         let (replay_after, gone) = {
             let _alone = self.engine.stop();
@@ -80,6 +98,7 @@ impl Keeping {
         self.engine.contracts.put(&mut sections);
         let known = listing.finish(&mut sections);
         let manifest = Manifest { version: VERSION, replay_after, sections };
+        self.in_doubt.store(true, Ordering::Release);
         write_manifest(&self.folder, &manifest).map_err(|error| error.to_string())?;
         self.snapshot_bytes.store(images_bytes + manifest.size_in_file(), Ordering::Relaxed);
         self.tidy(images, &known, &gone, replay_after)?;
@@ -237,6 +256,7 @@ impl Keeping {
     fn tidy(&self, images: Images, known: &[u64], gone: &HashSet<Arc<str>>, replay_after: u64) -> Result<(), String> {
         let mut keep: HashSet<String> = images.files().into_iter().collect();
         *lock(&self.images) = images;
+        self.in_doubt.store(false, Ordering::Release);
         self.dropped.store(replay_after, Ordering::Release);
         self.trim_log()?;
         // Held until the files are gone: who writes an image says so here before it has its name.

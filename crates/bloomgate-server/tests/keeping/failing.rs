@@ -1,6 +1,7 @@
 //! Disks that fail, or fall behind, while something is being changed: what was refused has changed nothing, and what was
 //! changed is in the log, whoever is told what.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use bloomgate::foreign::Guava;
@@ -10,9 +11,9 @@ use bloomgate_server::engine::adding::{Added, Copies};
 use bloomgate_server::engine::contracts::DEFAULT;
 use bloomgate_server::engine::entry::Maker;
 use bloomgate_server::engine::recipe::Recipe;
-use bloomgate_server::store::{Fsync, Gate, Kind as Steps, LogOptions, MemoryDisk, Trouble};
+use bloomgate_server::store::{Disk, Fsync, Gate, Kind as Steps, LogOptions, MemoryDisk, Trouble};
 
-use super::shaky::{Shaky, options};
+use super::shaky::{DATA, Shaky, options};
 use super::talk::Talk;
 
 const EIO: i32 = 5;
@@ -139,4 +140,44 @@ fn what_a_transaction_did_before_a_fault_ended_it_is_in_the_log() {
     assert_eq!(house.talk().say("BF.ADD filled y"), ":0");
     house.sync();
     assert_eq!(house.after_power_cut(Fsync::Always).talk().say("BF.EXISTS filled y"), ":1");
+}
+
+/// Each snapshot writes six images of 120 KB anew; there is room for two of them.
+#[test]
+fn a_snapshot_that_finds_no_room_leaves_nothing_behind_and_the_next_one_is_whole() {
+    let house = Shaky::open(MemoryDisk::default(), options(Fsync::Always));
+    let mut talk = house.talk();
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        assert_eq!(talk.say(&format!("BF.RESERVE {name} 0.01 100000 NONSCALING")), "+OK");
+    }
+    house.keeping.snapshot().unwrap();
+    let images = || {
+        let mut images = house.disk.list(Path::new(DATA)).unwrap();
+        images.retain(|name| name.starts_with("image-"));
+        images.sort();
+        images
+    };
+    for steps_of in [None, Some(Steps::Change)] {
+        names.iter().for_each(|name| assert_eq!(talk.say(&format!("BF.ADD {name} {steps_of:?}")), ":1"));
+        house.sync();
+        let before = images();
+        assert!(before.len() >= names.len(), "{before:?}");
+        match steps_of {
+            None => house.memory.limit(house.memory.used() + 300_000, true),
+            Some(steps_of) => house.disk.plan(Trouble { from: 12, steps: 1, errno: EIO, torn: false, steps_of }),
+        }
+        let why = house.keeping.snapshot().unwrap_err();
+        assert!(why.contains("image"), "{why}");
+        assert_eq!(images(), before, "{why}");
+        house.memory.limit(u64::MAX, true);
+        house.disk.heal();
+        house.keeping.snapshot().unwrap();
+        assert_ne!(images(), before);
+    }
+    let house = house.after_power_cut(Fsync::Always);
+    let mut talk = house.talk();
+    for (name, item) in names.iter().flat_map(|name| [(name, "None"), (name, "Some(Change)")]) {
+        assert_eq!(talk.say(&format!("BF.EXISTS {name} {item}")), ":1");
+    }
 }
