@@ -30,6 +30,9 @@ pub struct Honest<'a> {
     pub login: Option<(&'a str, &'a str)>,
 }
 
+/// A lookup: in which phase, from when to when.
+type Lookup = (usize, Instant, Instant);
+
 /// When it asks.
 #[derive(Clone, Copy, PartialEq)]
 enum Pace {
@@ -181,14 +184,14 @@ impl Honest<'_> {
         Ok(found)
     }
 
-    /// What one client finds that asks from the turn `first` on, and its lookups: in which phase, from when to when.
+    /// What one client finds that asks from the turn `first` on, and its lookups.
     fn ask(
         &self,
         pace: Pace,
         first: u64,
         stop: &AtomicBool,
         phase: &AtomicUsize,
-    ) -> Result<(Findings, Vec<(usize, Instant, Instant)>), String> {
+    ) -> Result<(Findings, Vec<Lookup>), String> {
         let again = || self.connect().map_err(|error| format!("the honest client cannot connect: {error}"));
         let connections = if pace == Pace::Steady { CONNECTIONS } else { 1 };
         let mut wires = (0..connections).map(|_| again()).collect::<Result<Vec<Wire>, String>>()?;
