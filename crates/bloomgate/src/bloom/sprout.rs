@@ -12,7 +12,7 @@
 //! first-level cache after the first key. A lookup takes 4 ns more than in a chain of its own.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::layout::sealed::Layout as _;
 use super::scalable::{BATCH, Growth, Scalable, fill};
@@ -161,6 +161,12 @@ impl Sprout {
     pub fn contains_digests(&self, words: &[AtomicU64], digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         check_lengths(digests.len(), answers.len())?;
         self.check(words)?;
+        // Whoever makes a filter for each user fills it next: that none of a hundred keys is there is seen in 10 ns then,
+        // not in 500.
+        if words.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
+            answers.fill(false);
+            return Ok(());
+        }
         digests.iter().zip(answers).for_each(|(&digest, answer)| *answer = self.has(words, digest));
         Ok(())
     }
@@ -265,7 +271,7 @@ mod tests {
             assert_eq!(sprout.remaining(grown.len()), chain.remaining());
             assert_eq!(Sprout::of(&grown).as_ref(), Some(&sprout));
             let words: Vec<u64> = sprout.words_of(&grown).unwrap().collect();
-            assert!(words.iter().zip(parcel.words()).all(|(a, b)| *a == b.load(std::sync::atomic::Ordering::Relaxed)));
+            assert!(words.iter().zip(parcel.words()).all(|(a, b)| *a == b.load(Ordering::Relaxed)));
             let facts = (sprout.capacity(), sprout.size_in_bytes(), sprout.promised_rate(), sprout.when_full());
             assert_eq!(facts, (chain.capacity(), chain.size_in_bytes(), chain.promised_rate(), chain.when_full()));
         }
@@ -282,7 +288,7 @@ mod tests {
             keys.chunks(1).for_each(|one| sprout.insert_all(parcels[1].words(), one).unwrap());
             keys.chunks(7).for_each(|some| sprout.insert_all(parcels[2].words(), some).unwrap());
             let [all, one, some] = parcels.each_ref().map(|parcel| {
-                let words = parcel.words().iter().map(|word| word.load(std::sync::atomic::Ordering::Relaxed));
+                let words = parcel.words().iter().map(|word| word.load(Ordering::Relaxed));
                 words.collect::<Vec<u64>>()
             });
             assert!(all == one && all == some && all.iter().any(|&word| word != 0));
@@ -293,6 +299,9 @@ mod tests {
     fn keys_are_asked_for_as_their_digests_are() {
         let sprout = Sprout::of(&Scalable::builder().items(300).build().unwrap()).unwrap();
         let parcel = Parcel::new((), sprout.words(), b"").unwrap();
+        let mut nothing_yet = [true; 100];
+        sprout.contains_digests(parcel.words(), &digests(&sprout, 0..100), &mut nothing_yet).unwrap();
+        assert!(nothing_yet.iter().all(|&found| !found));
         sprout.insert_all(parcel.words(), &digests(&sprout, 0..300)).unwrap();
         let keys: Vec<[u8; 4]> = (0..900u32).map(u32::to_le_bytes).collect();
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
