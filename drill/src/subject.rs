@@ -304,13 +304,18 @@ impl Subject {
         }
     }
 
-    /// The items that the cuckoo filter says it holds; nothing where nobody can say.
+    /// The copies that a counted filter says it holds; nothing where nobody can say.
     pub fn total(&self, wire: &mut Wire, copies: Copies) -> io::Result<Option<i64>> {
-        if self.kind == Kind::Redis || copies == Copies::Requests {
-            return Ok(None);
-        }
-        let reply = wire.ask("CF.INFO", &[COUNTS])?;
-        items_told(&reply).map(Some).map_err(io::Error::other)
+        let told = match (self.kind, copies) {
+            (Kind::Redis, _) => return Ok(None),
+            (Kind::Bloomgate, Copies::Cuckoo) => items_told(&wire.ask("CF.INFO", &[COUNTS])?),
+            (Kind::Bloomgate, Copies::Requests) => match wire.ask("BG.INFO", &[COUNTING, "items"])? {
+                Reply::Integer(items) => Ok(items),
+                Reply::Error(text) if text.contains("not found") => Ok(0),
+                other => Err(format!("BG.INFO tells no integer 'items': {other:?}")),
+            },
+        };
+        told.map(Some).map_err(io::Error::other)
     }
 
     /// Asks for a snapshot and waits for it; an error the server answered is given back as text.
