@@ -93,7 +93,8 @@ impl Counted {
             let (short, errors, asked) = (self.short, self.errors, self.asked);
             return Err(format!("of {asked} counted items {short} have too few copies, {errors} no answer: {example}"));
         }
-        if let Some((told, least, most)) = self.sums.iter().find(|(told, least, most)| !(least..=most).contains(&told)) {
+        if let Some((told, least, most)) = self.sums.iter().find(|(told, least, most)| !(least..=most).contains(&told))
+        {
             return Err(format!("the counting filter says {told} items, possible are {least} to {most}"));
         }
         let allowed = if kind == Kind::Redis { 0 } else { 20 + self.asked * STRANGERS / 1_000 };

@@ -59,6 +59,8 @@ const CALLS: [&str; 29] = [
 const WAKENINGS: u32 = 20;
 /// Findings after which no more are looked for.
 const ENOUGH: usize = 10;
+/// How long writes may stay refused after a call that failed. strace lets the N-th one of each thread fail, so that those who try
+/// again, a second later, may meet the next.
 const RECOVERED: Duration = Duration::from_secs(5);
 /// Under `every-second` the log is synced four times a second, and a mark follows when nothing is written: longer than both.
 const SYNCED: Duration = Duration::from_millis(400);
@@ -417,9 +419,12 @@ impl Visit<'_> {
                     }
                 }
             }
-            if last_refusal.is_some_and(|since| since.elapsed() > RECOVERED) {
+            if let Some(refused) = last_refusal.map(|since| since.elapsed())
+                && refused > RECOVERED
+                && refused > RECOVERED * Failed::read(self.trace, self.data).calls.len() as u32
+            {
                 let why = load.adds[0].refusal.clone().unwrap_or_default();
-                return Err(format!("writes are still refused {RECOVERED:?} after the fault: {why}"));
+                return Err(format!("writes are still refused after {refused:?}, {RECOVERED:?} for each fault: {why}"));
             }
             if turn % 3 == 0
                 && let Some(item) = load.adds[0].any_acknowledged()
