@@ -238,6 +238,7 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         tls,
         http,
         seed: options.seed,
+        beside_crowd: options.crowd > 0,
         hold: Duration::from_secs_f64(options.seconds),
         limits,
         unmet: Mutex::default(),

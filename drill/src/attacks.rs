@@ -22,6 +22,8 @@ pub struct Arena<'a> {
     /// Where its HTTP side is, if it has one.
     pub http: Option<SocketAddr>,
     pub seed: u64,
+    /// Whether those who ask meanwhile leave no processor idle.
+    pub beside_crowd: bool,
     /// How long connections are held that are to be held.
     pub hold: Duration,
     /// What holds of clients, where the server has such limits.
@@ -506,11 +508,14 @@ fn tls_garbage(arena: &Arena) -> Result<String, String> {
     Ok(format!("600 connections{counted}"))
 }
 
-/// Runs one as a client of little weight: attackers have machines of their own, and take none of the server's.
+/// Runs one as a client of little weight: attackers have machines of their own, and take none of the server's. Beside a crowd,
+/// which leaves no processor idle, it would not run at all, and the server would take it for one that has stalled.
 pub fn run(attack: Attack, arena: &Arena) -> Result<String, String> {
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
-            run_when_idle();
+            if !arena.beside_crowd {
+                run_when_idle();
+            }
             attack(arena)
         });
         running.join().unwrap_or_else(|_| Err("the attack panicked".into()))

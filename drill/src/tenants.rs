@@ -49,7 +49,6 @@ fn declare(server: &Server, control: bool) -> Result<(), String> {
 
 /// One flooding connection: adds and lookups, as many as it gets, until `stop`.
 fn flood(honest: &Honest, number: usize, stop: &AtomicBool, items: &AtomicU64) -> Result<(), String> {
-    run_when_idle();
     let say = |error: std::io::Error| format!("flooding connection {number}: {error}");
     let mut wire = honest.connect().map_err(say)?;
     let (mut waiting, mut turn) = (0, 0_u64);
@@ -95,7 +94,13 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         let connections: Vec<_> = (0..CONNECTIONS)
             .map(|number| {
                 let (flooder, stop, items) = (&flooder, &stop, &items);
-                scope.spawn(move || flood(flooder, number, stop, items))
+                scope.spawn(move || {
+                    // As attackers do: beside a crowd they would not run at all.
+                    if options.crowd == 0 {
+                        run_when_idle();
+                    }
+                    flood(flooder, number, stop, items)
+                })
             })
             .collect();
         // All have logged in (one Argon2, then it is remembered), and the quarter of a second that may come at once is
