@@ -274,6 +274,32 @@ fn what_is_proved_absent_is_answered_so_until_it_is_added_or_its_time_is_over() 
     assert!(info.text().contains("feedback_filters:1") && info.text().contains("feedback_reports:16"), "{info:?}");
 }
 
+/// A report whose time is over may still have its place when the item is reported again; the add takes both.
+#[test]
+fn what_is_added_after_its_report_came_again_is_found() {
+    let server = Server::new();
+    let mut client = server.client(0);
+    filled(&mut client, "f");
+    let wrong = false_positives(&mut client, "f", 40);
+    let (renewed, others) = wrong.split_at(20);
+    client.ask("BG.FEEDBACK f first");
+    server.at(100.0);
+    assert_eq!(client.ask(&format!("BG.FEEDBACK f {}", wrong.join(" "))), Value::Int(40));
+    server.at(100.0 + 3_601.0);
+    let others = others.join(" ");
+    assert_eq!(client.ask(&format!("BG.FEEDBACK f {others}")), Value::Int(20));
+    for item in renewed {
+        assert_eq!(exists(&mut client, "f", item), 1, "an hour is over");
+        assert_eq!(client.ask(&format!("BG.FEEDBACK f {item}")), Value::Int(1));
+        assert_eq!(exists(&mut client, "f", item), 0);
+        client.ask(&format!("BF.ADD f {item}"));
+        assert_eq!(exists(&mut client, "f", item), 1, "'{item}' was added and is hidden");
+    }
+    let info = client.ask("INFO watch");
+    assert!(info.text().contains("feedback_entries:20\r"), "those that were not added: {info:?}");
+    assert_eq!(client.ask(&format!("BG.FEEDBACK f {others}")), Value::Int(20));
+}
+
 #[test]
 fn another_filter_or_another_name_knows_nothing_of_it() {
     let server = Server::new();

@@ -271,8 +271,9 @@ impl Feedback {
         let (Some(tags), Some(reported)) = (self.tags.get(), self.of(entry)) else { return };
         let now_ms = engine.clock.now_ms();
         for digest in digests {
-            if tags.added(digest.to_u128() ^ reported.mask, now_ms, self.settle_ms) {
-                self.held.fetch_sub(1, Ordering::Relaxed);
+            let freed = tags.added(digest.to_u128() ^ reported.mask, now_ms, self.settle_ms);
+            if freed > 0 {
+                self.held.fetch_sub(freed, Ordering::Relaxed);
             }
         }
         point();

@@ -3,7 +3,7 @@
 //! A tag is a digest of 128 bits mixed with a random number of its filter, so two items have one tag exactly if the filter
 //! itself could never tell them apart. A bucket has eight places; when all are taken one goes, which costs a client one
 //! false positive more: of the namespace that has most of the eight the one that would end first. So a namespace that reports
-//! without end pushes out its own.
+//! without end pushes out its own. A tag stands once in its bucket: who comes again after its time gets the place that it had.
 //!
 //! **Beside the tags of a stripe are the items that were added lately**, in two small filters that take turns. Whoever
 //! finds an item absent in a database and reports it here may be overtaken by somebody who adds it; after the add the
@@ -100,22 +100,26 @@ impl Tags {
         stripe.bucket(tag).any(|at| stripe.tags[at] == tag && stripe.until[at] > now_s)
     }
 
-    /// An item is added: its tag goes, and cannot come again before it has settled. Whether there was one.
-    pub(super) fn added(&self, tag: u128, now_ms: u64, settle_ms: u64) -> bool {
+    /// An item is added: its tag goes, and cannot come again before it has settled. How many places are free now that were not.
+    pub(super) fn added(&self, tag: u128, now_ms: u64, settle_ms: u64) -> u64 {
         let mut stripe = self.stripe(tag);
         stripe.turn(now_ms, settle_ms);
         if !broken(Fault::AddsForgotten) {
             // It goes on when it is full, so nothing is refused.
             let _ = stripe.lately[0].insert_digest(Digest::from_u128(tag));
         }
-        let there = stripe.bucket(tag).find(|&at| stripe.tags[at] == tag && stripe.until[at] != 0);
-        match there {
-            Some(at) if !broken(Fault::TagsKept) => {
-                stripe.until[at] = 0;
-                true
-            }
-            _ => false,
+        if broken(Fault::TagsKept) {
+            return 0;
         }
+        // Every place of it, also one whose time is over: the one that is left would answer "no" for what is there.
+        let mut freed = 0;
+        for at in stripe.bucket(tag) {
+            if stripe.tags[at] == tag && stripe.until[at] != 0 {
+                stripe.until[at] = 0;
+                freed += 1;
+            }
+        }
+        freed
     }
 
     /// An item is reported absent by a namespace; what became of that, and whether a place that was free is taken now.
@@ -128,11 +132,13 @@ impl Tags {
         }
         point();
         let now_s = (now_ms / 1_000) as u32;
-        if let Some(at) = stripe.bucket(tag).find(|&at| stripe.tags[at] == tag && stripe.until[at] > now_s) {
+        // Its own place, if it has one, also when its time is over: a tag stands once.
+        let own = stripe.bucket(tag).filter(|&at| stripe.tags[at] == tag).max_by_key(|&at| stripe.until[at]);
+        if let Some(at) = own.filter(|&at| stripe.until[at] > now_s) {
             stripe.until[at] = until_s;
             return (Put::Known, false);
         }
-        let Some(at) = stripe.place_for(tag, owner, now_s) else { return (Put::AddedLately, false) };
+        let Some(at) = own.or_else(|| stripe.place_for(tag, owner, now_s)) else { return (Put::AddedLately, false) };
         let free = stripe.until[at] == 0;
         stripe.tags[at] = tag;
         stripe.owners[at] = owner;
@@ -198,7 +204,7 @@ mod tests {
         }
         assert!(all.iter().all(|&tag| tags.has(tag, NOW_S + 9) && !tags.has(tag, NOW_S + 10)));
         assert!((0..10_000).all(|_| !tags.has(tag(&mut random), NOW_S)));
-        assert!(all.iter().all(|&tag| tags.added(tag, NOW_MS, 60_000) && !tags.has(tag, NOW_S)));
+        assert!(all.iter().all(|&tag| tags.added(tag, NOW_MS, 60_000) == 1 && !tags.has(tag, NOW_S)));
         assert!(all.iter().all(|&tag| tags.put(tag, 1, NOW_S + 10, NOW_MS, 60_000).0 == Put::AddedLately));
     }
 
@@ -207,7 +213,7 @@ mod tests {
         let mut random = Random::from_seed(2);
         let tags = Tags::new(64, NOW_MS).unwrap();
         let all: Vec<u128> = (0..200).map(|_| tag(&mut random)).collect();
-        all.iter().for_each(|&tag| assert!(!tags.added(tag, NOW_MS + 30_000, 60_000)));
+        all.iter().for_each(|&tag| assert_eq!(tags.added(tag, NOW_MS + 30_000, 60_000), 0));
         let late =
             |tag: u128, after: u64| tags.put(tag, 1, NOW_S + 9_999, NOW_MS + after, 60_000).0 == Put::AddedLately;
         // Within the time always, whenever the two filters take turns; after twice that, never.
@@ -256,5 +262,100 @@ mod tests {
         // What is over goes first, whosever it is.
         let (later, stripe) = (NOW_S + 2_000, tags.stripes[0].lock().unwrap());
         assert!(stripe.place_for(0, 1, later).is_some_and(|at| stripe.until[at] <= later));
+    }
+
+    /// Tags of one bucket.
+    fn of_one_bucket(count: u128) -> Vec<u128> {
+        (1..=count).collect()
+    }
+
+    /// The places of their bucket that a tag has.
+    fn places_of(tags: &Tags, tag: u128) -> usize {
+        let stripe = tags.stripe(tag);
+        stripe.bucket(tag).filter(|&at| stripe.tags[at] == tag && stripe.until[at] != 0).count()
+    }
+
+    fn taken(tags: &Tags) -> u64 {
+        tags.stripes
+            .iter()
+            .map(|one| one.lock().unwrap().until.iter().filter(|&&until| until != 0).count() as u64)
+            .sum()
+    }
+
+    #[test]
+    fn what_is_reported_again_after_its_time_stands_once_and_is_taken_away_by_an_add() {
+        // The free places are behind its own, before it, or there are none; the others may be over too.
+        for (before, after, gone) in [(0, 0, 0), (3, 2, 0), (3, 2, 3), (0, 7, 0), (7, 0, 7), (7, 0, 0), (5, 0, 1)] {
+            for others_last in [5, 5_000] {
+                let told = format!("{before} before it, {gone} of them gone, {after} behind it, for {others_last} s");
+                let tags = Tags::new(64, NOW_MS).unwrap();
+                let all = of_one_bucket(8);
+                let (x, others) = all.split_first().unwrap();
+                let mut held = 0;
+                for &other in &others[..before] {
+                    held += u64::from(tags.put(other, 1, NOW_S + others_last, NOW_MS, 60_000).1);
+                }
+                held += u64::from(tags.put(*x, 1, NOW_S + 10, NOW_MS, 60_000).1);
+                for &other in &others[before..before + after] {
+                    held += u64::from(tags.put(other, 1, NOW_S + others_last, NOW_MS, 60_000).1);
+                }
+                for &other in &others[..gone] {
+                    held -= tags.added(other, NOW_MS, 60_000);
+                }
+                let later = NOW_S + 10;
+                assert!(!tags.has(*x, later), "{told}");
+                let (put, free) = tags.put(*x, 2, later + 10, u64::from(later) * 1_000, 60_000);
+                held += u64::from(free);
+                assert_eq!((put, places_of(&tags, *x)), (Put::New, 1), "{told}");
+                assert!(tags.has(*x, later), "{told}");
+                assert_eq!(held, taken(&tags), "{told}");
+                held -= tags.added(*x, u64::from(later) * 1_000, 60_000);
+                assert!(!tags.has(*x, later), "hidden after its add: {told}");
+                assert_eq!(held, taken(&tags), "{told}");
+                let left = others[gone..before + after].iter().filter(|&&other| tags.has(other, NOW_S)).count();
+                assert_eq!(left, before + after - gone, "{told}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_add_takes_every_place_of_a_tag() {
+        let tags = Tags::new(64, NOW_MS).unwrap();
+        {
+            let mut stripe = tags.stripe(7);
+            for (at, until) in [(1, NOW_S - 1), (4, NOW_S + 10), (6, NOW_S + 20)] {
+                stripe.tags[at] = 7;
+                stripe.until[at] = until;
+            }
+        }
+        assert!(tags.has(7, NOW_S));
+        assert_eq!((tags.added(7, NOW_MS, 60_000), tags.has(7, NOW_S), taken(&tags)), (3, false, 0));
+        assert_eq!(tags.added(7, NOW_MS, 60_000), 0);
+    }
+
+    /// More tags than a bucket has places come, go and end in any order.
+    #[test]
+    fn a_tag_stands_once_whatever_came_before() {
+        let mut random = Random::from_seed(5);
+        let tags = Tags::new(64, NOW_MS).unwrap();
+        let all = of_one_bucket(12);
+        let (mut now_s, mut held, mut renewed) = (NOW_S, 0, 0);
+        for _ in 0..20_000 {
+            now_s += (random.next() % 3) as u32;
+            let (now_ms, tag) = (u64::from(now_s) * 1_000, all[(random.next() % 12) as usize]);
+            if random.next().is_multiple_of(4) {
+                held -= tags.added(tag, now_ms, 1_000);
+                assert!(!tags.has(tag, now_s));
+            } else {
+                let before = places_of(&tags, tag);
+                let (put, free) = tags.put(tag, 1, now_s + 1 + (random.next() % 20) as u32, now_ms, 1_000);
+                held += u64::from(free);
+                renewed += u64::from((before, put) == (1, Put::New));
+                assert_eq!(tags.has(tag, now_s), put != Put::AddedLately);
+            }
+            assert!(all.iter().all(|&tag| places_of(&tags, tag) <= 1));
+            assert_eq!(held, taken(&tags));
+        }
+        assert!(renewed > 1_000, "{renewed} came again after their time");
     }
 }
