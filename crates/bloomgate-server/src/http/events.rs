@@ -1,7 +1,8 @@
 //! `GET /v1/events`: figures once a second, and what happens when it does, as server-sent events.
 //!
-//! A stream is a task of its own with the user's conversation: who is deleted or loses the role gets nothing more. Who does not
-//! read is waited for a while, and then its stream ends.
+//! A stream is a task of its own with the user's conversation: who is deleted or loses the role gets nothing more, and one who
+//! runs the server no more (without the role admin, or bound to a namespace) hears the end of what it was told as such: the
+//! next stream tells what it may see. Who does not read is waited for a while, and then its stream ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,11 +44,10 @@ pub(super) async fn events(visit: &mut Visit) -> Answer {
         Problem::unavailable(detail, EVERY)
     })?;
     // Whoever may not gets a refusal, not a stream.
-    let is_admin = visit.talk.view(Role::Read, |call| Ok(call.space().is_none()))?
-        && visit.talk.user().is_some_and(|user| user.roles.contains(Role::Admin));
+    let runs_it = runs_the_server(&mut visit.talk)?;
     let talk = visit.take_talk();
     let (door, response) = events::stream();
-    let listening = is_admin.then(|| house.desk.log.listen());
+    let listening = runs_it.then(|| house.desk.log.listen());
     tokio::spawn(async move {
         let _seat = seat;
         // Ends with its reader, its user or the server.
@@ -55,6 +55,12 @@ pub(super) async fn events(visit: &mut Visit) -> Answer {
         let _ = Stream { house, talk, door, listening, before: HashMap::new(), ran }.run().await;
     });
     Ok(response)
+}
+
+/// Whether the user, as it is now, may see what all clients do.
+fn runs_the_server(talk: &mut Talk) -> Result<bool, Problem> {
+    let has_all_names = talk.view(Role::Read, |call| Ok(call.space().is_none()))?;
+    Ok(has_all_names && talk.user().is_some_and(|user| user.roles.contains(Role::Admin)))
 }
 
 /// A stream to one reader.
@@ -80,7 +86,7 @@ impl Stream {
             tokio::select! {
                 () = ended(&mut ending) => return None,
                 () = self.door.gone() => return None,
-                line = heard(self.listening.as_mut()) => self.tell("log", &logged(&line)).await?,
+                line = heard(self.listening.as_mut()) => self.tell_who_runs_it("log", &logged(&line)).await?,
                 _ = tick.tick() => {
                     let house = self.house.clone();
                     let before = &mut self.before;
@@ -99,10 +105,11 @@ impl Stream {
                         alerts = Some(now);
                     }
                     if self.listening.is_some() {
+                        self.still_runs_it()?;
                         let commands = self.commands();
                         if !commands.is_empty() {
                             let at_ms = self.house.engine.clock.now_ms();
-                            self.tell("work", &json!({"at_ms": at_ms, "commands": commands})).await?;
+                            self.tell_who_runs_it("work", &json!({"at_ms": at_ms, "commands": commands})).await?;
                         }
                         let news: Vec<_> = self.house.desk.slow().into_iter().filter(|one| one.id >= slow).collect();
                         for one in news.iter().rev() {
@@ -112,7 +119,7 @@ impl Stream {
                                 "id": one.id, "at_ms": one.at_s * 1_000, "took_seconds": one.micros as f64 / 1e6,
                                 "argv": words, "client": one.address, "name": shown(&one.name),
                             });
-                            self.tell("slow", &told).await?;
+                            self.tell_who_runs_it("slow", &told).await?;
                         }
                     }
                 }
@@ -142,6 +149,18 @@ impl Stream {
         told.sort_by_key(|(name, (calls, ..))| (std::cmp::Reverse(*calls), *name));
         let of_command = |(name, (calls, failed, rejected)): (&str, (u64, u64, u64))| json!({"name": name.to_ascii_uppercase(), "calls": calls, "failed": failed, "rejected": rejected});
         told.into_iter().map(of_command).collect()
+    }
+
+    /// Nothing when the user runs the server no more.
+    fn still_runs_it(&mut self) -> Option<()> {
+        runs_the_server(&mut self.talk).is_ok_and(|runs_it| runs_it).then_some(())
+    }
+
+    /// Sends an event that is for those alone who run the server. Each is asked for by itself: the one before may have waited
+    /// half a minute for its reader.
+    async fn tell_who_runs_it(&mut self, event: &str, data: &Value) -> Option<()> {
+        self.still_runs_it()?;
+        self.tell(event, data).await
     }
 
     /// Sends an event; nothing when nobody takes it.

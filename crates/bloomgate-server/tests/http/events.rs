@@ -85,6 +85,43 @@ fn figures_come_each_second_and_events_when_they_happen() {
     assert!(stream.next("never", |_| true).is_none(), "the stream ends with the server");
 }
 
+/// Commands, slow commands and the log are told to those who run the server, as long as they do. One who loses that while
+/// listening hears the end: a page comes again, and gets what it may.
+#[test]
+fn whoever_runs_the_server_no_more_hears_no_more_of_its_log() {
+    let running = Running::start();
+    assert_eq!(running.resp(&["BG.NAMESPACE SET shop PREFIX shop:"]), ["+OK"]);
+    for (name, change) in [("boss", "-@admin"), ("chief", "namespace=shop"), ("owner", "-@all +@read")] {
+        assert_eq!(running.resp(&[&format!("ACL SETUSER {name} on >secret +@all")]), ["+OK"]);
+        let mut stream = Stream::open(&running, Some(&format!("{name}:secret")));
+        running.resp(&["BG.EXISTS f x"]);
+        stream.next("work", |_| true).unwrap();
+        running.resp(&[&format!("ACL SETUSER marker-{name} on")]);
+        stream.next("log", |log| log.to_string().contains("marker")).unwrap();
+        let later = [format!("ACL SETUSER {name} {change}"), format!("ACL SETUSER witness-{name} on")];
+        assert_eq!(running.resp(&later.each_ref().map(|line| &**line)), ["+OK"; 2]);
+        let told = stream.next("log", |log| log.to_string().contains("witness"));
+        assert_eq!(told, None, "{name} is told after {change}");
+        let mut stream = Stream::open(&running, Some(&format!("{name}:secret")));
+        stream.next("stats", |_| true).unwrap();
+    }
+    running.stop();
+}
+
+/// A slow command shows what others asked for.
+#[test]
+fn slow_commands_are_not_told_to_one_who_runs_the_server_no_more() {
+    let running = Running::start();
+    running.resp(&["CONFIG SET slowlog-log-slower-than 0", "ACL SETUSER boss on >secret +@all"]);
+    let mut stream = Stream::open(&running, Some("boss:secret"));
+    running.resp(&["BG.EXISTS f before"]);
+    stream.next("slow", |slow| slow.to_string().contains("before")).unwrap();
+    running.resp(&["ACL SETUSER boss -@admin", "BG.EXISTS f after"]);
+    let told = stream.next("slow", |slow| slow.to_string().contains("after"));
+    assert_eq!(told, None);
+    running.stop();
+}
+
 /// A page puts what the stream tells in the place of what the list told: both say the same.
 #[test]
 fn the_stream_and_the_list_say_the_same_of_a_filter() {
