@@ -92,14 +92,16 @@ async fn run(visit: &mut Visit, deed: Deed) -> Answer {
     let mut cutter = Cutter::new(form);
     if form == Form::Json {
         for key in of_json(&visit.read(LONGEST_JSON).await?)? {
-            cutter.push(&key, &mut batch)?;
+            cutter.push(&key, &mut batch).map_err(|problem| so_far(problem, deed, done.keys))?;
             if batch.is_full() {
                 give(visit, deed, &name, &mut batch, &mut done).await?;
             }
         }
     } else {
         let mut arriving = Arriving::new();
-        while let Some(piece) = arriving.next(&mut visit.body).await? {
+        loop {
+            let arrived = arriving.next(&mut visit.body).await.map_err(|problem| so_far(problem, deed, done.keys))?;
+            let Some(piece) = arrived else { break };
             let mut rest = &piece[..];
             while !rest.is_empty() {
                 rest = cutter.take(rest, &mut batch).map_err(|problem| so_far(problem, deed, done.keys))?;

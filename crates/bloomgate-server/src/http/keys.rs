@@ -99,14 +99,28 @@ pub(super) fn of_json(body: &[u8]) -> Result<Vec<Vec<u8>>, Problem> {
         Some("base64") => true,
         Some(_) => return Err(Problem::bad_request("'encoding' is neither text nor base64")),
     };
-    let read = |(at, key): (usize, Value)| match key {
-        Value::String(text) if in_base64 => {
-            base64::decode(&text).ok_or_else(|| Problem::bad_request(format!("key {at} is no base64")))
-        }
-        Value::String(text) => Ok(text.into_bytes()),
-        _ => Err(Problem::bad_request(format!("key {at} is no text: write each as a text, a number too (\"42\")"))),
+    let read = |(at, key): (usize, Value)| {
+        let key = match key {
+            Value::String(text) if in_base64 => {
+                base64::decode(&text).ok_or_else(|| Problem::bad_request(format!("key {at} is no base64")))?
+            }
+            Value::String(text) => text.into_bytes(),
+            _ => {
+                let detail = format!("key {at} is no text: write each as a text, a number too (\"42\")");
+                return Err(Problem::bad_request(detail));
+            }
+        };
+        // All of them are here: one that is too long is found before the first is given to a filter.
+        if key.len() > MAX_ITEM { Err(too_long(at, key.len(), "")) } else { Ok(key) }
     };
     keys.into_iter().enumerate().map(read).collect()
+}
+
+/// The refusal of a key by its place in the body.
+fn too_long(at: usize, bytes: usize, more: &str) -> Problem {
+    Problem::too_large(format!(
+        "key {at} has {bytes} bytes or more, at most {MAX_ITEM} are allowed: send its hash instead{more}"
+    ))
 }
 
 /// Cuts keys out of a body as it arrives.
@@ -204,11 +218,9 @@ impl Cutter {
     }
 
     fn too_long(&self, bytes: usize) -> Problem {
-        Problem::too_large(format!(
-            "key {} has {bytes} bytes or more, at most {MAX_ITEM} are allowed: send its hash instead{}",
-            self.keys,
-            if self.form == Form::Binary { ", and each key behind its length in 4 bytes, little-endian" } else { "" }
-        ))
+        let is_binary = self.form == Form::Binary;
+        let more = if is_binary { ", and each key behind its length in 4 bytes, little-endian" } else { "" };
+        too_long(self.keys, bytes, more)
     }
 
     /// One key.

@@ -5,7 +5,7 @@ use serde_json::json;
 use bloomgate_server::Settings;
 
 use crate::events::Stream;
-use crate::harness::{Running, settings};
+use crate::harness::{Client, Running, settings};
 
 #[test]
 fn long_bodies_and_keys_are_refused() {
@@ -22,6 +22,22 @@ fn long_bodies_and_keys_are_refused() {
     let some: Vec<u8> = [b"ok\n".repeat(1_000), long].concat();
     let why = client.send("POST", "/v1/filters/f/add", &lines, &some).problem(413, "too-large");
     assert!(why.contains("the first 512 keys of the body are done"), "{why}");
+    // The client spoils its own body in the midst of it.
+    let mut client = running.client();
+    let mut spoiled = b"POST /v1/filters/f/add HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n".to_vec();
+    spoiled.extend_from_slice(b"transfer-encoding: chunked\r\n\r\nbb8\r\n");
+    spoiled.extend_from_slice(&[&b"ok\n".repeat(1_000), &b"\r\nno length\r\n"[..]].concat());
+    let why = client.raw(&spoiled).problem(400, "bad-request");
+    assert!(why.contains("broke off") && why.contains("the first 512 keys of the body are done"), "{why}");
+    // As JSON all of them are there before the first is added: none is.
+    let mut client = running.client();
+    let items = |client: &mut Client| client.get("/v1/filters/f").is(200).json()["items"].as_u64().unwrap();
+    let mut keys: Vec<String> = (0..600).map(|key| format!("key-{key}")).collect();
+    keys[598] = "x".repeat((64 << 10) + 1);
+    let before = items(&mut client);
+    let why = client.json("POST", "/v1/filters/f/add", &json!({ "keys": keys })).problem(413, "too-large");
+    assert!(why.contains("key 598 has 65537 bytes") && !why.contains("done"), "{why}");
+    assert_eq!(items(&mut client), before);
     let mut client = running.client();
     let big = format!(r#"{{"keys":["{}"]}}"#, "x".repeat(8 << 20));
     client
