@@ -55,7 +55,7 @@ impl Bits {
         reply = &reply[memchr::memchr(b'\n', reply)? + 1..];
         for _ in 0..keys {
             match reply {
-                [b'#', truth, b'\r', b'\n', rest @ ..] => {
+                [b'#', truth @ (b't' | b'f'), b'\r', b'\n', rest @ ..] => {
                     self.push(*truth == b't');
                     reply = rest;
                 }
@@ -164,5 +164,6 @@ mod tests {
         assert_eq!((many.at(999_999), many.at(1_000_000), many.refused), (None, Some(false), 1_000_000));
         assert!(Bits::default().take(b"-ERR not found\r\n", 1).is_none());
         assert!(Bits::default().take(b"*2\r\n#t\r\n", 2).is_none());
+        assert!(Bits::default().take(b"*1\r\n#0\r\n", 1).is_none(), "that is no \"no\"");
     }
 }

@@ -13,7 +13,6 @@ use bloomgate_http::problem::Problem;
 use serde_json::{Value, json};
 
 use super::figures::{self, number};
-use super::reply::Reply;
 use super::visit::Visit;
 use super::workbench::quoted;
 use super::{Answer, answers};
@@ -135,10 +134,7 @@ pub(super) async fn explain(visit: &mut Visit) -> Answer {
     };
     let name = visit.name();
     // Asked as everybody asks: roles, quotas and what was reported count.
-    let maybe = match visit.talk.say(&[b"BG.EXISTS", &name, &key]).await? {
-        Reply::List(list) => list.first() == Some(&Reply::Bool(true)),
-        _ => false,
-    };
+    let maybe = visit.talk.say(&[b"BG.EXISTS", &name, &key]).await?.truth()?;
     let is_admin = visit.talk.user().is_some_and(|user| user.roles.contains(Role::Admin));
     let talk = &mut visit.talk;
     let mut told = tokio::task::block_in_place(|| talk.view(Role::Read, |call| traced(call, &name, &key, is_admin)))?;

@@ -1,7 +1,7 @@
 //! One key: is it there, add it, take it out.
 
 use axum::http::StatusCode;
-use bloomgate_http::base64;
+use bloomgate_http::{Problem, base64};
 use serde_json::{Value, json};
 
 use super::reply::{self, Reply};
@@ -17,7 +17,7 @@ fn shown(key: &[u8]) -> (&'static str, Value) {
 }
 
 /// Gives a command about one key; the one answer in its reply.
-async fn one(visit: &mut Visit, before: &[&[u8]]) -> Result<(Vec<u8>, Value), bloomgate_http::Problem> {
+async fn one<'v>(visit: &'v mut Visit, before: &[&[u8]]) -> Result<(Vec<u8>, Reply<'v>), Problem> {
     let (name, key) = (visit.name(), visit.parts.get(1).cloned().unwrap_or_default());
     let mut words: Vec<&[u8]> = vec![before[0], &name];
     words.extend_from_slice(&before[1..]);
@@ -28,25 +28,22 @@ async fn one(visit: &mut Visit, before: &[&[u8]]) -> Result<(Vec<u8>, Value), bl
     };
     match answer {
         Reply::Error(line) => Err(reply::problem(line)),
-        other => {
-            let told = other.to_json();
-            Ok((key, told))
-        }
+        other => Ok((key, other)),
     }
 }
 
 /// `GET /v1/filters/{name}/keys/{key}`.
 pub(super) async fn check(visit: &mut Visit) -> Answer {
     let (key, maybe) = one(visit, &[b"BG.EXISTS"]).await?;
-    let (field, key) = shown(&key);
-    let answer = if maybe == true { "maybe" } else { "no" };
+    let (maybe, (field, key)) = (maybe.truth()?, shown(&key));
+    let answer = if maybe { "maybe" } else { "no" };
     Ok(answers::json(StatusCode::OK, &json!({field: key, "answer": answer, "maybe": maybe})))
 }
 
 /// `PUT /v1/filters/{name}/keys/{key}`.
 pub(super) async fn add(visit: &mut Visit) -> Answer {
     let (key, new) = one(visit, &[b"BG.ADD"]).await?;
-    let (field, key) = shown(&key);
+    let (new, (field, key)) = (new.truth()?, shown(&key));
     Ok(answers::json(StatusCode::OK, &json!({field: key, "new": new})))
 }
 
@@ -58,13 +55,13 @@ pub(super) async fn remove(visit: &mut Visit) -> Answer {
         None => vec![b"BG.REMOVE", b"ITEMS"],
     };
     let (key, removed) = one(visit, &before).await?;
-    let (field, key) = shown(&key);
+    let (removed, (field, key)) = (removed.truth()?, shown(&key));
     Ok(answers::json(StatusCode::OK, &json!({field: key, "removed": removed})))
 }
 
 /// `GET /v1/filters/{name}/keys/{key}/count`.
 pub(super) async fn count(visit: &mut Visit) -> Answer {
     let (key, count) = one(visit, &[b"BG.COUNT"]).await?;
-    let (field, key) = shown(&key);
+    let (count, (field, key)) = (count.to_json(), shown(&key));
     Ok(answers::json(StatusCode::OK, &json!({field: key, "count": count})))
 }

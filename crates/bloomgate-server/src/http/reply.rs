@@ -75,6 +75,17 @@ impl<'a> Reply<'a> {
         })
     }
 
+    /// Whether it says yes, alone or as the answer to the one key that was asked for. What is neither yes nor no is a problem:
+    /// a "no" that nobody said would be wrong.
+    pub(super) fn truth(&self) -> Result<bool, Problem> {
+        match self {
+            Self::Bool(truth) => Ok(*truth),
+            Self::List(list) if list.len() == 1 => list[0].truth(),
+            Self::Error(line) => Err(problem(line)),
+            _ => Err(Problem::internal("the reply to a command is neither yes nor no: this is a fault of the server")),
+        }
+    }
+
     /// The value of a field of a map.
     pub(super) fn field(&self, name: &str) -> Option<&Self> {
         match self {
@@ -207,6 +218,23 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(Reply::read(&bytes[..end]), None, "{end}");
         }
+    }
+
+    /// A "no" that nobody said would be wrong.
+    #[test]
+    fn what_is_neither_yes_nor_no_is_never_taken_for_a_no() {
+        let truth = |reply: &Reply<'_>| reply.truth().map_err(|problem| problem.status().as_u16());
+        for said in [true, false] {
+            assert_eq!(truth(&Reply::Bool(said)), Ok(said));
+            assert_eq!(truth(&Reply::List(vec![Reply::Bool(said)])), Ok(said));
+        }
+        let two = Reply::List(vec![Reply::Bool(false), Reply::Bool(true)]);
+        for other in [Reply::Nil, Reply::Int(0), Reply::Int(1), Reply::Bytes(b"f"), Reply::List(vec![]), two] {
+            assert_eq!(truth(&other), Err(500), "{other:?}");
+            assert_eq!(truth(&Reply::List(vec![other])), Err(500));
+        }
+        assert_eq!(truth(&Reply::List(vec![Reply::Error("LOADING still reading")])), Err(503));
+        assert_eq!(truth(&Reply::Error("ERR not found")), Err(404));
     }
 
     #[test]
