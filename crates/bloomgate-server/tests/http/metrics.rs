@@ -1,11 +1,12 @@
 //! Metrics of a server that keeps its filters: the whole table, what is estimated of large filters, and the cap on labels.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bloomgate_server::Settings;
 use bloomgate_server::engine::Limits;
 use bloomgate_server::http::metrics::table;
-use bloomgate_server::store::Fsync;
+use bloomgate_server::store::{FaultyDisk, Fsync, RealDisk};
 use serde_json::json;
 
 use crate::harness::{Client, Running, settings};
@@ -91,6 +92,33 @@ fn the_whole_table_is_told_by_a_server_that_keeps_its_filters() {
     assert!(value(&text, "bloomgate_namespace_commands_total{namespace=\"shop\"}") >= 4.0);
     assert_eq!(value(&text, "bloomgate_filters_over_capacity"), 0.0);
     assert!((0.9..=1.0).contains(&value(&text, "bloomgate_filter_worst_used_ratio")));
+    running.stop();
+}
+
+/// How long writes have been waiting for a disk that does not end its syncs, and nothing once it has.
+#[test]
+fn writes_that_wait_for_the_disk_are_told_by_how_long_they_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = FaultyDisk::new(RealDisk);
+    let kept = Settings { data: Some(folder.path().to_path_buf()), fsync: Fsync::Always, ..settings() };
+    let running = Running::start_on(Arc::new(disk.clone()), kept);
+    assert_eq!(running.resp(&["BF.RESERVE f 0.01 1000"]), ["+OK"]);
+    let mut client = running.client();
+    let mut lag = || value(client.get("/metrics").is(200).text(), "bloomgate_fsync_lag_seconds");
+    assert_eq!(lag(), 0.0);
+    disk.hold_syncs(true);
+    let mut writes = running.client();
+    writes.put_raw(b"PUT /v1/filters/f/keys/alice HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n");
+    for least in [0.1, 0.5] {
+        let begun = Instant::now();
+        while lag() < least {
+            assert!(begun.elapsed() < SOON, "nothing waits for {least} s");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+    disk.hold_syncs(false);
+    writes.answer(false).is(200);
+    assert_eq!(lag(), 0.0);
     running.stop();
 }
 
