@@ -77,6 +77,24 @@ fn nothing_promised_is_lost_by_a_power_cut_after_any_step() {
     }
 }
 
+/// A server that is stopped closes its log; whoever then cuts the power loses nothing, whatever the policy was.
+#[test]
+fn what_was_closed_is_durable_under_every_policy() {
+    for fsync in [Fsync::Always, Fsync::EverySecond, Fsync::Never] {
+        let memory = MemoryDisk::default();
+        let (log, ..) = open(&on(memory.clone()), 0, options(fsync)).expect("a new log");
+        let kept: Batches = (1..=40).map(|i| (log.append(&payload(i)).expect("a batch"), payload(i))).collect();
+        log.flush();
+        assert_eq!(wait(&log, 40), Gate::Open);
+        let after_cut = || open(&on(memory.power_cut(|_| false)), 0, options(fsync)).expect("unaided").2;
+        if fsync == Fsync::Never {
+            assert!(after_cut().len() < 40, "the operating system alone has them");
+        }
+        log.close().expect("a clean end");
+        assert_eq!(after_cut(), kept, "{fsync}");
+    }
+}
+
 #[test]
 fn what_was_replayed_is_durable() {
     // A server is killed with batches that only the operating system has. The next one replays them, and answers from them
