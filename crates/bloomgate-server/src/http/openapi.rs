@@ -49,7 +49,8 @@ pub fn description() -> Value {
 }
 
 fn operation(route: &Route) -> Value {
-    let mut parameters: Vec<Value> = route.path.split('/').filter_map(in_path).collect();
+    let parts = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+    let mut parameters: Vec<Value> = parts.map(|name| in_path(route.path, name)).collect();
     parameters.extend(route.query.iter().map(in_query));
     let is_write = route.method.as_str() != "GET";
     let (role, is_open) = match &route.who {
@@ -92,19 +93,34 @@ fn id(route: &Route) -> String {
     id
 }
 
-fn in_path(part: &str) -> Option<Value> {
-    let name = part.strip_prefix('{')?.strip_suffix('}')?;
+/// What may stand in a path, for readers and for those who try what is described: of any text next to nothing is there.
+/// `scripts/test-http` makes a filter for each of the names, of the kind that it is the name of.
+fn examples(path: &str, name: &str) -> &'static [&'static str] {
+    match (name, path.split('/').nth(2)) {
+        ("name", Some("filters")) => &["blocked", "counting", "cuckoo", "quotient", "scalable"],
+        ("name", Some("users")) => &["reader"],
+        ("name", Some("namespaces")) => &["shop"],
+        ("key", _) => &["alice", "bob"],
+        _ => &[],
+    }
+}
+
+fn in_path(path: &str, name: &str) -> Value {
     let about = match name {
         "name" => "The name, percent-encoded: any bytes, a slash as %2F.",
         "key" => "The key, percent-encoded: any bytes, a slash as %2F.",
         "address" => "The address of the file, as ETag of a snapshot has it.",
         _ => "Percent-encoded.",
     };
-    let schema = match name {
+    let mut schema = match name {
         "address" => json!({"type": "string", "pattern": ADDRESS}),
         _ => json!({"type": "string", "minLength": 1}),
     };
-    Some(json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema}))
+    let examples = examples(path, name);
+    if !examples.is_empty() {
+        schema["examples"] = json!(examples);
+    }
+    json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema})
 }
 
 /// The address of a file.

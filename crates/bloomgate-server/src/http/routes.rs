@@ -196,7 +196,7 @@ pub static ROUTES: &[Route] = &[
             usually("limit", Whole(1, filters::LONGEST_PAGE), "100", "How many to tell."),
         ]),
     Route::new(&Method::POST, "/v1/filters", "write", |visit| Box::pin(filters::create(visit)), (Json("NewFilter"), (201, Json("Written"))),
-        "Makes an empty filter, as BG.CREATE does.").sends(&[sends(LOCATION, &[201])]).problems(&[409, 422]),
+        "Makes an empty filter, as BG.CREATE does.").sends(&[sends(LOCATION, &[201])]).problems(&[404, 409, 422]),
     Route::new(&Method::GET, "/v1/filters/{name}", "read", |visit| Box::pin(filters::describe(visit)), (Nothing, (200, Json("Filter"))),
         "Everything about a filter; its bits are counted and probed now.").problems(&[404, 422]),
     Route::new(&Method::DELETE, "/v1/filters/{name}", "delete", |visit| Box::pin(filters::delete(visit)), (Nothing, (204, Nothing)),
