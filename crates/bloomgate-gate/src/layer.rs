@@ -31,7 +31,8 @@
 //! what is not there, or adds too much, gets 429 before the service is called. Who a client is says
 //! [`GateLayer::clients`]; the address of its connection is taken from the request's extensions, where axum's
 //! `into_make_service_with_connect_info::<SocketAddr>()` puts it, or by [`GateLayer::peer_by`]. A request of which nobody knows
-//! where it came from is counted for nobody.
+//! where it came from is counted for nobody. What passes for a client that is counted runs in a task of its own, as a write does,
+//! to the head of its answer: who goes away, or is timed out by a layer outside, pays for what it would have been told.
 //!
 //! **Deny lists** ([`GateLayer::deny`]): a row of the gate's source means "denied". The filter's "no" passes at once, its
 //! "maybe" is confirmed at the source, and only a row gives 403.
@@ -394,7 +395,10 @@ impl<B: Send + 'static> Shared<B> {
 
     async fn look_up<S, A>(self: Arc<Self>, mut inner: S, request: Request<A>) -> Result<Response<B>, S::Error>
     where
-        S: Service<Request<A>, Response = Response<B>>,
+        S: Service<Request<A>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        A: Send + 'static,
     {
         let (head, body) = request.into_parts();
         let passed = match self.asked(&head) {
@@ -410,13 +414,20 @@ impl<B: Send + 'static> Shared<B> {
             Ok(place) => place,
             Err(capped) => return Ok((self.refused)(&capped)),
         };
-        let answered = inner.call(Request::from_parts(head, body)).await;
-        let status = answered.as_ref().ok().map(Response::status);
-        if let Some((passed, certainty)) = passed {
-            self.gate.saw(passed, status.map_or(Seen::Failed, |status| certainty.seen(status)));
+        let counted = requests::is_counted(place.as_ref());
+        let answering = async move {
+            let answered = inner.call(Request::from_parts(head, body)).await;
+            let status = answered.as_ref().ok().map(Response::status);
+            if let Some((passed, certainty)) = passed {
+                self.gate.saw(passed, status.map_or(Seen::Failed, |status| certainty.seen(status)));
+            }
+            requests::leave(place, status);
+            answered
+        };
+        match counted {
+            true => ended(tokio::spawn(answering)).await,
+            false => answering.await,
         }
-        requests::leave(place, status);
-        answered
     }
 
     /// Leave for one more request of a client, of whatever method: whoever may look up by another one than `GET`, or says so in a
@@ -429,16 +440,26 @@ impl<B: Send + 'static> Shared<B> {
     /// Passes a request on that neither asks for a row nor changes one.
     async fn pass<S, A>(self: Arc<Self>, mut inner: S, request: Request<A>) -> Result<Response<B>, S::Error>
     where
-        S: Service<Request<A>, Response = Response<B>>,
+        S: Service<Request<A>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        A: Send + 'static,
     {
         let (head, body) = request.into_parts();
         let place = match self.place(&head).await {
             Ok(place) => place,
             Err(capped) => return Ok((self.refused)(&capped)),
         };
-        let answered = inner.call(Request::from_parts(head, body)).await;
-        requests::leave(place, answered.as_ref().ok().map(Response::status));
-        answered
+        let counted = requests::is_counted(place.as_ref());
+        let answering = async move {
+            let answered = inner.call(Request::from_parts(head, body)).await;
+            requests::leave(place, answered.as_ref().ok().map(Response::status));
+            answered
+        };
+        match counted {
+            true => ended(tokio::spawn(answering)).await,
+            false => answering.await,
+        }
     }
 
     fn makes(&self, head: &Parts) -> Makes {
@@ -487,14 +508,7 @@ impl<B: Send + 'static> Shared<B> {
             self.written(fate, keys, &path, announced, unnamed).await;
             answered
         });
-        match task.await {
-            Ok(answered) => answered,
-            // A handler that panicked goes on panicking here, as it would without the layer.
-            Err(error) => match error.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => std::future::pending().await,
-            },
-        }
+        ended(task).await
     }
 
     /// What an answer tells of a write, and which keys.
@@ -538,24 +552,46 @@ impl<B: Send + 'static> Shared<B> {
 
     async fn remove<S, A>(self: Arc<Self>, mut inner: S, request: Request<A>) -> Result<Response<B>, S::Error>
     where
-        S: Service<Request<A>, Response = Response<B>>,
+        S: Service<Request<A>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Send + 'static,
+        A: Send + 'static,
     {
         let (head, body) = request.into_parts();
         let place = match self.place(&head).await {
             Ok(place) => place,
             Err(capped) => return Ok((self.refused)(&capped)),
         };
-        let removal = match self.makes(&head).keys.into_iter().next() {
-            Some(key) => Some(self.gate.announce_removal(key).await),
-            None => None,
+        let counted = requests::is_counted(place.as_ref());
+        let answering = async move {
+            let removal = match self.makes(&head).keys.into_iter().next() {
+                Some(key) => Some(self.gate.announce_removal(key).await),
+                None => None,
+            };
+            let answered = inner.call(Request::from_parts(head, body)).await;
+            requests::leave(place, answered.as_ref().ok().map(Response::status));
+            let fate = answered.as_ref().map_or(Fate::Unsure, |response| requests::fate(response.status()));
+            // Dropped otherwise: it may have been done.
+            if let Some(removal) = removal.filter(|_| fate != Fate::Unsure) {
+                removal.settled(fate == Fate::Done).await;
+            }
+            answered
         };
-        let answered = inner.call(Request::from_parts(head, body)).await;
-        requests::leave(place, answered.as_ref().ok().map(Response::status));
-        let fate = answered.as_ref().map_or(Fate::Unsure, |response| requests::fate(response.status()));
-        // Dropped otherwise: it may have been done.
-        if let Some(removal) = removal.filter(|_| fate != Fate::Unsure) {
-            removal.settled(fate == Fate::Done).await;
+        match counted {
+            true => ended(tokio::spawn(answering)).await,
+            false => answering.await,
         }
-        answered
+    }
+}
+
+/// What a task answers that goes on when its client is gone.
+async fn ended<T>(task: tokio::task::JoinHandle<T>) -> T {
+    match task.await {
+        Ok(answered) => answered,
+        // A handler that panicked goes on panicking here, as it would without the layer.
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => std::future::pending().await,
+        },
     }
 }

@@ -256,6 +256,12 @@ pub(crate) fn leave(place: Option<Place>, status: Option<StatusCode>) {
     }
 }
 
+/// Whether a client is charged by what comes of a request. Then the request is seen to the head of its answer in a task of its
+/// own: whoever was passed on and hangs up pays for what it would have been told.
+pub(crate) fn is_counted(place: Option<&Place>) -> bool {
+    place.is_some_and(Place::is_counted)
+}
+
 /// What an answer says of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {

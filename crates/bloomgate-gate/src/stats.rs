@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::events::{Events, Part};
 use crate::feed::{ChangeKind, Feeding};
 use crate::filters::Generation;
-use crate::gate::{Gate, Verdict, leave};
+use crate::gate::{Gate, Verdict};
 use crate::key::Key;
 use crate::policy::State;
 use crate::rebuild::{Progress, Rebuilt};
@@ -488,8 +488,7 @@ impl Gate {
             Some(cache) => cache.get(key).await.ok().map(|row| row.is_some()),
             None => None,
         };
-        let read = inner.read_to_explain(key).await;
-        leave(place, &read);
+        let read = self.inner.read_to_explain(key, place).await;
         inner.events.of_source(&read);
         let seen = inner.seen();
         let source = match read {

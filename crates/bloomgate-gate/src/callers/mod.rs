@@ -108,6 +108,12 @@ pub struct Place {
 }
 
 impl Place {
+    /// Whether somebody counts what comes of it.
+    #[cfg(feature = "layer")]
+    pub(crate) fn is_counted(&self) -> bool {
+        self.held.is_some()
+    }
+
     /// The source was asked and had nothing.
     pub fn missed(mut self) {
         if let Some((callers, client)) = self.held.take() {

@@ -19,7 +19,7 @@ use bloomgate::Secret;
 
 pub use announce::{Announced, Removal, Unnamed};
 pub use builder::Builder;
-pub(crate) use caps::{count_adds, leave, refusal};
+pub(crate) use caps::{count_adds, refusal};
 pub use judge::{Judgement, Passed, Seen};
 pub use read::MOST_KEYS;
 pub(crate) use read::{Verdict, fits};

@@ -530,11 +530,22 @@ impl Inner {
         });
     }
 
-    /// Asks the source for a key that somebody wants explained: under the cap, behind lookups of keys that are known.
-    pub(crate) async fn read_to_explain(&self, key: &Key) -> Result<Option<Bytes>> {
-        let _leave = self.entrance.enter(true).await?;
-        self.counters.one(Count::SourceReads);
-        self.source.get(key).await.inspect_err(|_| self.counters.one(Count::SourceErrors))
+    /// Asks the source for a key that somebody wants explained: under the cap, behind lookups of keys that are known. In a task
+    /// of its own: who goes away before the answer pays all the same.
+    pub(crate) async fn read_to_explain(self: &Arc<Self>, key: &Key, place: Option<Place>) -> Result<Option<Bytes>> {
+        let (inner, key) = (self.clone(), key.clone());
+        let reading = tokio::spawn(async move {
+            let read = match inner.entrance.enter(true).await {
+                Err(busy) => Err(busy),
+                Ok(_leave) => {
+                    inner.counters.one(Count::SourceReads);
+                    inner.source.get(&key).await.inspect_err(|_| inner.counters.one(Count::SourceErrors))
+                }
+            };
+            leave(place, &read);
+            read
+        });
+        reading.await.map_err(super::died)?
     }
 
     /// Puts what was read into the cache, unless somebody wrote meanwhile, and hands it out.

@@ -216,10 +216,18 @@ struct From {
 }
 
 /// A lookup that passed, and its client's place under the cap.
+#[derive(Default)]
 struct Through {
     /// Nothing if no key could be judged.
     judged: Option<(Passed, Certainty)>,
     place: Option<Place>,
+}
+
+impl Through {
+    /// Whether somebody counts what comes of it.
+    fn is_counted(&self) -> bool {
+        requests::is_counted(self.place.as_ref())
+    }
 }
 
 /// The proxy for one connection.
@@ -258,21 +266,26 @@ impl Shared {
         if let Some(problem) = not_passed(&head) {
             return self.refuse(&problem);
         }
-        match requests::kind(&head.method, &head.headers) {
-            Kind::Write => Box::pin(self.write(from, head, body)).await,
-            Kind::Removal => Box::pin(self.remove(&from, head, body)).await,
+        let through = match requests::kind(&head.method, &head.headers) {
+            Kind::Write => return Box::pin(self.write(from, head, body)).await,
+            Kind::Removal => return Box::pin(self.remove(from, head, body)).await,
             Kind::Other => match self.place(&from, &head).await {
-                Err(response) => response,
+                Err(response) => return response,
                 Ok(place) => {
                     one(&self.counts.unjudged);
-                    self.pass(&from, head, body, leaving, Some(Through { judged: None, place })).await
+                    Some(Through { judged: None, place })
                 }
             },
             Kind::Lookup => match self.judge(&from, &head).await {
-                Err(response) => response,
-                Ok(through) => self.pass(&from, head, body, leaving, through).await,
+                Err(response) => return response,
+                Ok(through) => through,
             },
+        };
+        if through.as_ref().is_some_and(Through::is_counted) {
+            let task = tokio::spawn(async move { self.pass(&from, head, body, leaving, through).await });
+            return ended(task).await;
         }
+        self.pass(&from, head, body, leaving, through).await
     }
 
     /// What the gate says of a lookup: the answer if it does not pass. **The one place where a lookup is stopped.**
@@ -316,12 +329,9 @@ impl Shared {
     }
 
     /// What came of a lookup that passed. **The one place where it is known that it found nothing.**
-    fn looked_up(&self, through: Option<Through>, status: Option<StatusCode>) {
-        let (Some(Through { judged, place }), Some(gate)) = (through, self.gate.get()) else { return };
-        if let Some((passed, certainty)) = judged {
-            gate.saw(passed, status.map_or(Seen::Failed, |status| certainty.seen(status)));
-        }
-        requests::leave(place, status);
+    fn looked_up(&self, judged: Option<(Passed, Certainty)>, status: Option<StatusCode>) {
+        let (Some((passed, certainty)), Some(gate)) = (judged, self.gate.get()) else { return };
+        gate.saw(passed, status.map_or(Seen::Failed, |status| certainty.seen(status)));
     }
 
     /// Passes a request on that changes nothing, and its answer back.
@@ -334,26 +344,24 @@ impl Shared {
         through: Option<Through>,
     ) -> Response<ProxyBody> {
         let has_body = !body.is_end_stream();
-        let passed = through.as_ref().and_then(|through| through.judged).map(|(passed, _)| passed);
+        let Through { judged, place } = through.unwrap_or_default();
         if let Err(why) = headers::onward(&mut head, &from.client, &self.onward, has_body, leaving.is_some()) {
-            self.looked_up(through, None);
+            self.looked_up(judged, None);
             return self.refuse(&Problem::bad_request(why));
         }
         let sent = match has_body {
             false => self.send_idempotent(head).await,
             true => self.send(head, body).await,
         };
+        self.looked_up(judged, sent.as_ref().ok().map(Response::status));
+        sending::leave(place, &sent);
         match sent {
-            Err(trouble) => {
-                self.looked_up(through, None);
-                self.troubled(&trouble)
-            }
+            Err(trouble) => self.troubled(&trouble),
             Ok(mut response) => {
-                self.looked_up(through, Some(response.status()));
                 if response.status() == StatusCode::SWITCHING_PROTOCOLS {
                     return self.leave_http(from, leaving, &mut response);
                 }
-                self.release(response, passed.map(|passed| ("passed", passed)))
+                self.release(response, judged.map(|(passed, _)| ("passed", passed)))
             }
         }
     }
@@ -428,7 +436,7 @@ impl Shared {
                 "upstream-slow",
                 "The service behind did not answer in time",
             ),
-            Trouble::Broke(_) => {
+            Trouble::Broke(_) | Trouble::LeftOff(_) => {
                 (&self.counts.broken, StatusCode::BAD_GATEWAY, "upstream-broke", "The service behind broke off")
             }
         };
@@ -450,6 +458,11 @@ fn name(headers: &mut HeaderMap, outcome: &'static str, passed: Passed) {
         Some(before) => _ = headers.insert(hyper::header::CACHE_CONTROL, before),
         None => _ = headers.remove(hyper::header::CACHE_CONTROL),
     }
+}
+
+/// What a task answers that goes on when its client is gone.
+async fn ended(task: tokio::task::JoinHandle<Response<ProxyBody>>) -> Response<ProxyBody> {
+    task.await.unwrap_or_else(|_| told(&Problem::internal("the request ended early: the log says why")))
 }
 
 /// A problem as an answer.

@@ -13,7 +13,9 @@ use super::Shared;
 use super::body::ToUpstream;
 use super::metrics::one;
 use super::patience::Patience;
+use crate::callers::Place;
 use crate::events::Part;
+use crate::requests;
 
 /// Why there is no answer.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(super) enum Trouble {
     Slow(String),
     /// It was sent, or part of it, and the connection broke.
     Broke(String),
+    /// Part of it was sent, and the client did not send the rest.
+    LeftOff(String),
 }
 
 impl Trouble {
@@ -34,12 +38,12 @@ impl Trouble {
 
     pub fn why(&self) -> &str {
         match self {
-            Self::Unreached(why) | Self::Slow(why) | Self::Broke(why) => why,
+            Self::Unreached(why) | Self::Slow(why) | Self::Broke(why) | Self::LeftOff(why) => why,
         }
     }
 }
 
-type Answered = Result<Response<Incoming>, Trouble>;
+pub(super) type Answered = Result<Response<Incoming>, Trouble>;
 
 impl Shared {
     /// Sends a request without a body that changes nothing; once more if its connection was closed under it, as one that was
@@ -71,7 +75,9 @@ impl Shared {
         let mut before = 0;
         std::future::poll_fn(|context| {
             if let Poll::Ready(answered) = Pin::new(&mut answer).poll(context) {
-                return Poll::Ready(answered.inspect(|_| self.answered()).map_err(|error| trouble(&error)));
+                return Poll::Ready(
+                    answered.inspect(|_| self.answered()).map_err(|error| trouble(&error, moved.is_some())),
+                );
             }
             while patience.poll(context).is_ready() {
                 let now = moved.as_ref().map_or(0, |moved| moved.load(Relaxed));
@@ -93,6 +99,15 @@ impl Shared {
     }
 }
 
+/// Ends a client's place by what became of its request. What the upstream may have looked up for one that the client broke off
+/// nobody is told any more, and by breaking off it was the client who saw to that: it counts as a miss.
+pub(super) fn leave(place: Option<Place>, sent: &Answered) {
+    match (place, sent) {
+        (Some(place), Err(Trouble::LeftOff(_))) => place.missed(),
+        (place, sent) => requests::leave(place, sent.as_ref().ok().map(Response::status)),
+    }
+}
+
 /// The same request once more.
 fn again(head: &Parts) -> Request<ToUpstream> {
     let mut request = Request::new(ToUpstream::Empty);
@@ -103,22 +118,25 @@ fn again(head: &Parts) -> Request<ToUpstream> {
     request
 }
 
-/// What went wrong, and whether anything was sent before.
-fn trouble(error: &hyper_util::client::legacy::Error) -> Trouble {
+/// What went wrong, and whether anything was sent before. `with_body`: of a client, as it came.
+fn trouble(error: &hyper_util::client::legacy::Error, with_body: bool) -> Trouble {
     let mut why = error.to_string();
     let mut next = std::error::Error::source(error);
     let mut unsent = error.is_connect();
-    let mut is_late = false;
+    let (mut is_late, mut left_off) = (false, false);
     while let Some(cause) = next {
         why = format!("{why}: {cause}");
         // Handed back before a byte of it was written.
         unsent |= cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_canceled);
+        // The body was not to be had: nothing else is given to the client of HTTP that it could blame.
+        left_off |= with_body && cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user);
         is_late |= cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::TimedOut);
         next = cause.source();
     }
-    match (unsent, is_late) {
-        (true, _) => Trouble::Unreached(why),
-        (false, true) => Trouble::Slow(why),
-        (false, false) => Trouble::Broke(why),
+    match (unsent, left_off, is_late) {
+        (true, ..) => Trouble::Unreached(why),
+        (_, true, _) => Trouble::LeftOff(why),
+        (_, _, true) => Trouble::Slow(why),
+        (_, _, false) => Trouble::Broke(why),
     }
 }

@@ -14,7 +14,7 @@ use hyper::{Request, Response};
 use super::body::{Begun, Paced, ProxyBody, Read, ToUpstream};
 use super::metrics::one;
 use super::new_key::{self, NewKey};
-use super::sending::Trouble;
+use super::sending::{self, Trouble};
 use super::{From, Shared, headers};
 use crate::callers::Place;
 use crate::gate::{Announced, Gate, Unnamed};
@@ -41,8 +41,8 @@ impl Shared {
             return self.refuse(&answers::problem(&capped));
         }
         one(&self.counts.writes);
-        let task = tokio::spawn(async move { self.write_through(&gate, &from, head, body, makes, place).await });
-        task.await.unwrap_or_else(|_| super::told(&Problem::internal("the write ended early: the log says why")))
+        super::ended(tokio::spawn(async move { self.write_through(&gate, &from, head, body, makes, place).await }))
+            .await
     }
 
     async fn write_through(
@@ -79,7 +79,7 @@ impl Shared {
         };
         let sending = self.exchange(Request::from_parts(head, body), Some(moved));
         let answered = Announced::answered(&mut announced, sending).await;
-        requests::leave(place, answered.as_ref().ok().map(Response::status));
+        sending::leave(place, &answered);
         match answered {
             Err(trouble) => {
                 self.unanswered(announced, unnamed, &trouble).await;
@@ -209,12 +209,28 @@ impl Shared {
     }
 
     /// Passes a deletion on. The filter keeps the key until the next rebuild.
-    pub(super) async fn remove(&self, from: &From, mut head: Parts, body: Incoming) -> Response<ProxyBody> {
-        let place = match self.place(from, &head).await {
+    pub(super) async fn remove(self: Arc<Self>, from: Arc<From>, head: Parts, body: Incoming) -> Response<ProxyBody> {
+        let place = match self.place(&from, &head).await {
             Ok(place) => place,
             Err(response) => return response,
         };
         one(&self.counts.writes);
+        match requests::is_counted(place.as_ref()) {
+            true => {
+                let task = tokio::spawn(async move { self.remove_through(&from, head, body, place).await });
+                super::ended(task).await
+            }
+            false => self.remove_through(&from, head, body, place).await,
+        }
+    }
+
+    async fn remove_through(
+        &self,
+        from: &From,
+        mut head: Parts,
+        body: Incoming,
+        place: Option<Place>,
+    ) -> Response<ProxyBody> {
         let removal = match self.gate.get() {
             Some(gate) => match requests::makes(gate, &self.options.rules, &head).keys.into_iter().next() {
                 Some(key) => Some(gate.announce_removal(key).await),
@@ -230,7 +246,7 @@ impl Shared {
             true => self.send(head, body).await,
             false => self.exchange(Request::from_parts(head, ToUpstream::Empty), None).await,
         };
-        requests::leave(place, sent.as_ref().ok().map(Response::status));
+        sending::leave(place, &sent);
         match sent {
             Err(trouble) => {
                 if let Some(removal) = removal.filter(|_| !trouble.may_be_done()) {

@@ -9,11 +9,11 @@ use tokio::sync::mpsc;
 
 use super::{All, Known};
 use crate::audit::Audits;
-use crate::callers::ClientId;
+use crate::callers::{ClientId, Place};
 use crate::counters::{Count, Counters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
-use crate::gate::{MOST_KEYS, count_adds, fits, refusal};
+use crate::gate::{MOST_KEYS, count_adds, died, fits, refusal};
 use crate::key::Key;
 use crate::outcome::{Answer, Outcome};
 use crate::policy::Policy;
@@ -134,34 +134,94 @@ impl All {
             return Err(Error::new(ErrorKind::NotReady, message));
         }
         let rows = self.read_for_stranger(tenant, keys, client).await;
-        let rows = rows.inspect_err(|error| {
-            counters.add(Count::Failed, many);
-            if error.kind() == ErrorKind::Busy {
-                counters.add(Count::Busy, many);
-            }
-        })?;
-        counters.add(Count::Bypass, many);
-        counters.add(Count::BypassAbsent, rows.iter().filter(|row| row.is_none()).count() as u64);
         let answer = |row| Answer { outcome: Outcome::Bypass, row, version: 0, watermark: None };
-        Ok(rows.into_iter().map(|row| Ok(answer(row))).collect())
+        let answers = rows.into_iter().map(|row| {
+            match &row {
+                Err(error) => self.count_failure(error),
+                Ok(row) => {
+                    counters.one(Count::Bypass);
+                    counters.add(Count::BypassAbsent, u64::from(row.is_none()));
+                }
+            }
+            row.map(answer)
+        });
+        Ok(answers.collect())
     }
 
-    /// Asks the source, under the cap of the client: one place for all keys, and each that is not there counts.
+    fn count_failure(&self, error: &Error) {
+        let counters = &self.strangers.counters;
+        counters.one(Count::Failed);
+        match error.kind() {
+            ErrorKind::Busy => counters.one(Count::Busy),
+            ErrorKind::TooManyMisses => counters.one(Count::Capped),
+            _ => {}
+        }
+    }
+
+    /// Asks the source: for all keys at once, or of a client with a cap for as many at a time as may miss. What is there or not
+    /// for each, or why it is not known.
     async fn read_for_stranger(
-        &self,
+        self: &Arc<Self>,
         tenant: &Key,
         keys: &[Key],
         client: Option<ClientId>,
-    ) -> Result<Vec<Option<Bytes>>> {
+    ) -> Vec<Result<Option<Bytes>>> {
+        let Some((callers, client)) = self.callers.as_ref().zip(client) else {
+            return self.read_in_task(tenant, keys, Vec::new()).await;
+        };
+        let (mut read, mut left) = (Vec::with_capacity(keys.len()), keys);
+        while !left.is_empty() {
+            // The first waits for a place, the others take what is free: nobody waits for a place and holds one.
+            let mut places = match callers.reserve(client).await {
+                Ok(place) => vec![place],
+                Err(too_many) => {
+                    let refused = refusal(&self.events, &too_many);
+                    read.extend(left.iter().map(|_| Err(refused.clone())));
+                    break;
+                }
+            };
+            while places.len() < left.len() {
+                match callers.try_reserve(client) {
+                    Ok(Some(place)) => places.push(place),
+                    Ok(None) => break,
+                    // Who has just missed too often is told of here; what is left is refused in the next round.
+                    Err(too_many) => {
+                        let _ = refusal(&self.events, &too_many);
+                        break;
+                    }
+                }
+            }
+            let (now, later) = left.split_at(places.len());
+            read.extend(self.read_in_task(tenant, now, places).await);
+            left = later;
+        }
+        read
+    }
+
+    /// Reads in a task of its own: who goes away before the answer pays all the same. There is a place for each key, or none.
+    async fn read_in_task(
+        self: &Arc<Self>,
+        tenant: &Key,
+        keys: &[Key],
+        places: Vec<Place>,
+    ) -> Vec<Result<Option<Bytes>>> {
+        let (all, tenant, asked) = (self.clone(), tenant.clone(), keys.to_vec());
+        let reading = tokio::spawn(async move {
+            let read = all.read_together(&tenant, &asked).await;
+            if let Ok(rows) = &read {
+                // Of those that are not there: the places of the others are given back.
+                places.into_iter().zip(rows).filter(|(_, row)| row.is_none()).for_each(|(place, _)| place.missed());
+            }
+            read
+        });
+        match reading.await.map_err(died).flatten() {
+            Ok(rows) => rows.into_iter().map(Ok).collect(),
+            Err(error) => keys.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    async fn read_together(&self, tenant: &Key, keys: &[Key]) -> Result<Vec<Option<Bytes>>> {
         let source = self.table.of(tenant);
-        let capped = |too_many| {
-            self.strangers.counters.add(Count::Capped, keys.len() as u64);
-            refusal(&self.events, &too_many)
-        };
-        let place = match self.callers.as_ref().zip(client) {
-            Some((callers, client)) => Some(callers.reserve(client).await.map_err(capped)?),
-            None => None,
-        };
         // Behind the tenants that were there before the restart, if it is known which these were.
         let unlikely = self.had_list.load(SeqCst);
         let _turn = self.turns.enter(NUMBER, unlikely, source.weight(keys.len())).await?;
@@ -175,13 +235,6 @@ impl All {
         };
         if self.events.of_source(&read) {
             self.strangers.counters.one(Count::SourceErrors);
-        }
-        let missing = read.as_ref().map_or(0, |rows| rows.iter().filter(|row| row.is_none()).count() as u64);
-        if let (Some(place), Some(more), Some((callers, client))) =
-            (place, missing.checked_sub(1), self.callers.as_ref().zip(client))
-        {
-            place.missed();
-            callers.missed(&client, more);
         }
         read
     }
@@ -199,16 +252,14 @@ impl All {
     ) -> Result<Explanation> {
         self.check(tenant, key)?;
         let known = self.proof(tenant);
-        let read = self.read_for_stranger(tenant, std::slice::from_ref(key), client).await;
-        if let Err(capped) = &read
-            && capped.kind() == ErrorKind::TooManyMisses
-        {
-            return Err(capped.clone());
-        }
-        let source = match read.map(|mut rows| rows.pop().flatten()) {
-            Ok(Some(_)) => Found::Found,
-            Ok(None) => Found::Absent,
-            Err(error) => Found::Error(error.to_string()),
+        let source = match self.read_for_stranger(tenant, std::slice::from_ref(key), client).await.pop() {
+            Some(Ok(Some(_))) => Found::Found,
+            Some(Ok(None)) | None => Found::Absent,
+            Some(Err(capped)) if capped.kind() == ErrorKind::TooManyMisses => {
+                self.strangers.counters.one(Count::Capped);
+                return Err(capped);
+            }
+            Some(Err(error)) => Found::Error(error.to_string()),
         };
         let (filter, decision) = match (&known, &source) {
             (Some(known), Found::Found)

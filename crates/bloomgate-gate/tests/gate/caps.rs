@@ -352,6 +352,36 @@ async fn who_goes_away_before_the_answer_pays_all_the_same() {
 }
 
 #[tokio::test]
+async fn who_goes_away_before_an_explanation_pays_all_the_same() {
+    let (gate, source, callers) = held(2);
+    let a = named("a");
+    let hang_up = async |key: &str| {
+        let hold = source.hold.write().await;
+        let before = source.crowds.each_ref().map(|crowd| crowd.now()).iter().sum::<u64>();
+        let key = Key::from(key);
+        let mut explaining = Box::pin(gate.explain_for(&key, &a));
+        while source.crowds.each_ref().map(|crowd| crowd.now()).iter().sum::<u64>() == before {
+            assert!(explaining.as_mut().now_or_never().is_none());
+            tokio::task::yield_now().await;
+        }
+        drop(explaining);
+        settle().await;
+        drop(hold);
+        settle().await;
+    };
+    for _ in 0..5 {
+        hang_up("there").await;
+        callers.check(&a).expect("its row was there");
+    }
+    for number in 0..2 {
+        callers.check(&a).unwrap();
+        hang_up(&format!("no-{number}")).await;
+    }
+    assert_eq!(gate.explain_for(&Key::from("no-2"), &a).await.unwrap_err().kind(), ErrorKind::TooManyMisses);
+    gate.explain_for(&Key::from("no-2"), &named("b")).await.unwrap();
+}
+
+#[tokio::test]
 async fn joining_a_read_costs_nothing_and_a_source_that_fails_is_nobodys_fault() {
     let (gate, source, callers) = held(1);
     callers.missed(&named("a"), 1);

@@ -56,6 +56,8 @@ mod storms;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod tables;
 #[cfg(feature = "sqlite")]
+mod tenant_caps;
+#[cfg(feature = "sqlite")]
 mod tenant_memory;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod tenant_schedules;

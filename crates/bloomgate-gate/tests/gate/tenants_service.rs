@@ -10,6 +10,7 @@ use bloomgate_gate::service::http::access::Tokens;
 use bloomgate_gate::service::{self, Clients, GateService, METRICS, Options, http};
 use bloomgate_gate::tenants::Tenants;
 use bloomgate_gate::{Meaning, Policy, Writers};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -227,8 +228,12 @@ async fn caps_count_a_client_whichever_tenants_it_asks_for() {
     for path in ["/v1/products/t1/p99", "/v1/products/t2/p99", "/v1/products/nobody/p1"] {
         assert_eq!(status("GET", path, "192.0.2.1").await.outcome(), (404, Some("bypass")), "{path}");
     }
+    let reads = served.tenants.stats().at_source.reads;
     let batch = served.ask("POST", "/v1/products/nobody:batch", &by("192.0.2.1"), r#"["a","b","c"]"#).await;
-    assert_eq!(batch.status, 200, "one place was left, and the others of the batch are owed");
+    let outcomes: Vec<Value> =
+        batch.json()["answers"].as_array().unwrap().iter().map(|one| one["outcome"].clone()).collect();
+    assert_eq!((batch.status, outcomes), (200, vec!["bypass".into(), "refused".into(), "refused".into()]));
+    assert_eq!(served.tenants.stats().at_source.reads, reads + 1, "one was left, and no more reached the source");
     for path in ["/v1/products/t2/p98", "/v1/products/nobody/p1", "/explain/t1/p97", "/explain/nobody/p1"] {
         let capped = status("GET", path, "192.0.2.1").await;
         assert_eq!(capped.status, 429, "{path}");

@@ -9,9 +9,9 @@ use bloomgate_gate::{Gate, Writers};
 use crate::catalog::Catalog;
 use crate::stage::{Keys, Stage, options};
 
-/// A proxy behind another one that is trusted, and clients that may miss three times and add twice in an hour. The keys
-/// `gone-0` to `gone-9` are in the filter and not at the upstream: lookups of them pass and find nothing.
-async fn stage() -> Stage {
+/// Clients that may miss three times and add twice in an hour. The keys `gone-0` to `gone-9` are in the filter and not in the
+/// source: lookups of them pass and find nothing.
+pub async fn gate() -> (Gate, Keys) {
     let keys = Keys::of((0..10).map(|number| format!("gone-{number}")).chain(["kettle".to_owned()]));
     let hour = |count| Some(Limit::new(count, Duration::from_secs(3600)).unwrap());
     let gate = Gate::builder(Arc::new(keys.clone()))
@@ -22,6 +22,12 @@ async fn stage() -> Stage {
         .unwrap();
     gate.rebuild().await.unwrap();
     (0..10).for_each(|number| assert!(keys.remove(&format!("gone-{number}"))));
+    (gate, keys)
+}
+
+/// A proxy behind another one that is trusted.
+async fn stage() -> Stage {
+    let (gate, keys) = gate().await;
     let mut options = options(Catalog::of(keys).start().await);
     options.clients.trusted = vec!["127.0.0.1".parse().unwrap()];
     Stage::set(options, gate).await

@@ -6,6 +6,7 @@ mod caps;
 mod catalog;
 #[cfg(feature = "sqlite")]
 mod feed;
+mod hanging_up;
 mod headers;
 mod layer;
 mod queries;

@@ -8,16 +8,18 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::ConnectInfo;
+use axum::extract::{ConnectInfo, Path};
 use axum::http::{Request, StatusCode};
 use axum::response::IntoResponse;
+use axum::routing::any;
 use bloomgate_gate::callers::{Callers, Limit};
 use bloomgate_gate::layer::{Clients, GateLayer};
 use bloomgate_gate::{Gate, Writers};
+use tokio::sync::RwLock;
 use tower::ServiceExt;
 
 use super::shop;
-use crate::stage::Keys;
+use crate::stage::{Keys, until};
 
 /// Clients may miss three times and add twice in an hour. The keys `gone-0` to `gone-9` are in the filter and not in the shop.
 async fn gate() -> (Gate, Keys) {
@@ -209,4 +211,59 @@ async fn another_method_is_no_way_past_the_cap() {
         assert_eq!(app.ask("192.0.2.2", header, method, path).await.0, 404, "another client");
         assert_eq!(gate.stats().clients.unwrap().refused_lookups, 5);
     }
+}
+
+/// An app that begins to answer when nobody holds it, and has the kettle.
+fn held(gate: &Gate) -> (App, Arc<RwLock<()>>) {
+    let (hold, asked) = (Arc::new(RwLock::new(())), Arc::new(AtomicU64::new(0)));
+    let (waits, counted) = (hold.clone(), asked.clone());
+    let show = move |Path(id): Path<String>| async move {
+        counted.fetch_add(1, SeqCst);
+        let _held = waits.read().await;
+        if id == "kettle" { StatusCode::OK } else { StatusCode::NOT_FOUND }
+    };
+    (App { router: Router::new().route("/products/{id}", any(show)).layer(layer(gate)), asked }, hold)
+}
+
+#[tokio::test]
+async fn who_goes_away_before_the_answer_pays_for_what_is_not_there_and_for_nothing_else() {
+    let (gate, _) = gate().await;
+    let (app, hold) = held(&gate);
+    let app = Arc::new(app);
+    let hang_up = async |method: &'static str, path: &'static str| {
+        let held = hold.write().await;
+        let before = app.asked.load(SeqCst);
+        let asking = tokio::spawn({
+            let app = app.clone();
+            async move { app.status("192.0.2.1", method, path).await }
+        });
+        until("the handler was called", || app.asked.load(SeqCst) == before + 1).await;
+        // As a server drops what nobody waits for, and a layer before this one what takes too long.
+        asking.abort();
+        assert!(asking.await.unwrap_err().is_cancelled());
+        drop(held);
+    };
+    for method in ["GET", "OPTIONS", "DELETE", "GET", "HEAD"] {
+        hang_up(method, "/products/kettle").await;
+        assert_eq!(app.status("192.0.2.1", "GET", "/products/kettle").await, 200, "{method}");
+    }
+    hang_up("GET", "/products/gone-0").await;
+    hang_up("OPTIONS", "/products/gone-1").await;
+    assert_eq!(app.status("192.0.2.1", "GET", "/products/kettle").await, 200, "one is left");
+    hang_up("DELETE", "/products/gone-2").await;
+    assert_eq!(app.status("192.0.2.1", "GET", "/products/kettle").await, 429);
+    assert_eq!(app.status("192.0.2.2", "GET", "/products/gone-0").await, 404, "another client");
+    assert_eq!(gate.stats().measured.false_positives, 2, "what came of a lookup is known, though nobody was told");
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_under_a_cap_panics_as_it_would_without_the_layer() {
+    async fn broken() -> StatusCode {
+        panic!("a handler that fails")
+    }
+    let (gate, _) = gate().await;
+    let router = Router::new().route("/products/{id}", any(broken)).layer(layer(&gate));
+    let app = App { router, asked: Arc::default() };
+    let asking = tokio::spawn(async move { app.status("192.0.2.1", "GET", "/products/kettle").await });
+    assert!(asking.await.unwrap_err().is_panic());
 }
