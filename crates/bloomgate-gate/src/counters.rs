@@ -48,12 +48,13 @@ pub(crate) enum Count {
     Deletes,
     /// Writes of which the source did not say whether they were done.
     UnknownWrites,
-    /// Lookups that a shadowing gate would have answered with no.
-    WouldBlock,
-    /// Of those, the ones that the source had: they would have been wrong.
+    /// Lookups that a shadowing gate would have answered with no, and that the source had: they would have been wrong. Before
+    /// those that they are among, for whoever reads the counts in their order.
     WouldBlockWrongly,
     Audited,
     /// Sampled for an audit but not audited: the queue was full or the source failed.
+    /// All that it would have answered so.
+    WouldBlock,
     AuditSkipped,
     /// Checked, but a write came between each time: neither right nor wrong.
     AuditUndecided,

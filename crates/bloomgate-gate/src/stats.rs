@@ -181,9 +181,11 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of so many lookups of absent keys that were blocked and that were not, and so many of those that were read.
-    pub(crate) fn of(blocked: u64, false_positives: u64, reads: u64) -> Self {
-        let absent = blocked + false_positives;
+    /// Of so many lookups of absent keys that were blocked and that were not, and so many of those that were read. `would_block`:
+    /// those that a watching filter would have blocked, and of them those that were not absent. The rest count as blocked. The
+    /// two are read while others count, so the second may be larger for a moment.
+    pub(crate) fn of(blocked: u64, would_block: (u64, u64), false_positives: u64, reads: u64) -> Self {
+        let absent = blocked + would_block.0.saturating_sub(would_block.1) + false_positives;
         let share = |of: u64| (absent > 0).then(|| of as f64 / absent as f64);
         Self {
             absent_lookups: absent,
@@ -388,9 +390,9 @@ impl Gate {
             State::Ready { watermark, .. } => ("ready", Some(watermark)),
             other => (other.name(), None),
         };
-        let (blocked, false_positives) = (count(Count::AbsentByFilter), count(Count::FalsePositives));
-        // A watching filter's would-be "no" counts as one, unless it was wrong.
-        let blocked = blocked + count(Count::WouldBlock) - count(Count::WouldBlockWrongly);
+        // Those that were wrong first: what is counted meanwhile is then among those of which they are.
+        let (wrongly, would_block) = (count(Count::WouldBlockWrongly), count(Count::WouldBlock));
+        let blocked = count(Count::AbsentByFilter);
         Stats {
             source: inner.source.describe(),
             cache: inner.cache.as_ref().map(|cache| cache.describe()),
@@ -405,7 +407,7 @@ impl Gate {
                 filter_stats(current, watermark, with_bits, observed_rate)
             }),
             lookups: Lookups {
-                absent_by_filter: count(Count::AbsentByFilter),
+                absent_by_filter: blocked,
                 negative_cached: count(Count::NegativeCached),
                 cache: count(Count::Cache),
                 source: count(Count::Source),
@@ -418,17 +420,19 @@ impl Gate {
                 refused_capped: count(Count::Capped),
                 joined: count(Count::Joined),
             },
-            measured: Measured::of(blocked, false_positives, count(Count::FalsePositiveReads)),
+            measured: Measured::of(
+                blocked,
+                (would_block, wrongly),
+                count(Count::FalsePositives),
+                count(Count::FalsePositiveReads),
+            ),
             audit: AuditStats {
                 checked: count(Count::Audited),
                 skipped: count(Count::AuditSkipped),
                 undecided: count(Count::AuditUndecided),
                 wrong: count(Count::WrongNo),
             },
-            shadow: ShadowStats {
-                would_block: count(Count::WouldBlock),
-                would_block_wrongly: count(Count::WouldBlockWrongly),
-            },
+            shadow: ShadowStats { would_block, would_block_wrongly: wrongly },
             parts: PartStats::of(&inner.events, inner.cache.is_some()),
             times: (&*inner.times).into(),
             at_source: SourceStats {
@@ -595,5 +599,18 @@ fn filter_stats(
         expected_rate: current.expected_rate(),
         estimated_rate: counted.map(|counted| counted.rate),
         observed_rate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_would_be_no_that_is_counted_between_two_looks_ends_nothing() {
+        let measured = |would_block| Measured::of(10, would_block, 2, 1).absent_lookups;
+        assert_eq!((measured((5, 3)), measured((3, 3)), measured((3, 4))), (14, 12, 12));
+        let nothing = Measured::of(0, (0, 1), 0, 0);
+        assert_eq!((nothing.absent_lookups, nothing.false_positive_rate, nothing.interval), (0, None, None));
     }
 }

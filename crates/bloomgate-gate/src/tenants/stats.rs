@@ -251,9 +251,9 @@ impl Summed {
     }
 
     pub fn measured(&self) -> Measured {
-        let would = self.get(Count::WouldBlock) - self.get(Count::WouldBlockWrongly);
         Measured::of(
-            self.get(Count::AbsentByFilter) + would,
+            self.get(Count::AbsentByFilter),
+            (self.get(Count::WouldBlock), self.get(Count::WouldBlockWrongly)),
             self.get(Count::FalsePositives),
             self.get(Count::FalsePositiveReads),
         )
