@@ -16,6 +16,8 @@ pub(crate) const SLOTS: usize = 32;
 #[repr(usize)]
 pub(crate) enum Count {
     AbsentByFilter,
+    /// Stopped by the filter too, for those who ask for nothing else and tell nobody what came of a "maybe": not measured by.
+    AbsentByCheck,
     NegativeCached,
     Cache,
     Source,
@@ -51,10 +53,10 @@ pub(crate) enum Count {
     /// Lookups that a shadowing gate would have answered with no, and that the source had: they would have been wrong. Before
     /// those that they are among, for whoever reads the counts in their order.
     WouldBlockWrongly,
-    Audited,
-    /// Sampled for an audit but not audited: the queue was full or the source failed.
     /// All that it would have answered so.
     WouldBlock,
+    Audited,
+    /// Sampled for an audit but not audited: the queue was full or the source failed.
     AuditSkipped,
     /// Checked, but a write came between each time: neither right nor wrong.
     AuditUndecided,

@@ -135,12 +135,15 @@ pub struct FilterStats {
     pub observed_rate: Option<f64>,
 }
 
-/// Lookups by outcome; each is in exactly one of the first six, or failed.
+/// Lookups by outcome; each is in exactly one of those that are named by outcomes, or failed.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Lookups {
     /// Stopped by the filter.
     pub absent_by_filter: u64,
+    /// Of those, the ones that asked for nothing else (`/check`, [`Gate::check`]). They are in nothing that is measured, since
+    /// nobody tells what came of their like that passed.
+    pub absent_by_check: u64,
     /// Absent a short while ago.
     pub negative_cached: u64,
     /// From the cache.
@@ -392,7 +395,7 @@ impl Gate {
         };
         // Those that were wrong first: what is counted meanwhile is then among those of which they are.
         let (wrongly, would_block) = (count(Count::WouldBlockWrongly), count(Count::WouldBlock));
-        let blocked = count(Count::AbsentByFilter);
+        let (blocked, checked) = (count(Count::AbsentByFilter), count(Count::AbsentByCheck));
         Stats {
             source: inner.source.describe(),
             cache: inner.cache.as_ref().map(|cache| cache.describe()),
@@ -407,7 +410,8 @@ impl Gate {
                 filter_stats(current, watermark, with_bits, observed_rate)
             }),
             lookups: Lookups {
-                absent_by_filter: blocked,
+                absent_by_filter: blocked + checked,
+                absent_by_check: checked,
                 negative_cached: count(Count::NegativeCached),
                 cache: count(Count::Cache),
                 source: count(Count::Source),

@@ -58,8 +58,26 @@ impl Gate {
     /// [`ErrorKind::NotReady`](crate::ErrorKind::NotReady) under the policy `closed` while the filter cannot say no, and
     /// [`ErrorKind::BadKey`](crate::ErrorKind::BadKey) for a key that is not of the source's type.
     pub async fn judge(&self, spellings: &[Key]) -> Result<Judgement> {
+        self.judge_as(spellings, Count::AbsentByFilter).await
+    }
+
+    /// The "no" if the filter alone gives it, for who asks for nothing else and never tells what came of a lookup that passed:
+    /// of such a one the "no" would be measured and the false positives would not, so neither is. `spellings` are the keys that
+    /// it may be for, as in [`judge`](Self::judge).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`judge`](Self::judge).
+    pub async fn check(&self, spellings: &[Key]) -> Result<Option<Answer>> {
+        match self.judge_as(spellings, Count::AbsentByCheck).await? {
+            Judgement::Absent(answer) => Ok(Some(answer)),
+            Judgement::Passed(_) => Ok(None),
+        }
+    }
+
+    async fn judge_as(&self, spellings: &[Key], no: Count) -> Result<Judgement> {
         let timed = self.inner.times.draw();
-        let judged = self.judge_each(spellings).await;
+        let judged = self.judge_each(spellings, no).await;
         if let (Some(begun), Ok(Judgement::Absent(_))) = (timed, &judged) {
             self.inner.times.refused(begun);
         }
@@ -67,7 +85,7 @@ impl Gate {
         judged
     }
 
-    async fn judge_each(&self, spellings: &[Key]) -> Result<Judgement> {
+    async fn judge_each(&self, spellings: &[Key], no: Count) -> Result<Judgement> {
         let inner = &self.inner;
         spellings.iter().try_for_each(|key| inner.check(key))?;
         let mut last = None;
@@ -89,7 +107,7 @@ impl Gate {
             return Ok(Judgement::Passed(Passed(inner.basis(inner.state_of(inner.filters.face().state), None, None))));
         };
         if basis.verdict == Verdict::No {
-            return Ok(Judgement::Absent(inner.refuse(basis, key, digest, audited)));
+            return Ok(Judgement::Absent(inner.refuse(basis, key, digest, audited, no)));
         }
         inner.ensure_open(basis)?;
         Ok(Judgement::Passed(Passed(basis)))

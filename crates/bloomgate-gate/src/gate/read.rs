@@ -169,7 +169,7 @@ impl Gate {
         let basis = inner.ask(digest).await;
         if basis.verdict == Verdict::No {
             // The filter became ready just now, or is behind a network.
-            return Ok(inner.refuse(basis, key, digest, audited));
+            return Ok(inner.refuse(basis, key, digest, audited, Count::AbsentByFilter));
         }
         inner.ensure_open(basis)?;
         let remembered = basis.remembers();
@@ -205,7 +205,8 @@ impl Gate {
         let mut left = Vec::new();
         for (at, &basis) in bases.iter().enumerate() {
             if basis.verdict == Verdict::No {
-                answers[at] = Some(Ok(inner.refuse(basis, &keys[at], digests[at], audited[at])));
+                let refused = inner.refuse(basis, &keys[at], digests[at], audited[at], Count::AbsentByFilter);
+                answers[at] = Some(Ok(refused));
                 continue;
             }
             if let Err(closed) = inner.ensure_open(basis) {
@@ -377,8 +378,15 @@ impl Inner {
         Basis { verdict, version, watermark }
     }
 
-    pub(super) fn refuse(self: &Arc<Self>, basis: Basis, key: &Key, digest: Digest, audited: Option<u64>) -> Answer {
-        self.counters.one(Outcome::AbsentByFilter);
+    pub(super) fn refuse(
+        self: &Arc<Self>,
+        basis: Basis,
+        key: &Key,
+        digest: Digest,
+        audited: Option<u64>,
+        counted_as: Count,
+    ) -> Answer {
+        self.counters.one(counted_as);
         if let Some(epoch) = audited {
             let of = Arc::downgrade(self);
             self.audits.offer(&self.counters, Sample { of, key: key.clone(), digest, epoch });

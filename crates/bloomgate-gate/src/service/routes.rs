@@ -17,7 +17,7 @@ use super::deny::{self, Decided};
 use super::{Desk, answers, dashboard, metrics, path};
 use crate::callers::ClientId;
 use crate::error::{Error, ErrorKind};
-use crate::gate::{Gate, Judgement};
+use crate::gate::Gate;
 use crate::key::Key;
 use crate::policy::{Policy, State};
 use crate::rules::{self, Reading};
@@ -216,9 +216,9 @@ impl Desk {
             Reading::Other | Reading::Unsure => None,
         };
         let Some(keys) = keys else { return Ok(answers::written("unjudged", gate.state())) };
-        match gate.judge(&keys).await.map_err(|error| answers::problem(&error))? {
-            Judgement::Passed(_) => Ok(answers::written("maybe", gate.state())),
-            Judgement::Absent(answer) => {
+        match gate.check(&keys).await.map_err(|error| answers::problem(&error))? {
+            None => Ok(answers::written("maybe", gate.state())),
+            Some(answer) => {
                 let mut response = answers::written(answer.outcome.name(), gate.state());
                 *response.status_mut() = StatusCode::FORBIDDEN;
                 Ok(response)

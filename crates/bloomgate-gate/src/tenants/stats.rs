@@ -235,7 +235,8 @@ impl Summed {
 
     pub fn lookups(&self) -> Lookups {
         Lookups {
-            absent_by_filter: self.get(Count::AbsentByFilter),
+            absent_by_filter: self.get(Count::AbsentByFilter) + self.get(Count::AbsentByCheck),
+            absent_by_check: self.get(Count::AbsentByCheck),
             negative_cached: self.get(Count::NegativeCached),
             cache: self.get(Count::Cache),
             source: self.get(Count::Source),

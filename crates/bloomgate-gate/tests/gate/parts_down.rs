@@ -212,3 +212,34 @@ async fn rates_are_told_as_the_stats_have_them() {
     }
     served.stop().await;
 }
+
+/// Nobody tells what came of a `/check` that passed: its "no" alone would make the measured rate too low.
+#[tokio::test]
+async fn what_a_check_is_told_changes_no_measured_rate() {
+    let gate = Gate::builder(source()).writers(Writers::Sole).rate(0.05).headroom(1.0).least_keys(1);
+    let gate = gate.rebuild_every(None).negatives(0, Duration::ZERO).audit_share(0.0).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let served = Served::start(gate.clone(), products()).await;
+    let keys: Vec<Key> = (0..5_000).map(|number| Key::from(format!("absent-{number}").as_str())).collect();
+    gate.get_many(&keys).await.unwrap();
+    let told = async || {
+        let stats = served.get("/stats").await.json();
+        let observed = stats["filter"]["observed_rate"].clone();
+        let asked = series(&served, "bloomgate_gate_absent_lookups_total").await.unwrap();
+        let stopped = series(&served, "bloomgate_gate_lookups_total{outcome=\"absent-by-filter\"}").await.unwrap();
+        ((stats["measured"].clone(), observed, asked), stopped, stats["lookups"]["absent-by-check"].clone())
+    };
+    let (measured, stopped, checked) = told().await;
+    assert_eq!((measured.2, checked), (5_000.0, 0.into()));
+    let (mut no, mut maybe) = (0, 0);
+    for number in 0..3_000 {
+        match served.get(&format!("/check/absent-{number}")).await.outcome() {
+            (403, Some("absent-by-filter")) => no += 1,
+            (204, Some("maybe")) => maybe += 1,
+            other => panic!("{number}: {other:?}"),
+        }
+    }
+    assert!(no > 2_000 && maybe > 0, "{no} stopped, {maybe} passed");
+    assert_eq!(told().await, (measured, stopped + f64::from(no), no.into()), "stopped all the same");
+    served.stop().await;
+}
