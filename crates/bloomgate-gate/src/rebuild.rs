@@ -43,6 +43,8 @@ const FEW_KEYS: usize = 16;
 pub(crate) const BACK_OFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(300));
 /// How long a scan may go without a key.
 const SILENCE: Duration = Duration::from_secs(30);
+/// How long a count may take: one of a view, or of a query, may take minutes and says nothing meanwhile.
+const COUNTING: Duration = Duration::from_secs(3600);
 /// A filter that is lost again and again, as one whose name two gates share, is rebuilt later each time, unless it was there
 /// for so long.
 const STEADY: Duration = Duration::from_secs(600);
@@ -307,7 +309,7 @@ impl Inner {
     async fn build(&self, version: u64, accept_fewer: bool) -> Result<()> {
         self.rebuilds.scanned.store(0, Relaxed);
         self.prepare_scan().await?;
-        let counted = self.source.count().await;
+        let counted = unless_endless(self.source.count()).await;
         self.events.of_source(&counted);
         let mut count = counted?;
         for _ in 0..2 {
@@ -525,6 +527,14 @@ struct Running<'a>(&'a Rebuilds);
 impl<'a> Running<'a> {
     fn begin(rebuilds: &'a Rebuilds, reason: Reason) -> Self {
         *lock(&rebuilds.running) = Some(reason);
+/// Waits for the source to count its keys, but not for ever: no other rebuild begins before.
+pub(crate) async fn unless_endless<T>(count: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(COUNTING, count).await.unwrap_or_else(|_| {
+        let message = format!("the source did not count its keys within {COUNTING:?}: look at it and the network");
+        Err(Error::new(ErrorKind::Source, message))
+    })
+}
+
         Self(rebuilds)
     }
 }

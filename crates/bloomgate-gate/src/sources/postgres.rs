@@ -295,7 +295,7 @@ impl Postgres {
             return Ok(rows as u64);
         }
         let counting = client.build_transaction().read_only(true).start().await?;
-        counting.batch_execute("SET LOCAL statement_timeout = 0").await?;
+        counting.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'").await?;
         let count = format!("SELECT pg_catalog.count({}) FROM {}", self.table.quoted_key, self.table.quoted);
         let count: i64 = match (&self.table.tenant, &tenant) {
             (Some(column), Some(given)) => {

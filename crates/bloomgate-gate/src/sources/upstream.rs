@@ -39,6 +39,7 @@ use crate::Pending;
 use crate::dial::{self, Dial};
 use crate::error::{Error, ErrorKind, Result};
 use crate::key::{Key, KeyType};
+use crate::rebuild::unless_silent;
 
 /// An answer that is no row is read up to here, so that its connection can be used again.
 const REST: usize = 64 << 10;
@@ -509,9 +510,9 @@ impl Source for Upstream {
     /// Reads the whole list.
     fn count(&self) -> Pending<'_, Result<u64>> {
         Box::pin(async move {
-            let mut scan = self.begin_scan().await?;
+            let mut scan = unless_silent(self.begin_scan()).await?;
             let (mut batch, mut count) = (KeyBatch::default(), 0);
-            while scan.next(&mut batch).await? {
+            while unless_silent(scan.next(&mut batch)).await? {
                 count += batch.len() as u64;
             }
             Ok(count)

@@ -33,7 +33,7 @@ use crate::filters::Generation;
 use crate::gate::now_ms;
 use crate::key::Key;
 use crate::policy::State;
-use crate::rebuild::{Moment, Reason, Rebuilt, Sampler, unless_silent};
+use crate::rebuild::{Moment, Reason, Rebuilt, Sampler, unless_endless, unless_silent};
 use crate::sources::TenantBatch;
 
 /// Keys of each tenant that are asked of the source again before its swap: the columns are the same for all.
@@ -107,7 +107,7 @@ impl All {
     /// Counts the tenants, makes those that are new, and shares the budget among all. Each tenant with the keys its filter is
     /// to be sized for and its rate; none where there is no room.
     async fn share_out(self: &Arc<Self>) -> Result<Vec<(Arc<Tenant>, u64, Option<f64>)>> {
-        let counted = self.table.census(self.most).await;
+        let counted = unless_endless(self.table.census(self.most)).await;
         self.events.of_source(&counted);
         let counted: HashMap<Key, u64> = counted?.into_iter().collect();
         for tenant in counted.keys() {

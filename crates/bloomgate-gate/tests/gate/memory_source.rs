@@ -42,6 +42,8 @@ pub struct MemorySource {
     pub is_unsupported: AtomicBool,
     /// After so many batches a scan gives nothing any more, and does not end.
     pub silent_after: Mutex<Option<usize>>,
+    /// A count never ends.
+    pub counts_for_ever: AtomicBool,
     /// Reads that are here at once, of keys that it has and of others.
     pub crowds: [Crowd; 2],
 }
@@ -183,6 +185,9 @@ impl Source for MemorySource {
     fn count(&self) -> Pending<'_, Result<u64>> {
         Box::pin(async move {
             self.up()?;
+            if self.counts_for_ever.load(SeqCst) {
+                std::future::pending::<()>().await;
+            }
             Ok(self.count_says.lock().unwrap().unwrap_or(self.rows.lock().unwrap().len() as u64))
         })
     }

@@ -373,6 +373,23 @@ async fn a_source_that_falls_silent_in_a_scan_is_not_waited_for_and_the_old_filt
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_count_that_never_ends_does_not_hold_up_every_later_rebuild() {
+    let source = MemorySource::with(names(100));
+    let gate = builder(&source).build().unwrap();
+    gate.rebuild().await.unwrap();
+    source.counts_for_ever.store(true, SeqCst);
+    let begun = tokio::time::Instant::now();
+    let refused = gate.rebuild().await.unwrap_err();
+    assert_eq!(refused.kind(), bloomgate_gate::ErrorKind::Source);
+    assert!(refused.to_string().contains("did not count its keys within 3600s"), "{refused}");
+    let waited = begun.elapsed().as_secs_f64();
+    assert!((3600.0..3601.0).contains(&waited), "{waited}");
+    assert!(matches!(gate.state(), State::Ready { version: 1, .. }), "{:?}", gate.state());
+    source.counts_for_ever.store(false, SeqCst);
+    assert_eq!(gate.rebuild().await.unwrap().keys, 100);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_that_never_ends_makes_a_rebuild_give_up_and_not_guess() {
     struct Stuck(Arc<MemorySource>);
     impl bloomgate_gate::sources::Source for Stuck {

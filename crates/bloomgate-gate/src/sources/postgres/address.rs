@@ -13,6 +13,12 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long sent bytes may stay unacknowledged before the connection counts as lost.
 const SILENCE: Duration = Duration::from_secs(15);
 
+/// When a connection on which nothing moves is asked whether the other end is still there, and how often then. A count says
+/// nothing for minutes, and waits for ever for a server that vanished.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
+/// What the driver takes if the address does not say.
+const DRIVERS_IDLE: Duration = Duration::from_secs(7200);
+
 /// Where a server is.
 #[derive(Clone)]
 pub(super) struct Address {
@@ -121,6 +127,16 @@ fn complete(config: &mut Config) {
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(SILENCE);
     }
+    let (idle, interval, retries) = KEEPALIVE;
+    if config.get_keepalives_idle() == DRIVERS_IDLE {
+        config.keepalives_idle(idle);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(interval);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(retries);
+    }
 }
 
 fn name(config: &Config) -> String {
@@ -162,6 +178,19 @@ mod tests {
         ] {
             assert_eq!(taken(address), (rest.into(), [mode.map(String::from), file.map(String::from)]));
         }
+    }
+
+    #[test]
+    fn a_server_that_vanished_is_noticed_in_half_a_minute_unless_the_address_says_otherwise() {
+        let kept = |url: &str| {
+            let config = Address::parse(url).unwrap().config;
+            assert!(config.get_keepalives());
+            let (idle, interval) = (config.get_keepalives_idle(), config.get_keepalives_interval());
+            (idle.as_secs(), interval.map(|interval| interval.as_secs()), config.get_keepalives_retries())
+        };
+        assert_eq!(kept("postgres://me@host/db"), (15, Some(5), Some(3)));
+        let said = "postgres://me@host/db?keepalives_idle=100&keepalives_interval=20&keepalives_retries=7";
+        assert_eq!(kept(said), (100, Some(20), Some(7)));
     }
 
     #[test]

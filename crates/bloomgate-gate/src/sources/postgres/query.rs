@@ -150,7 +150,10 @@ impl Source for PostgresQuery {
             let doing = |error: tokio_postgres::Error| failed("counting keys", &error);
             let mut client = self.connections.from(&self.pool).await?;
             let counting = client.build_transaction().read_only(true).start().await.map_err(doing)?;
-            counting.batch_execute("SET LOCAL statement_timeout = 0").await.map_err(doing)?;
+            counting
+                .batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'")
+                .await
+                .map_err(doing)?;
             let sql = format!("SELECT pg_catalog.count(key) FROM ({}) AS keys", self.query);
             let count: i64 = counting.query_one(&sql, &[]).await.and_then(|row| row.try_get(0)).map_err(doing)?;
             counting.commit().await.map_err(doing)?;

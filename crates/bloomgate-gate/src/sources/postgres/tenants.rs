@@ -43,7 +43,7 @@ impl PostgresTenants {
         let table = &self.server.table;
         let Some(tenant) = &table.tenant else { return Ok(None) };
         let counting = client.build_transaction().read_only(true).start().await?;
-        counting.batch_execute("SET LOCAL statement_timeout = 0").await?;
+        counting.batch_execute("SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '10s'").await?;
         let sql = format!(
             "SELECT {0}, pg_catalog.count({1}) FROM {2} WHERE {0} IS NOT NULL GROUP BY {0} LIMIT {3}",
             tenant.quoted,
