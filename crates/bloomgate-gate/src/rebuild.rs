@@ -453,16 +453,22 @@ impl Inner {
             let known = rows.iter().flatten().count();
             // Some may have been deleted since; not most of them. Of a few keys all may have been, but not unseen.
             let few = sample.len() < FEW_KEYS;
-            let unseen = rows
+            let unseen: Vec<&Key> = rows
                 .iter()
                 .zip(&digests)
-                .filter(|(row, digest)| row.is_none() && !(few && self.shards.moved_since(&moment.epochs, **digest)));
-            if unseen.count() * 2 <= sample.len() {
+                .zip(sample)
+                .filter(|((row, digest), _)| {
+                    row.is_none() && !(few && self.shards.moved_since(&moment.epochs, **digest))
+                })
+                .map(|(_, key)| key)
+                .collect();
+            if unseen.len() * 2 <= sample.len() {
                 return Ok(());
             }
+            let example = unseen.first().map(|key| key_type.show(key)).unwrap_or_default();
             let message = format!(
-                "of {} keys that the scan gave, the source knows {known} when asked for them: keys are spelled in two \
-                 ways. This column cannot be gated as it is",
+                "of {} keys that the scan gave, the source knows {known} when asked for them, and {example:?} it does not \
+                 know: keys are spelled in two ways, by scans and by lookups. This column cannot be gated as it is",
                 sample.len()
             );
             return Err(Error::new(ErrorKind::Source, message));
@@ -521,12 +527,6 @@ pub(crate) async fn unless_silent<T>(next: impl Future<Output = Result<T>>) -> R
     })
 }
 
-/// Says that a rebuild runs for as long as it does.
-struct Running<'a>(&'a Rebuilds);
-
-impl<'a> Running<'a> {
-    fn begin(rebuilds: &'a Rebuilds, reason: Reason) -> Self {
-        *lock(&rebuilds.running) = Some(reason);
 /// Waits for the source to count its keys, but not for ever: no other rebuild begins before.
 pub(crate) async fn unless_endless<T>(count: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(COUNTING, count).await.unwrap_or_else(|_| {
@@ -535,6 +535,12 @@ pub(crate) async fn unless_endless<T>(count: impl Future<Output = Result<T>>) ->
     })
 }
 
+/// Says that a rebuild runs for as long as it does.
+struct Running<'a>(&'a Rebuilds);
+
+impl<'a> Running<'a> {
+    fn begin(rebuilds: &'a Rebuilds, reason: Reason) -> Self {
+        *lock(&rebuilds.running) = Some(reason);
         Self(rebuilds)
     }
 }
@@ -679,38 +685,4 @@ fn off_by(time: Duration, share: f64, random: u64) -> Duration {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_jitter_stays_within_its_share_and_uses_all_of_it() {
-        let hour = Duration::from_secs(3600);
-        let minutes = |share: f64, random: u64| off_by(hour, share, random).as_secs_f64() / 60.0;
-        for (share, random, expected) in
-            [(0.1, 0, 54.0), (0.1, 1 << 63, 60.0), (0.1, u64::MAX, 66.0), (0.5, 0, 30.0), (0.5, u64::MAX, 90.0)]
-        {
-            let got = minutes(share, random);
-            assert!((got - expected).abs() < 1e-6, "{share} {random}: {got}");
-        }
-        // SplitMix64 from a fixed seed: spread evenly over the whole, so that many gates do not scan together.
-        let (mut random, mut tenths) = (7u64, [0; 10]);
-        for _ in 0..10_000 {
-            random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mut mixed = (random ^ (random >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            let share = (minutes(0.1, mixed ^ (mixed >> 31)) - 54.0) / 12.0;
-            assert!((0.0..1.0).contains(&share), "{share}");
-            tenths[(share * 10.0) as usize] += 1;
-        }
-        // 1,000 of each with a deviation of 30: z = 4.5.
-        assert!(tenths.iter().all(|count| (865..1135).contains(count)), "{tenths:?}");
-    }
-
-    #[test]
-    fn the_randomness_of_a_jitter_is_used() {
-        let times: Vec<Duration> = (0..64).map(|_| jitter(Duration::from_secs(100), 0.1)).collect();
-        assert!(times.iter().all(|time| (90.0..=110.0).contains(&time.as_secs_f64())), "{times:?}");
-        // All on one side: once in 2^63 runs.
-        assert!(times.iter().any(|time| time.as_secs() < 100) && times.iter().any(|time| time.as_secs() >= 100));
-    }
-}
+mod tests;

@@ -44,6 +44,8 @@ pub struct MemorySource {
     pub silent_after: Mutex<Option<usize>>,
     /// A count never ends.
     pub counts_for_ever: AtomicBool,
+    /// Scans give keys in capitals, and lookups know them as they are.
+    pub scans_in_capitals: AtomicBool,
     /// Reads that are here at once, of keys that it has and of others.
     pub crowds: [Crowd; 2],
 }
@@ -203,6 +205,9 @@ impl Source for MemorySource {
             let share = self.scan_share.load(SeqCst) as usize;
             if share > 0 {
                 keys.truncate(keys.len() * share / 1000);
+            }
+            if self.scans_in_capitals.load(SeqCst) {
+                keys.iter_mut().for_each(|key| key.make_ascii_uppercase());
             }
             self.pause().await;
             let random = self.yields.lock().unwrap().unwrap_or(0);

@@ -389,6 +389,33 @@ async fn a_count_that_never_ends_does_not_hold_up_every_later_rebuild() {
     assert_eq!(gate.rebuild().await.unwrap().keys, 100);
 }
 
+#[tokio::test]
+async fn a_scan_that_spells_keys_otherwise_than_lookups_is_refused_and_the_old_filter_stays() {
+    // Few keys, of which all may have been deleted since, and many.
+    for many in [10, 1000] {
+        let source = MemorySource::with(names(many));
+        let gate = builder(&source).build().unwrap();
+        gate.rebuild().await.unwrap();
+        source.scans_in_capitals.store(true, SeqCst);
+        let refused = gate.rebuild().await.unwrap_err();
+        assert_eq!(refused.kind(), bloomgate_gate::ErrorKind::Source);
+        let (sampled, refused) = (many.min(64), refused.to_string());
+        for words in [format!("of {sampled} keys that the scan gave, the source knows 0"), "\"KEY-".to_owned()] {
+            assert!(refused.contains(&words), "{words}: {refused}");
+        }
+        assert!(refused.contains("spelled in two ways, by scans and by lookups"), "{refused}");
+        assert!(matches!(gate.state(), State::Ready { version: 1, .. }), "{:?}", gate.state());
+        assert_eq!(gate.get(&Key::from("absent")).await.unwrap().outcome, Outcome::AbsentByFilter);
+        for name in names(10) {
+            assert!(gate.get(&Key::from(name.as_str())).await.unwrap().row.is_some(), "{name}");
+        }
+        let history = gate.stats().rebuild.history;
+        assert_eq!(history.last().unwrap().failure.as_deref(), Some(refused.as_str()));
+        source.scans_in_capitals.store(false, SeqCst);
+        assert_eq!(gate.rebuild().await.unwrap().keys, many as u64);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_write_that_never_ends_makes_a_rebuild_give_up_and_not_guess() {
     struct Stuck(Arc<MemorySource>);
