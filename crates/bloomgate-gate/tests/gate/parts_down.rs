@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bloomgate_gate::caches::RedisCache;
 use bloomgate_gate::filters::resp::RespFilters;
 use bloomgate_gate::service::Options;
-use bloomgate_gate::{Event, Gate, Key, Outcome, Part, Writers};
+use bloomgate_gate::{Event, Gate, Key, Outcome, Part, Policy, Writers};
 
 use crate::filter_server::{FilterServer, Relay};
 use crate::memory_source::MemorySource;
@@ -103,6 +103,33 @@ async fn a_filter_that_is_down_is_told_until_it_answers_again() {
         get().await.as_deref() == Some("absent-by-filter") && is_up(&served, "filter").await == Some(true)
     })
     .await;
+    served.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_the_policy_closed_a_filter_that_is_down_is_a_503_and_never_a_404() {
+    let server = FilterServer::start();
+    let relay = Relay::start(server.address).await;
+    let filters = RespFilters::connect(&relay.url(), "gate", Duration::from_millis(300)).await.unwrap();
+    let builder = Gate::builder(source()).writers(Writers::Sole).rebuild_every(None).policy(Policy::Closed);
+    let gate = builder.remote_filter(filters).build().unwrap();
+    gate.rebuild().await.unwrap();
+    let served = Served::start(gate, products()).await;
+    assert_eq!(served.get("/v1/products/absent").await.status, 404);
+    relay.hold();
+    for key in ["absent", "key-7", "absent"] {
+        let refused = served.get(&format!("/v1/products/{key}")).await;
+        assert_eq!((refused.outcome(), refused.problem().as_str()), ((503, Some("refused")), "not-ready"), "{key}");
+        assert!(refused.header("retry-after").is_some(), "{refused:?}");
+    }
+    assert_eq!(served.get("/check/absent").await.status, 503);
+    until("it is out of rotation", async || {
+        served.get("/v1/products/absent").await.status == 503 && served.get("/readyz").await.status == 503
+    })
+    .await;
+    relay.go_on();
+    until("the filter is back", async || served.get("/v1/products/absent").await.status == 404).await;
+    assert_eq!((served.get("/v1/products/key-7").await.status, served.get("/readyz").await.status), (200, 200));
     served.stop().await;
 }
 

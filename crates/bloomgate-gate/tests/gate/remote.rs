@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bloomgate_gate::filters::resp::RespFilters;
-use bloomgate_gate::{Gate, Key, Outcome, Policy, Reason, State, Writers};
+use bloomgate_gate::{ErrorKind, Gate, Key, Outcome, Policy, Reason, State, Writers};
 
 use crate::filter_server::{FilterServer, Relay};
 use crate::memory_source::{MemorySource, row_of};
@@ -100,6 +100,42 @@ async fn a_filter_that_does_not_answer_is_a_maybe_and_one_that_is_lost_is_rebuil
     assert!(found.row.is_some(), "{found:?}");
     is_ready(version + 1).await;
     assert!(gate.stats().rebuild.history.iter().any(|past| past.reason == bloomgate_gate::Reason::Lost));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn under_the_policy_closed_a_filter_that_does_not_answer_refuses_and_never_says_no() {
+    let server = FilterServer::start();
+    let relay = Relay::start(server.address).await;
+    let source = MemorySource::with(names(1000));
+    let gate = gate(&source, &relay.url(), Policy::Closed).await;
+    gate.rebuild().await.unwrap();
+    let (absent, there) = (Key::from("absent"), Key::from("key-7"));
+    assert_eq!(gate.get(&absent).await.unwrap().outcome, Outcome::AbsentByFilter);
+    assert!(gate.get(&there).await.unwrap().row.is_some());
+    let reads = source.reads();
+    relay.hold();
+    for _ in 0..20 {
+        for key in [&absent, &there] {
+            let refused = tokio::time::timeout(Duration::from_secs(5), gate.get(key)).await.unwrap().unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::NotReady, "{refused}");
+        }
+    }
+    let refused = gate.get_each(&[absent.clone(), there.clone()]).await.unwrap();
+    assert!(refused.iter().all(|one| one.as_ref().unwrap_err().kind() == ErrorKind::NotReady), "{refused:?}");
+    assert_eq!(source.reads(), reads, "the source is spared");
+    let stats = gate.brief_stats();
+    assert_eq!((stats.state, stats.lookups.refused_closed), ("degraded", 42));
+    relay.go_on();
+    let mut answered = gate.get(&absent).await;
+    for _ in 0..2000 {
+        if answered.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        answered = gate.get(&absent).await;
+    }
+    assert_eq!(answered.unwrap().outcome, Outcome::AbsentByFilter);
+    assert!(gate.get(&there).await.unwrap().row.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
