@@ -22,6 +22,8 @@ const BACK: &str = "small, restart from a snapshot, a million filters";
 
 /// Items of a command that fills.
 const ITEMS: usize = 100;
+/// Commands that fill, sent at once: 50 KB.
+const FILL_PIPELINE: usize = 32;
 
 /// Measures all of them and judges those that something is promised of.
 pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
@@ -43,7 +45,8 @@ pub fn run(choice: &Choice, table: &mut Table) -> Result<(), Fault> {
 
 fn side(choice: &Choice, program: Program) -> Side {
     let threads = if program == Program::Ours { 1 } else { choice.both().len() };
-    Side { program, threads, fsync: "every-second", pinned: true, stock: vec![] }
+    // One reactor, for there is one connection. What writes the log and snapshots beside it has the processors that are there.
+    Side { program, threads, fsync: "every-second", pinned: false, stock: vec![] }
 }
 
 /// A command for user 0000000 in which the number is put in: where it begins, and what is answered.
@@ -147,7 +150,7 @@ fn made_and_filled(choice: &Choice, table: &mut Table, count: usize, set: (f64, 
     make.run(&server, 0..filled)?;
     let items = (0..ITEMS).map(|item| format!("0000000-{item:02}"));
     let fill: Vec<String> = ["BF.MADD", "user:0000000"].map(str::to_owned).into_iter().chain(items).collect();
-    let fill_rate = Form::of(&fill, 6 + 4 * ITEMS, 32).run(&server, 0..filled)?;
+    let fill_rate = Form::of(&fill, 6 + 4 * ITEMS, FILL_PIPELINE).run(&server, 0..filled)?;
     let mut talk = server.talk()?;
     // Whatever a snapshot needs while it is made is no cost of a filter.
     talk.must(&["SAVE"])?;
