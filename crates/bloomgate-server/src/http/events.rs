@@ -48,11 +48,12 @@ pub(super) async fn events(visit: &mut Visit) -> Answer {
     let talk = visit.take_talk();
     let (door, response) = events::stream();
     let listening = runs_it.then(|| house.desk.log.listen());
+    // What happens from here on is told, however late the task begins: the reader may ask for it as soon as it has the head.
+    let (ran, slow) = (ran(&house), house.desk.slow().first().map_or(0, |slow| slow.id + 1));
     tokio::spawn(async move {
         let _seat = seat;
         // Ends with its reader, its user or the server.
-        let ran = ran(&house);
-        let _ = Stream { house, talk, door, listening, before: HashMap::new(), ran }.run().await;
+        let _ = Stream { house, talk, door, listening, before: HashMap::new(), ran, slow }.run().await;
     });
     Ok(response)
 }
@@ -74,6 +75,8 @@ struct Stream {
     before: HashMap<u64, Counts>,
     /// What was counted of each command the last time.
     ran: HashMap<&'static str, [u64; 3]>,
+    /// The first slow command that is to be told.
+    slow: u64,
 }
 
 impl Stream {
@@ -81,7 +84,7 @@ impl Stream {
         let mut ending = self.house.ending();
         let mut tick = tokio::time::interval(EVERY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut alerts, mut slow) = (None, self.house.desk.slow().first().map_or(0, |slow| slow.id + 1));
+        let mut alerts = None;
         loop {
             tokio::select! {
                 () = ended(&mut ending) => return None,
@@ -111,9 +114,9 @@ impl Stream {
                             let at_ms = self.house.engine.clock.now_ms();
                             self.tell_who_runs_it("work", &json!({"at_ms": at_ms, "commands": commands})).await?;
                         }
-                        let news: Vec<_> = self.house.desk.slow().into_iter().filter(|one| one.id >= slow).collect();
+                        let news: Vec<_> = self.house.desk.slow().into_iter().filter(|one| one.id >= self.slow).collect();
                         for one in news.iter().rev() {
-                            slow = one.id + 1;
+                            self.slow = one.id + 1;
                             let words: Vec<String> = one.words.iter().map(|word| shown(word)).collect();
                             let told = json!({
                                 "id": one.id, "at_ms": one.at_s * 1_000, "took_seconds": one.micros as f64 / 1e6,

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -27,8 +28,9 @@ impl Stream {
 
     /// The next event of a name that is as wanted; nothing when the stream ends.
     pub fn next(&mut self, name: &str, wanted: impl Fn(&Value) -> bool) -> Option<Value> {
-        let mut event = String::new();
+        let (mut event, begin) = (String::new(), Instant::now());
         loop {
+            assert!(begin.elapsed() < PATIENCE, "figures come, and no {name} that is looked for");
             let mut line = String::new();
             // The last piece of a body in pieces has no length.
             if self.0.read_line(&mut line).unwrap() == 0 || line == "0\r\n" {
