@@ -338,8 +338,9 @@ impl Inner {
         ))
     }
 
-    /// Keys that a filter is sized for when the source has so many.
+    /// Keys that a filter is sized for when the source has so many: those whose write may still happen go into it too.
     pub(crate) fn capacity_for(&self, count: u64) -> u64 {
+        let count = count.saturating_add(self.filters.doubtful() as u64);
         ((count as f64 * self.settings.headroom) as u64).max(self.settings.least_keys).max(1)
     }
 

@@ -69,6 +69,24 @@ async fn bits_that_are_fuller_than_the_count_says_ask_for_a_rebuild() {
     assert!(rate(&gate) < 0.0005, "the new one has what the source has: {:?}", gate.stats());
 }
 
+#[tokio::test]
+async fn a_filter_has_room_for_keys_whose_write_may_still_happen() {
+    let source = MemorySource::with(names(1000));
+    let gate = builder(&source).secret(secret()).build().unwrap();
+    gate.rebuild().await.unwrap();
+    for part in 0..2 {
+        *source.fate.lock().unwrap() = Fate::LaterUnknown;
+        let rows = (0..10_000).map(|number| format!("doubtful-{part}-{number}"));
+        let rows = rows.map(|name| (Key::from(name.as_str()), row_of(&name))).collect();
+        assert!(gate.put_many(rows).await.is_err());
+    }
+    assert_eq!(gate.stats().writes.doubtful, 20_000);
+    gate.rebuild().await.unwrap();
+    let filter = gate.stats().filter.unwrap();
+    assert!(filter.items >= 21_000 - 100 && filter.items <= filter.capacity, "{filter:?}");
+    assert!(filter.estimated_rate.unwrap() < 0.0015, "{filter:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_rate_that_a_rebuild_does_not_mend_is_tried_again_after_an_hour() {
     // The keys are in the source: under the same secret a new filter is as crowded as the old one.
