@@ -184,7 +184,8 @@ fn refusal<B: From<Bytes>>(error: &Error) -> Response<B> {
         ErrorKind::TooManyAdds => {
             (StatusCode::TOO_MANY_REQUESTS, "too-many-adds", "This client has added too many rows")
         }
-        ErrorKind::BadKey | ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "bad-key", "This is no key"),
+        ErrorKind::BadKey => (StatusCode::BAD_REQUEST, "bad-key", "This is no key"),
+        ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid", "The request is not allowed"),
         // Of a deny list, or of a write that could not be noted. What the source said is for those who run it.
         _ => (StatusCode::SERVICE_UNAVAILABLE, "source-down", "This cannot be confirmed now"),
     };
@@ -264,8 +265,8 @@ impl<B> GateLayer<B> {
     }
 
     /// What a request is answered that is refused: by the policy, by a cap on its client (`TooManyMisses`, `TooManyAdds`),
-    /// because a deny list could not be confirmed or the key could not be told (`BadKey`), or because the source could not note
-    /// a write before it was passed on.
+    /// because a deny list could not be confirmed or the key could not be told (`BadKey`), because it names more keys than anybody
+    /// means (`Invalid`), or because the source could not note a write before it was passed on.
     #[must_use]
     pub fn refused_by(mut self, refused: impl Fn(&Error) -> Response<B> + Send + Sync + 'static) -> Self {
         self.change().refused = Arc::new(refused);
@@ -462,12 +463,17 @@ impl<B: Send + 'static> Shared<B> {
         }
     }
 
-    fn makes(&self, head: &Parts) -> Makes {
-        let mut makes = requests::makes(&self.gate, &self.rules, head);
+    fn makes(&self, head: &Parts) -> Result<Makes, Error> {
+        let mut makes = requests::makes(&self.gate, &self.rules, head)?;
         if let Some(reader) = &self.reader {
             makes.keys.extend(reader(head));
         }
-        makes
+        Ok(makes)
+    }
+
+    /// The key of a deletion.
+    fn removed(&self, head: &Parts) -> Option<Key> {
+        requests::removed(&self.gate, &self.rules, head).or_else(|| self.reader.as_ref()?(head))
     }
 
     async fn write<S, A>(self: Arc<Self>, mut inner: S, request: Request<A>) -> Result<Response<B>, S::Error>
@@ -482,9 +488,13 @@ impl<B: Send + 'static> Shared<B> {
             Ok(place) => place,
             Err(capped) => return Ok((self.refused)(&capped)),
         };
-        let (makes, path) = (self.makes(&head), head.uri.path().to_owned());
+        let path = head.uri.path().to_owned();
+        let makes = match self.makes(&head) {
+            Ok(makes) => makes,
+            Err(error) => return Ok((self.refused)(&error)),
+        };
         if makes.any()
-            && let Err(capped) = self.gate.inner.count_adds(self.client(&head), 1)
+            && let Err(capped) = self.gate.inner.count_readings(self.client(&head), makes.most())
         {
             return Ok((self.refused)(&capped));
         }
@@ -564,7 +574,7 @@ impl<B: Send + 'static> Shared<B> {
         };
         let counted = requests::is_counted(place.as_ref());
         let answering = async move {
-            let removal = match self.makes(&head).keys.into_iter().next() {
+            let removal = match self.removed(&head) {
                 Some(key) => Some(self.gate.announce_removal(key).await),
                 None => None,
             };

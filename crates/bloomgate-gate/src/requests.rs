@@ -22,6 +22,9 @@ const OVERRIDES: [HeaderName; 3] = [
 /// WebDAV's COPY and MOVE make what this header names.
 const DESTINATION: HeaderName = HeaderName::from_static("destination");
 const CONTENT_LOCATION: HeaderName = HeaderName::from_static("content-location");
+/// More keys than this no request names: whoever makes the most of one segment has it read in 52 ways (the most that a search
+/// among millions of spellings found), and what clients mean is read in one to ten.
+const MOST_NAMED: usize = 64;
 
 /// What a request is to the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +47,11 @@ pub(crate) fn kind(method: &Method, headers: &HeaderMap) -> Kind {
         Method::OPTIONS | Method::TRACE | Method::CONNECT => Kind::Other,
         _ => Kind::Write,
     }
+}
+
+/// The methods that headers name in the place of the first line's.
+fn overrides(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    OVERRIDES.into_iter().flat_map(|name| headers.get_all(name)).map(|method| method.as_bytes().trim_ascii())
 }
 
 /// The keys that a lookup may be for.
@@ -141,6 +149,11 @@ impl Makes {
         self.unnamed || !self.keys.is_empty()
     }
 
+    /// How many keys the filter may have to take.
+    pub fn most(&self) -> usize {
+        self.keys.len().max(1)
+    }
+
     /// Says so, before the write is passed on. An error: it must not be.
     pub async fn announce(self, gate: &Gate) -> Result<(Option<Announced>, Option<Unnamed>)> {
         let announced = match self.keys.is_empty() {
@@ -164,57 +177,87 @@ impl Makes {
 }
 
 /// Every key that some reader may find in a request: who is on a deny list is on it however it is spelled. An error where
-/// there may be one that nobody can tell.
+/// there may be one that nobody can tell, and where there are more than anybody means.
 pub(crate) fn named(gate: &Gate, rules: &[Rule], head: &Parts) -> Result<Vec<Key>> {
     let mut keys = Vec::new();
-    rules.iter().for_each(|rule| add(gate, &mut keys, destinations(rule, head)));
+    let destination = destination(head)?;
+    for rule in rules {
+        if let Some(destination) = &destination {
+            add(gate, &mut keys, &rule.located(destination))?;
+        }
+    }
     for rule in rules {
         let texts = rule.every(head.uri.path(), head.uri.query());
-        let read: Option<Vec<Key>> =
-            texts.as_ref().map(|texts| texts.iter().filter_map(|text| gate.parse_key(text).ok()).collect());
-        match read {
-            // Of `42abc` who reads a number as far as it goes takes 42.
-            Some(read) if !read.is_empty() || texts.is_some_and(|texts| texts.is_empty()) => keys.extend(read),
-            _ => {
+        // Of `42abc` who reads a number as far as it goes takes 42.
+        let is_told = |texts: &Vec<String>| texts.is_empty() || texts.iter().any(|text| gate.parse_key(text).is_ok());
+        match texts.filter(is_told) {
+            Some(texts) => add(gate, &mut keys, &texts)?,
+            None => {
                 let message =
                     "services read the key of this request in different ways, or not at all: write it plainly";
                 return Err(Error::new(ErrorKind::BadKey, message));
             }
         }
     }
-    let mut once = Vec::with_capacity(keys.len());
-    for key in keys {
-        if !once.contains(&key) {
-            once.push(key);
-        }
-    }
-    Ok(once)
+    Ok(keys)
 }
 
-pub(crate) fn makes(gate: &Gate, rules: &[Rule], head: &Parts) -> Makes {
+/// What a write may make. An error says why it must not be passed on.
+pub(crate) fn makes(gate: &Gate, rules: &[Rule], head: &Parts) -> Result<Makes> {
     let mut makes = Makes::default();
+    let destination = destination(head)?;
     for rule in rules {
         match rule.written(head.uri.path(), head.uri.query()) {
             Written::Other => {}
-            Written::Keys(texts) => add(gate, &mut makes.keys, texts),
+            Written::Keys(texts) => add(gate, &mut makes.keys, &texts)?,
             Written::Collection => makes.unnamed = true,
         }
-        add(gate, &mut makes.keys, destinations(rule, head));
-    }
-    makes
-}
-
-fn add(gate: &Gate, keys: &mut Vec<Key>, texts: Vec<String>) {
-    for key in texts.iter().filter_map(|text| gate.parse_key(text).ok()) {
-        if !keys.contains(&key) {
-            keys.push(key);
+        if let Some(destination) = &destination {
+            add(gate, &mut makes.keys, &rule.located(destination))?;
         }
     }
+    Ok(makes)
 }
 
-fn destinations(rule: &Rule, head: &Parts) -> Vec<String> {
-    let named = head.headers.get_all(DESTINATION).iter();
-    named.flat_map(|destination| rule.located(&String::from_utf8_lossy(destination.as_bytes()))).collect()
+/// The key of a deletion, as it is written.
+pub(crate) fn removed(gate: &Gate, rules: &[Rule], head: &Parts) -> Option<Key> {
+    rules.iter().find_map(|rule| match rule.written(head.uri.path(), head.uri.query()) {
+        Written::Keys(texts) => texts.iter().find_map(|text| gate.parse_key(text).ok()),
+        Written::Other | Written::Collection => None,
+    })
+}
+
+/// Adds what of texts is a key. An error: they are more than a request may name, and each would go into every filter.
+fn add(gate: &Gate, keys: &mut Vec<Key>, texts: &[String]) -> Result<()> {
+    for key in texts.iter().filter_map(|text| gate.parse_key(text).ok()) {
+        if keys.contains(&key) {
+            continue;
+        }
+        if keys.len() == MOST_NAMED {
+            let message = format!(
+                "services may read more than {MOST_NAMED} keys in this request: name one, and write it plainly, without what \
+                 is escaped twice and without parameters"
+            );
+            return Err(Error::new(ErrorKind::Invalid, message));
+        }
+        keys.push(key);
+    }
+    Ok(())
+}
+
+/// What a COPY or MOVE makes besides what is at its own path. An error where it says that in several ways.
+fn destination(head: &Parts) -> Result<Option<Cow<'_, str>>> {
+    let copies = |method: &[u8]| method.eq_ignore_ascii_case(b"COPY") || method.eq_ignore_ascii_case(b"MOVE");
+    if !copies(head.method.as_str().as_bytes()) && !overrides(&head.headers).any(copies) {
+        return Ok(None);
+    }
+    let mut named = head.headers.get_all(DESTINATION).iter();
+    let first = named.next();
+    if named.next().is_some() {
+        let message = "a COPY or MOVE has one Destination, and this has several: send one for each";
+        return Err(Error::new(ErrorKind::Invalid, message));
+    }
+    Ok(first.map(|destination| String::from_utf8_lossy(destination.as_bytes())))
 }
 
 /// The keys that the head of an answer tells. `asked`: the path that was asked for, for locations that are relative.
@@ -306,5 +349,28 @@ mod tests {
         assert_eq!(kind(&Method::from_bytes(b"MOVE").unwrap(), &headers), Kind::Write);
         headers.insert("x-http-method-override", "PUT".parse().unwrap());
         assert_eq!(kind(&Method::GET, &headers), Kind::Write);
+    }
+
+    #[test]
+    fn a_destination_counts_for_copy_and_move_and_there_is_one() {
+        let of = |method: &str, overridden: Option<&'static str>, many: usize| {
+            let mut request = hyper::Request::builder().method(method).uri("/products/a");
+            for number in 0..many {
+                request = request.header("destination", format!("/products/{number}"));
+            }
+            if let Some(overridden) = overridden {
+                request = request.header("x-http-method-override", overridden);
+            }
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            destination(&head).map(|one| one.map(Cow::into_owned)).map_err(|error| error.to_string())
+        };
+        for (method, overridden) in [("COPY", None), ("MOVE", None), ("POST", Some("move")), ("copy", Some("GET"))] {
+            assert_eq!(of(method, overridden, 0), Ok(None), "{method}");
+            assert_eq!(of(method, overridden, 1).unwrap().unwrap(), "/products/0", "{method}");
+            assert!(of(method, overridden, 2).unwrap_err().contains("one Destination"), "{method}");
+        }
+        for method in ["PUT", "POST", "DELETE", "GET"] {
+            assert_eq!(of(method, None, 88), Ok(None), "{method}");
+        }
     }
 }

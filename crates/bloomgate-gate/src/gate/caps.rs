@@ -101,6 +101,15 @@ impl Inner {
         count_adds(self.counted(client), &self.events, &self.counters, many)
     }
 
+    /// Counts a write that is passed on, by the keys that the filter may have to take for it: a row is one, and how many
+    /// readings its key has is the client's choice. More than a client may add at all are counted as all of those: it may
+    /// write such a row, and then nothing else for the whole time.
+    #[cfg(any(feature = "layer", feature = "proxy"))]
+    pub(crate) fn count_readings(&self, client: Option<ClientId>, keys: usize) -> Result<()> {
+        let limit = self.callers.as_ref().and_then(|callers| callers.limit(Cap::Adds));
+        self.count_adds(client, limit.map_or(keys, |limit| keys.min(limit.count() as usize)))
+    }
+
     /// The error that a client gets; tells of it, if it is news.
     fn capped(&self, too_many: &TooMany) -> Error {
         refusal(&self.events, too_many)

@@ -33,10 +33,13 @@ impl Shared {
             Ok(place) => place,
             Err(response) => return response,
         };
-        let mut makes = requests::makes(&gate, &self.options.rules, &head);
+        let mut makes = match requests::makes(&gate, &self.options.rules, &head) {
+            Ok(makes) => makes,
+            Err(error) => return self.refuse(&answers::problem(&error)),
+        };
         makes.unnamed &= self.options.new_key != NewKey::None;
         if makes.any()
-            && let Err(capped) = gate.inner.count_adds(self.client(&from, &head), 1)
+            && let Err(capped) = gate.inner.count_readings(self.client(&from, &head), makes.most())
         {
             return self.refuse(&answers::problem(&capped));
         }
@@ -232,7 +235,7 @@ impl Shared {
         place: Option<Place>,
     ) -> Response<ProxyBody> {
         let removal = match self.gate.get() {
-            Some(gate) => match requests::makes(gate, &self.options.rules, &head).keys.into_iter().next() {
+            Some(gate) => match requests::removed(gate, &self.options.rules, &head) {
                 Some(key) => Some(gate.announce_removal(key).await),
                 None => None,
             },

@@ -2,6 +2,7 @@
 
 mod caps;
 mod deny;
+mod named;
 mod racing;
 mod streams;
 

@@ -9,6 +9,7 @@ mod feed;
 mod hanging_up;
 mod headers;
 mod layer;
+mod named;
 mod queries;
 mod racing;
 mod spellings;
