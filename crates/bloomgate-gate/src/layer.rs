@@ -55,7 +55,7 @@ use crate::gate::{Announced, Gate, Judgement, Seen, Unnamed};
 use crate::key::Key;
 use crate::outcome::Answer;
 use crate::policy::Unconfirmed;
-use crate::requests::{self, Asked, Fate, Kind, Makes};
+use crate::requests::{self, Asked, Collections, Fate, Kind, Makes};
 use crate::rules::{Exception, Rule};
 pub use crate::statuses::KeyStatuses;
 
@@ -266,7 +266,8 @@ impl<B> GateLayer<B> {
 
     /// What a request is answered that is refused: by the policy, by a cap on its client (`TooManyMisses`, `TooManyAdds`),
     /// because a deny list could not be confirmed or the key could not be told (`BadKey`), because it names more keys than anybody
-    /// means (`Invalid`), or because the source could not note a write before it was passed on.
+    /// means or may be a write that nobody can tell from a lookup (`Invalid`), or because the source could not note a write
+    /// before it was passed on.
     #[must_use]
     pub fn refused_by(mut self, refused: impl Fn(&Error) -> Response<B> + Send + Sync + 'static) -> Self {
         self.change().refused = Arc::new(refused);
@@ -464,7 +465,7 @@ impl<B: Send + 'static> Shared<B> {
     }
 
     fn makes(&self, head: &Parts) -> Result<Makes, Error> {
-        let mut makes = requests::makes(&self.gate, &self.rules, head)?;
+        let mut makes = requests::makes(&self.gate, &self.rules, Collections::MakeKeys, head)?;
         if let Some(reader) = &self.reader {
             makes.keys.extend(reader(head));
         }

@@ -13,7 +13,8 @@ use crate::gate::{Announced, Gate, Seen, Unnamed};
 use crate::key::Key;
 use crate::rules::{Exception, Reading, Rule, Written, keys_of};
 
-/// Frameworks that take another method from a header take these; a request with one is a write whatever its first line says.
+/// Frameworks that take another method from a header take these; a request with one is a write whatever its first line says,
+/// unless both only ask.
 const OVERRIDES: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method-override"),
     HeaderName::from_static("x-method-override"),
@@ -38,7 +39,7 @@ pub(crate) enum Kind {
 
 pub(crate) fn kind(method: &Method, headers: &HeaderMap) -> Kind {
     // By the few names that are there: to look each of these up costs three hashes.
-    if headers.keys().any(|name| OVERRIDES.contains(name)) {
+    if headers.keys().any(|name| OVERRIDES.contains(name)) && !(method.is_safe() && overrides(headers).all(only_asks)) {
         return Kind::Write;
     }
     match *method {
@@ -52,6 +53,11 @@ pub(crate) fn kind(method: &Method, headers: &HeaderMap) -> Kind {
 /// The methods that headers name in the place of the first line's.
 fn overrides(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     OVERRIDES.into_iter().flat_map(|name| headers.get_all(name)).map(|method| method.as_bytes().trim_ascii())
+}
+
+/// Whether a method in the place of `GET` leaves it one that changes nothing. An empty one is none.
+fn only_asks(method: &[u8]) -> bool {
+    ["", "GET", "HEAD", "OPTIONS"].iter().any(|harmless| method.eq_ignore_ascii_case(harmless.as_bytes()))
 }
 
 /// The keys that a lookup may be for.
@@ -202,19 +208,36 @@ pub(crate) fn named(gate: &Gate, rules: &[Rule], head: &Parts) -> Result<Vec<Key
     Ok(keys)
 }
 
+/// Whether a write at a collection makes a key that only its answer tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collections {
+    MakeKeys,
+    MakeNone,
+}
+
 /// What a write may make. An error says why it must not be passed on.
-pub(crate) fn makes(gate: &Gate, rules: &[Rule], head: &Parts) -> Result<Makes> {
+pub(crate) fn makes(gate: &Gate, rules: &[Rule], collections: Collections, head: &Parts) -> Result<Makes> {
     let mut makes = Makes::default();
     let destination = destination(head)?;
     for rule in rules {
         match rule.written(head.uri.path(), head.uri.query()) {
             Written::Other => {}
             Written::Keys(texts) => add(gate, &mut makes.keys, &texts)?,
-            Written::Collection => makes.unnamed = true,
+            Written::Collection => makes.unnamed = collections == Collections::MakeKeys,
         }
         if let Some(destination) = &destination {
             add(gate, &mut makes.keys, &rule.located(destination))?;
         }
+    }
+    // Most services look at such a header of a POST alone, and answer with the list: an answer of success without a key. Taken
+    // for a write, it would cost the filter its "no"; taken for none, a service that makes a row of it would be missed.
+    if makes.unnamed && head.method.is_safe() {
+        let message = format!(
+            "whether a {} at a collection with a header that names another method makes something nobody can tell: leave the \
+             header out, or send it as POST",
+            head.method
+        );
+        return Err(Error::new(ErrorKind::Invalid, message));
     }
     Ok(makes)
 }
@@ -343,12 +366,32 @@ mod tests {
     }
 
     #[test]
-    fn a_method_in_a_header_makes_a_write() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(kind(&Method::GET, &headers), Kind::Lookup);
-        assert_eq!(kind(&Method::from_bytes(b"MOVE").unwrap(), &headers), Kind::Write);
-        headers.insert("x-http-method-override", "PUT".parse().unwrap());
-        assert_eq!(kind(&Method::GET, &headers), Kind::Write);
+    fn a_method_in_a_header_makes_a_write_unless_it_only_asks_as_the_first_line_does() {
+        let of = |method: &str, overrides: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in overrides {
+                headers.append(*name, value.parse().unwrap());
+            }
+            kind(&Method::from_bytes(method.as_bytes()).unwrap(), &headers)
+        };
+        assert_eq!((of("GET", &[]), of("MOVE", &[]), of("DELETE", &[])), (Kind::Lookup, Kind::Write, Kind::Removal));
+        for name in ["x-http-method-override", "x-method-override", "x-http-method"] {
+            for harmless in ["GET", "get", "HEAD", "OPTIONS", ""] {
+                assert_eq!(of("GET", &[(name, harmless)]), Kind::Lookup, "{name}: {harmless}");
+                assert_eq!(of("HEAD", &[(name, harmless)]), Kind::Lookup, "{name}: {harmless}");
+                assert_eq!(of("OPTIONS", &[(name, harmless)]), Kind::Other, "{name}: {harmless}");
+                for method in ["POST", "DELETE", "MOVE"] {
+                    assert_eq!(of(method, &[(name, harmless)]), Kind::Write, "{method} {name}: {harmless}");
+                }
+            }
+            for other in ["PUT", "post", "DELETE", "GET, PUT", "ODD", "\"GET\""] {
+                for method in ["GET", "HEAD", "OPTIONS", "POST"] {
+                    assert_eq!(of(method, &[(name, other)]), Kind::Write, "{method} {name}: {other}");
+                }
+                assert_eq!(of("GET", &[(name, "GET"), (name, other)]), Kind::Write, "{name}: {other}");
+                assert_eq!(of("GET", &[(name, "GET"), ("x-http-method", other)]), Kind::Write, "{name}: {other}");
+            }
+        }
     }
 
     #[test]

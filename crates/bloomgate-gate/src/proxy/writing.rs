@@ -19,7 +19,7 @@ use super::{From, Shared, headers};
 use crate::callers::Place;
 use crate::gate::{Announced, Gate, Unnamed};
 use crate::key::Key;
-use crate::requests::{self, Fate, Makes};
+use crate::requests::{self, Collections, Fate, Makes};
 use crate::service::answers;
 
 impl Shared {
@@ -33,11 +33,14 @@ impl Shared {
             Ok(place) => place,
             Err(response) => return response,
         };
-        let mut makes = match requests::makes(&gate, &self.options.rules, &head) {
+        let collections = match self.options.new_key {
+            NewKey::None => Collections::MakeNone,
+            NewKey::Location | NewKey::Json(_) => Collections::MakeKeys,
+        };
+        let makes = match requests::makes(&gate, &self.options.rules, collections, &head) {
             Ok(makes) => makes,
             Err(error) => return self.refuse(&answers::problem(&error)),
         };
-        makes.unnamed &= self.options.new_key != NewKey::None;
         if makes.any()
             && let Err(capped) = gate.inner.count_readings(self.client(&from, &head), makes.most())
         {

@@ -1,7 +1,15 @@
-//! What one request may name: a write has the keys of its own path, and of one `Destination` if it copies or moves.
+//! What one request may name: a write has the keys of its own path, and of one `Destination` if it copies or moves; and a
+//! method in a header makes no write of a request that only asks.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use axum::Router;
+use axum::routing::any;
+use bloomgate_gate::State;
 
 use crate::caps::gate;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, serve};
 use crate::stage::{Keys, Stage, options, ready_gate};
 
 /// A segment that is read in as many ways as can be, and none of another number's.
@@ -98,4 +106,58 @@ async fn a_client_that_adds_pays_for_every_reading() {
         assert_eq!(next.status, if readings == 1 { 201 } else { 429 }, "{path}: {next:?}");
         assert_eq!(stage.ask("PUT", "/products/last", "", "{}").await.status, 429, "{path}");
     }
+}
+
+/// A service that answers every request at its collection with the list, and stores what is put.
+async fn listing() -> (Keys, Stage, Arc<AtomicU64>) {
+    let (keys, asked) = (Keys::of(["kettle"]), Arc::new(AtomicU64::new(0)));
+    let counted = asked.clone();
+    let list = move || async move {
+        counted.fetch_add(1, SeqCst);
+        "[\"kettle\"]"
+    };
+    let router = Router::new().route("/products", any(list)).route("/products/{id}", any(async || "a product"));
+    let router = router.route("/elsewhere", any(async || "what is there"));
+    let stage = Stage::set(options(serve(router).await), ready_gate(&keys).await).await;
+    (keys, stage, asked)
+}
+
+#[tokio::test]
+async fn a_method_in_a_header_turns_no_lookup_into_a_write() {
+    let (_, stage, asked) = listing().await;
+    for name in ["x-http-method-override", "x-method-override", "x-http-method"] {
+        for harmless in ["GET", "get", "HEAD", "OPTIONS", ""] {
+            for method in ["GET", "HEAD", "OPTIONS"] {
+                let got = stage.ask(method, "/products", &format!("{name}: {harmless}\r\n"), "").await;
+                assert_eq!(got.status, 200, "{method} {name}: {harmless}");
+            }
+            assert!(stage.ask("GET", "/products/lamp", &format!("{name}: {harmless}\r\n"), "").await.by_filter());
+        }
+    }
+    assert!(matches!(stage.gate.state(), State::Ready { version: 1, .. }), "{:?}", stage.gate.state());
+    assert_eq!((asked.load(SeqCst), refused(&stage)), (45, 0));
+}
+
+#[tokio::test]
+async fn what_may_be_a_write_at_the_collection_and_may_be_none_is_refused() {
+    let (_, stage, asked) = listing().await;
+    for (number, other) in ["POST", "PUT", "DELETE", "GET, POST", "odd"].into_iter().enumerate() {
+        let header = format!("x-http-method-override: {other}\r\n");
+        for method in ["GET", "HEAD", "OPTIONS"] {
+            let got = stage.ask(method, "/products", &header, "").await;
+            assert_eq!(got.status, 400, "{method} {other}: {got:?}");
+            assert!(method == "HEAD" || got.text().contains("send it as POST"), "{}", got.text());
+        }
+        // Of a key that is named the filter is told; elsewhere nothing is made.
+        let path = format!("/products/lamp-{number}");
+        assert!(stage.get(&path).await.by_filter());
+        assert_eq!(stage.ask("GET", &path, &header, "").await.status, 200, "{other}");
+        assert!(!stage.get(&path).await.by_filter(), "{other}");
+        assert_eq!(stage.ask("GET", "/elsewhere", &header, "").await.status, 200, "{other}");
+    }
+    assert_eq!((asked.load(SeqCst), refused(&stage)), (0, 15));
+    assert!(matches!(stage.gate.state(), State::Ready { version: 1, .. }), "{:?}", stage.gate.state());
+    // A POST makes a key whatever its header says: a service that does not look at it makes one.
+    assert_eq!(stage.ask("POST", "/products", "x-http-method-override: GET\r\n", "").await.status, 200);
+    assert_eq!(stage.gate.state(), State::Stale);
 }

@@ -5,7 +5,7 @@ use axum::body::Body;
 use axum::http::Request;
 use axum::routing::any;
 use bloomgate_gate::layer::GateLayer;
-use bloomgate_gate::{Gate, Unconfirmed};
+use bloomgate_gate::{Gate, State, Unconfirmed};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -59,6 +59,20 @@ async fn a_client_that_adds_pays_for_every_reading() {
     let app = listing(layer(&gate));
     assert_eq!(ask(&app, "PUT", &format!("/products/{}", odd(1)), "").await.0, 200);
     assert_eq!(ask(&app, "PUT", "/products/next", "").await.0, 429);
+}
+
+#[tokio::test]
+async fn a_method_in_a_header_turns_no_lookup_into_a_write() {
+    let gate = ready_gate(&Keys::of(["kettle"])).await;
+    let app = listing(layer(&gate));
+    for method in ["GET", "HEAD", "OPTIONS"] {
+        assert_eq!(ask(&app, method, "/products", "x-http-method-override: GET").await.0, 200, "{method}");
+        assert_eq!(ask(&app, method, "/products", "x-http-method-override: POST").await.0, 400, "{method}");
+    }
+    assert_eq!(ask(&app, "GET", "/products/lamp", "x-http-method-override: GET").await.0, 404);
+    assert_eq!(ask(&app, "GET", "/products/lamp", "x-http-method-override: PUT").await.0, 200);
+    assert_eq!(ask(&app, "GET", "/products/lamp", "").await.0, 200, "it may have been made");
+    assert!(matches!(gate.state(), State::Ready { version: 1, .. }), "{:?}", gate.state());
 }
 
 #[tokio::test]
