@@ -26,6 +26,8 @@
 //! [`GateLayer::except`].
 //!
 //! Writes run in tasks of their own, to their end: a client that goes away leaves no write of unknown outcome behind.
+//! Bodies are the handler's to read: whether one that breaks off made something its answer says, and a 400, as axum's own
+//! extractors give, costs the filter nothing.
 //!
 //! **Caps on single clients** ([`Builder::callers`](crate::Builder::callers)) hold here as in the proxy: who asks too often for
 //! what is not there, or adds too much, gets 429 before the service is called. Who a client is says

@@ -317,6 +317,9 @@ pub fn proxy(settings: &Settings) -> Result<Option<Proxy>, Failure> {
     options.exceptions.clone_from(&settings.pass);
     options.new_key = settings.new_key.clone();
     options.new_key_status = settings.new_key_status.clone();
+    options.whole_body = usize::try_from(settings.whole_body).unwrap_or(usize::MAX);
+    options.whole_memory = usize::try_from(settings.whole_memory).unwrap_or(usize::MAX);
+    options.longer = settings.longer_body;
     if let Some(host) = &settings.upstream_host {
         options.host = Host::Set(host.parse().map_err(|error| said(format!("--upstream-host: {error}")))?);
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bloomgate_gate::callers::Limit;
-use bloomgate_gate::proxy::{Exception, Forwarding, KeyStatuses, NewKey, Rule};
+use bloomgate_gate::proxy::{Exception, Forwarding, KeyStatuses, Longer, NewKey, Rule};
 use bloomgate_gate::service::http::webhook::Receiver;
 use bloomgate_gate::service::{ClientBy, Network};
 use bloomgate_gate::tenants::{Own, Spending};
@@ -36,6 +36,9 @@ pub struct Settings {
     pub pass: Vec<Exception>,
     pub new_key: NewKey,
     pub new_key_status: KeyStatuses,
+    pub whole_body: u64,
+    pub whole_memory: u64,
+    pub longer_body: Longer,
     pub admin: SocketAddr,
     pub upstream_ca: Option<PathBuf>,
     pub upstream_host: Option<String>,
@@ -109,6 +112,9 @@ impl Default for Settings {
             pass: Vec::new(),
             new_key: NewKey::default(),
             new_key_status: KeyStatuses::default(),
+            whole_body: 1 << 20,
+            whole_memory: 64 << 20,
+            longer_body: Longer::default(),
             admin: SocketAddr::from(([127, 0, 0, 1], 8481)),
             upstream_ca: None,
             upstream_host: None,
@@ -229,6 +235,12 @@ settings! {
         |to, text| to.new_key = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "new-key-status" "LIST" "2xx,3xx,5xx" "reverse proxy: the answers to such a write after which a key may be there, as `201`; others made none. Leave 5xx out only if a write that fails leaves no row behind"
         |to, text| to.new_key_status = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
+    "whole-body" "SIZE" "1MiB" "reverse proxy: the body of such a write is read whole before any of it is passed on, up to this size, so that one which breaks off reaches nobody"
+        |to, text| to.whole_body = number::size(text)?;
+    "whole-memory" "SIZE" "64MiB" "reverse proxy: what these bodies may take together, beyond the first 64 KiB of each"
+        |to, text| to.whole_memory = number::size(text)?;
+    "longer-body" "HOW" "stream" "reverse proxy: a body of such a write that is longer, or for which there is no room: `stream` it as it comes, or `refuse` it (413 or 503)"
+        |to, text| to.longer_body = text.parse().map_err(|error: bloomgate_gate::Error| error.to_string())?;
     "admin" "ADDR" "127.0.0.1:8481" "reverse proxy: where the gate's own paths are (/stats, /metrics, /readyz and the others)"
         |to, text| to.admin = address(text)?;
     "upstream-ca" "FILE" "the system's" "reverse proxy to https: the authorities that the upstream is checked by, a PEM file"

@@ -206,6 +206,7 @@ fn mistakes_are_told_with_what_was_meant() {
     refused("--upstream http://h --key path:/p/{id} --new-key body", &["--new-key", "json:/id"]);
     refused("--upstream http://h --key path:/p/{id} --forwarded maybe", &["--forwarded", "append"]);
     refused("--upstream http://h --key path:/p/{id} --new-key-status 404", &["--new-key-status", "201,303"]);
+    refused("--upstream http://h --key path:/p/{id} --longer-body drop", &["--longer-body", "stream or refuse"]);
     refused("--upstream http://h --key path:/p/{id} --pass search", &["--pass", "/products/search"]);
     refused("--pass /products/search", &["--upstream"]);
     refused("--keys-from keys.txt", &["--upstream"]);

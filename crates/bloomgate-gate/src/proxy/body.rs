@@ -7,16 +7,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use hyper::HeaderMap;
+use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
+use super::begun::Begun;
 use super::patience::{Patience, Timers};
 
 /// Why a body ended early.
 pub type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
-type Next = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
+pub(super) type Next = Poll<Option<Result<Frame<Bytes>, BodyError>>>;
 
 /// A body whose next piece is waited for so long and not longer.
 #[derive(Debug)]
@@ -39,7 +39,15 @@ impl Paced {
         self
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Next {
+    pub fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    pub fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+
+    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Next {
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(frame) => {
                 self.waiting = false;
@@ -71,76 +79,6 @@ pub(super) enum ToUpstream {
     Stream(Paced),
 }
 
-/// A body whose beginning was read before it was passed on.
-#[derive(Debug)]
-pub(super) struct Begun {
-    /// In one piece: of a client that sends single bytes no more is kept than of any other.
-    first: Option<Bytes>,
-    rest: Rest,
-    /// Whether its length was said.
-    sized: bool,
-}
-
-#[derive(Debug)]
-enum Rest {
-    Nothing,
-    Trailers(HeaderMap),
-    Stream(Paced),
-}
-
-impl Begun {
-    /// Reads a body up to more than so many bytes, or to its end.
-    pub async fn read(mut body: Paced, most: usize) -> Result<Self, BodyError> {
-        let sized = body.body.size_hint().exact().is_some();
-        let mut first = BytesMut::new();
-        let rest = loop {
-            if first.len() > most {
-                break Rest::Stream(body);
-            }
-            let Some(frame) = std::future::poll_fn(|context| body.poll_next(context)).await else {
-                break Rest::Nothing;
-            };
-            match frame?.into_data() {
-                Ok(data) => first.extend_from_slice(&data),
-                Err(frame) => break frame.into_trailers().map_or(Rest::Nothing, Rest::Trailers),
-            }
-        };
-        Ok(Self { first: Some(first.freeze()).filter(|first| !first.is_empty()), rest, sized })
-    }
-
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Next {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
-        match &mut self.rest {
-            Rest::Stream(rest) => rest.poll_next(context),
-            rest => Poll::Ready(match std::mem::replace(rest, Rest::Nothing) {
-                Rest::Trailers(trailers) => Some(Ok(Frame::trailers(trailers))),
-                _ => None,
-            }),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.first.is_none()
-            && match &self.rest {
-                Rest::Nothing => true,
-                Rest::Trailers(_) => false,
-                Rest::Stream(rest) => rest.body.is_end_stream(),
-            }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        let rest = match &self.rest {
-            Rest::Nothing | Rest::Trailers(_) => Some(0),
-            Rest::Stream(rest) => rest.body.size_hint().exact(),
-        };
-        let first = self.first.as_ref().map_or(0, Bytes::len) as u64;
-        // What came in chunks goes on in chunks.
-        rest.filter(|_| self.sized).map_or_else(SizeHint::default, |rest| SizeHint::with_exact(first + rest))
-    }
-}
-
 impl Body for ToUpstream {
     type Data = Bytes;
     type Error = BodyError;
@@ -157,7 +95,7 @@ impl Body for ToUpstream {
         match self {
             Self::Empty => true,
             Self::Begun(begun) => begun.is_end_stream(),
-            Self::Stream(paced) => paced.body.is_end_stream(),
+            Self::Stream(paced) => paced.is_end_stream(),
         }
     }
 
@@ -165,7 +103,7 @@ impl Body for ToUpstream {
         match self {
             Self::Empty => SizeHint::with_exact(0),
             Self::Begun(begun) => begun.size_hint(),
-            Self::Stream(paced) => paced.body.size_hint(),
+            Self::Stream(paced) => paced.size_hint(),
         }
     }
 }
@@ -217,17 +155,15 @@ impl Body for ProxyBody {
     fn is_end_stream(&self) -> bool {
         match &self.0 {
             Kind::Whole(bytes) => bytes.is_none(),
-            Kind::Stream(paced) => paced.body.is_end_stream(),
-            Kind::Replayed(frames, rest) => {
-                frames.is_empty() && rest.as_ref().is_none_or(|rest| rest.body.is_end_stream())
-            }
+            Kind::Stream(paced) => paced.is_end_stream(),
+            Kind::Replayed(frames, rest) => frames.is_empty() && rest.as_ref().is_none_or(|rest| rest.is_end_stream()),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
-            Kind::Stream(paced) => paced.body.size_hint(),
+            Kind::Stream(paced) => paced.size_hint(),
             Kind::Replayed(frames, None)
                 if frames.iter().all(|frame| matches!(frame, Ok(frame) if frame.is_data())) =>
             {

@@ -7,12 +7,13 @@
 //!  POST /collection ──────────────────────────────────────────────────▶ upstream ─▶ filter takes the new key ─▶ released
 //! ```
 //!
-//! Bodies are streamed both ways, piece by piece; nothing is buffered but the answers that tell a new key (and the beginnings
-//! of the requests that ask for one), up to a limit. Clients speak HTTP/1.1 or HTTP/2, the upstream HTTP/1.1.
+//! Bodies are streamed both ways, piece by piece; nothing is buffered but the answers that tell a new key, and the requests that
+//! ask for one, up to a limit. Clients speak HTTP/1.1 or HTTP/2, the upstream HTTP/1.1.
 //!
 //! A key is looked up only where it can be read with certainty ([`Rule`]): whatever the upstream may take for another
 //! spelling of a key passes.
 
+mod begun;
 mod body;
 mod dial;
 mod headers;
@@ -42,6 +43,7 @@ use tokio::net::TcpListener;
 
 pub use crate::rules::{Exception, Rule};
 pub use crate::statuses::KeyStatuses;
+pub use begun::Longer;
 pub use body::{BodyError, ProxyBody};
 pub use headers::{Forwarding, Host};
 pub use metrics::TABLE as METRICS;
@@ -55,6 +57,7 @@ use crate::policy::Meaning;
 use crate::requests::{self, Certainty, Kind};
 use crate::service::Clients;
 use crate::service::answers::{self, ABSENT, Template};
+use begun::Room;
 use body::Paced;
 use headers::{Client, Onward};
 use metrics::{Counts, one};
@@ -76,8 +79,16 @@ pub struct Options {
     pub new_key: NewKey,
     /// Which answers may have made one.
     pub new_key_status: KeyStatuses,
-    /// How much of such an answer is read before it is released, and how much of such a request before it is passed on: 64 KiB.
+    /// How much of such an answer is read before it is released, and how much of such a request at least before it is passed on:
+    /// 64 KiB.
     pub new_key_bytes: usize,
+    /// Such a request is read whole before it is passed on if it is not longer than this: 1 MiB. One that breaks off has reached
+    /// nobody then.
+    pub whole_body: usize,
+    /// What these requests take together, beyond the first 64 KiB of each: 64 MiB.
+    pub whole_memory: usize,
+    /// What becomes of those that are longer, or for which there is no room.
+    pub longer: Longer,
     /// Which `Host` is sent on.
     pub host: Host,
     /// How the upstream is told who asked.
@@ -108,6 +119,9 @@ impl Options {
             new_key: NewKey::default(),
             new_key_status: KeyStatuses::default(),
             new_key_bytes: 64 << 10,
+            whole_body: 1 << 20,
+            whole_memory: 64 << 20,
+            longer: Longer::default(),
             host: Host::default(),
             forwarding: Forwarding::default(),
             connect_time: Duration::from_secs(2),
@@ -135,6 +149,8 @@ struct Shared {
     template: Template,
     counts: Counts,
     timers: Arc<Timers>,
+    /// For bodies that are read whole before they are passed on.
+    room: Arc<Room>,
 }
 
 impl Proxy {
@@ -156,6 +172,7 @@ impl Proxy {
             forwarding: options.forwarding,
         };
         let shared = Shared {
+            room: Room::of(options.whole_memory),
             options,
             onward,
             client,

@@ -11,7 +11,8 @@ use hyper::header::ACCEPT_ENCODING;
 use hyper::http::request::Parts;
 use hyper::{Request, Response};
 
-use super::body::{Begun, Paced, ProxyBody, Read, ToUpstream};
+use super::begun::{Begun, How, Unread};
+use super::body::{Paced, ProxyBody, Read, ToUpstream};
 use super::metrics::one;
 use super::new_key::{self, NewKey};
 use super::sending::{self, Trouble};
@@ -68,7 +69,7 @@ impl Shared {
         let moved = Arc::new(AtomicU64::new(0));
         let body = match body {
             _ if !has_body => ToUpstream::Empty,
-            // Its beginning, mostly all of it, before it is passed on: a client that breaks off then costs the filter nothing.
+            // Mostly all of it before it is passed on: a client that breaks off then costs the filter nothing.
             body if makes.unnamed => match self.begin(self.paced(body).counting(moved.clone())).await {
                 Ok(begun) => ToUpstream::Begun(begun),
                 Err(problem) => return self.refuse(&problem),
@@ -95,16 +96,22 @@ impl Shared {
         }
     }
 
-    /// The beginning of a body.
+    /// A body that is read before it is passed on.
     async fn begin(&self, body: Paced) -> Result<Begun, Problem> {
-        let (limit, most) = (self.options.idle_time, self.options.new_key_bytes);
-        match tokio::time::timeout(limit, Begun::read(body, most)).await {
-            Ok(Ok(begun)) => Ok(begun),
-            Ok(Err(error)) => Err(Problem::bad_request(format!("the body broke off: {error}"))),
-            Err(_) => Err(Problem::too_slow(format!(
-                "neither the body nor its first {most} bytes arrived within {limit:?}; send it faster"
-            ))),
-        }
+        let options = &self.options;
+        let (least, whole, pace) = (options.new_key_bytes, options.whole_body, options.idle_time);
+        let how = How { least, whole, longer: options.longer, pace };
+        Begun::read(body, how, &self.room).await.map_err(|why| match why {
+            Unread::Broke(error) => Problem::bad_request(format!("the body broke off: {error}")),
+            Unread::Slow => Problem::too_slow(format!(
+                "neither the rest of the body nor {least} more bytes of it arrived within {pace:?}; send it faster"
+            )),
+            Unread::TooLong => Problem::too_large(format!("a body that is sent here may have {whole} bytes")),
+            Unread::NoRoom => {
+                let why = format!("the bodies that are on their way take {} bytes already", options.whole_memory);
+                Problem::unavailable(why, Duration::from_secs(1))
+            }
+        })
     }
 
     /// No answer came.

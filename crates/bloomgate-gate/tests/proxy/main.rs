@@ -16,4 +16,5 @@ mod spellings;
 mod stage;
 mod streams;
 mod troubles;
+mod whole;
 mod writes;
