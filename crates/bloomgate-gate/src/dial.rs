@@ -75,9 +75,9 @@ impl Service<Uri> for Dial {
         let name = secured.then(|| name(uri.host().unwrap_or_default()));
         let (connecting, tls, patience) = (self.http.call(uri), self.tls.clone(), self.patience);
         Box::pin(async move {
-            let Some(name) = name else { return Ok(TokioIo::new(Stream::Plain(connecting.await?.into_inner()))) };
+            let Some(name) = name else { return Ok(TokioIo::new(Stream::Plain(Heard::new(connecting.await?)))) };
             let connector = tls.ok_or("https, and no authorities were given to check it by")?;
-            let (name, stream) = (name?, connecting.await?.into_inner());
+            let (name, stream) = (name?, Heard::new(connecting.await?));
             let secured = tokio::time::timeout(patience, connector.connect(name, stream))
                 .await
                 .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake did not end in time"))??;
@@ -88,8 +88,81 @@ impl Service<Uri> for Dial {
 
 /// A connection, plain or secured.
 pub(crate) enum Stream {
-    Plain(TcpStream),
-    Secured(Box<TlsStream<TcpStream>>),
+    Plain(Heard),
+    Secured(Box<TlsStream<Heard>>),
+}
+
+/// A connection of which everything is heard that was said before it was closed. A service that refuses a long request by its head
+/// answers, and closes with the rest of the request unread; then nothing more can be sent, though the answer is here already.
+/// That would be the end of the request without one, and of a write nobody would know what became of it: so what cannot
+/// be sent any more is dropped, and the end is what reading finds.
+pub(crate) struct Heard {
+    stream: TcpStream,
+    takes_nothing: bool,
+}
+
+impl Heard {
+    fn new(stream: TokioIo<TcpStream>) -> Self {
+        Self { stream: stream.into_inner(), takes_nothing: false }
+    }
+
+    /// What became of an attempt to send; `dropped` if nothing can be sent any more.
+    fn sent<T>(&mut self, sent: Poll<io::Result<T>>, dropped: T) -> Poll<io::Result<T>> {
+        match sent {
+            Poll::Ready(Err(error))
+                if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
+            {
+                self.takes_nothing = true;
+                Poll::Ready(Ok(dropped))
+            }
+            sent => sent,
+        }
+    }
+}
+
+impl AsyncRead for Heard {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Heard {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.takes_nothing {
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let sent = Pin::new(&mut this.stream).poll_write(context, bytes);
+        this.sent(sent, bytes.len())
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let all = || pieces.iter().map(|piece| piece.len()).sum();
+        if this.takes_nothing {
+            return Poll::Ready(Ok(all()));
+        }
+        let sent = Pin::new(&mut this.stream).poll_write_vectored(context, pieces);
+        this.sent(sent, all())
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        let ended = Pin::new(&mut this.stream).poll_shutdown(context);
+        this.sent(ended, ())
+    }
 }
 
 impl Connection for Stream {

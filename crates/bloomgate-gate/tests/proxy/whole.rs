@@ -274,3 +274,35 @@ async fn a_slow_one_is_ended_and_a_long_one_is_not_slow() {
     assert!(is_ready(&stage) && stage.gate.stats().writes.under_way == 0);
     assert_eq!(raw(stage.address, b"GET /echo HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n").await.status, 200);
 }
+
+/// A service that answers by the head of a request, and hangs up with the rest of it unread.
+async fn hasty() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let answer = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(answer).await.unwrap();
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_answer_that_came_before_the_upstream_hung_up_is_heard() {
+    let stage = Stage::set(options(hasty().await), ready_gate(&Keys::of(["kettle"])).await).await;
+    // More than sockets take.
+    let sent = letters(1 << 20);
+    for number in 0..20 {
+        for path in ["/products".to_owned(), format!("/products/new-{number}")] {
+            let method = if path == "/products" { "POST" } else { "PUT" };
+            let got = stage.ask(method, &path, "", &sent).await;
+            assert_eq!(got.status, 401, "{method}, {number}: {got:?}");
+        }
+    }
+    assert_eq!((is_ready(&stage), stage.gate.stats().writes.doubtful), (true, 0));
+}
