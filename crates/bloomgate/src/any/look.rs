@@ -75,9 +75,9 @@ pub struct Since {
 }
 
 impl LineSample {
-    /// How the bits look that were set since an earlier sample of the same filter; nothing if too few keys came, if a part was
-    /// cleared or is another one, or if it does not count. Not for kinds that remove keys. Settle both samples first
-    /// ([`AnyFilter::settle`]).
+    /// How the bits look that were set since an earlier sample of the same filter; nothing if too few keys came, if it was
+    /// cleared, or if it does not count. A stage or a generation that was begun between the two was empty then, wherever in the
+    /// ring it lies. Not for kinds that remove keys. Settle both samples first ([`AnyFilter::settle`]).
     ///
     /// Keys that set as many bits as random ones multiply the share of unset bits by `exp(-keys * miss)`, whatever it was before.
     ///
@@ -94,13 +94,20 @@ impl LineSample {
     /// ```
     #[must_use]
     pub fn since(&self, before: &LineSample) -> Option<Since> {
-        let parts = self.0.iter().zip(&before.0).filter_map(|(now, before)| now.since(before));
+        let had = before.0.iter().map(|part| part.number).max()?;
+        let parts = self.0.iter().filter_map(|now| match before.0.iter().find(|part| part.number == now.number) {
+            Some(before) => now.since(before),
+            // Numbers only grow, so one that is not above those of before is of another filter.
+            None => now.begun().filter(|_| now.number > had),
+        });
         parts.reduce(|one, other| Since { keys: one.keys + other.keys, score: one.score.max(other.score) })
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Part {
+    /// Which one it is: the number of a generation that no other of the ring ever has, though their places are used again.
+    number: u64,
     pattern: Pattern,
     /// Keys that it counted, if it counts.
     keys: Option<u64>,
@@ -126,14 +133,14 @@ impl LineSample {
     }
 }
 
-/// A part of a filter: where its bits go, the keys it counts, and the set bits of a line.
-pub(super) type Visit<'v> = dyn FnMut(Pattern, Option<u64>, &dyn Fn(u64) -> u32) + 'v;
+/// A part of a filter: which one it is, where its bits go, the keys it counts, and the set bits of a line.
+pub(super) type Visit<'v> = dyn FnMut(u64, Pattern, Option<u64>, &dyn Fn(u64) -> u32) + 'v;
 
 fn set_in<W: ReadWords>(words: W, first: u64, count: u64) -> u32 {
     (first..first + count).map(|at| words.load(at as usize).count_ones()).sum()
 }
 
-fn bloom<L: Layout, S: Store>(filter: &Bloom<L, S>, visit: &mut Visit<'_>) {
+fn bloom<L: Layout, S: Store>(filter: &Bloom<L, S>, number: u64, visit: &mut Visit<'_>) {
     let words = filter.store().words();
     let pattern = match filter.layout().any() {
         AnyLayout::Classic(_) => Pattern::Anywhere { bits: filter.bits(), hashes: filter.hashes() },
@@ -142,36 +149,36 @@ fn bloom<L: Layout, S: Store>(filter: &Bloom<L, S>, visit: &mut Visit<'_>) {
             Pattern::Lines { lines: layout.lines(), per_key: layout.lines_per_key(), paired: layout.paired() }
         }
     };
-    visit(pattern, Some(filter.len()), &|line| set_in(words, line * 8, 8));
+    visit(number, pattern, Some(filter.len()), &|line| set_in(words, line * 8, 8));
 }
 
 fn counting<S: Store>(filter: &Counting<S>, visit: &mut Visit<'_>) {
     let layout = filter.layout();
     let pattern = Pattern::Lines { lines: layout.lines(), per_key: layout.lines_per_key(), paired: layout.paired() };
-    visit(pattern, Some(filter.len()), &|line| filter.set_in_line(line));
+    visit(0, pattern, Some(filter.len()), &|line| filter.set_in_line(line));
 }
 
 /// Forms whose bits go anywhere and that do not say how many keys they hold: what they tell was read off the bits.
 fn foreign<F: Shape, S: Store>(filter: &Foreign<F, S>, pattern: Pattern, visit: &mut Visit<'_>) {
     let words = filter.store().words();
     let per_line = pattern.line_bits() / 64;
-    visit(pattern, None, &|line| set_in(words, line * per_line, per_line));
+    visit(0, pattern, None, &|line| set_in(words, line * per_line, per_line));
 }
 
 impl<S: Store> AnyFilter<S> {
     /// Calls `visit` with each part whose bits are only set by keys; none for kinds that keep fingerprints or decay.
     pub(super) fn each_part(&self, visit: &mut Visit<'_>) {
         match self {
-            AnyFilter::Classic(filter) => bloom(filter, visit),
-            AnyFilter::Blocked(filter) => bloom(filter, visit),
-            AnyFilter::Partitioned(filter) => bloom(filter, visit),
+            AnyFilter::Classic(filter) => bloom(filter, 0, visit),
+            AnyFilter::Blocked(filter) => bloom(filter, 0, visit),
+            AnyFilter::Partitioned(filter) => bloom(filter, 0, visit),
             AnyFilter::Counting(filter) => counting(filter, visit),
-            AnyFilter::Scalable(chain) => chain.each_stage().for_each(|stage| match stage {
-                Stage::Blocked(filter) => bloom(filter, visit),
-                Stage::Classic(filter) => bloom(filter, visit),
-                Stage::Partitioned(filter) => bloom(filter, visit),
+            AnyFilter::Scalable(chain) => (0..).zip(chain.each_stage()).for_each(|(number, stage)| match stage {
+                Stage::Blocked(filter) => bloom(filter, number, visit),
+                Stage::Classic(filter) => bloom(filter, number, visit),
+                Stage::Partitioned(filter) => bloom(filter, number, visit),
             }),
-            AnyFilter::Rotating(ring) => ring.each_generation().for_each(|filter| bloom(filter, visit)),
+            AnyFilter::Rotating(ring) => ring.each_numbered().for_each(|(filter, number)| bloom(filter, number, visit)),
             AnyFilter::BfV1(filter) => {
                 let pattern =
                     Pattern::Anywhere { bits: filter.shape().bits().into(), hashes: filter.shape().hashes().into() };
@@ -187,10 +194,10 @@ impl<S: Store> AnyFilter<S> {
             }
             AnyFilter::RedisBloom(chain) => {
                 let words = chain.store().words();
-                for link in chain.shape().links() {
+                for (number, link) in (0..).zip(chain.shape().links()) {
                     let pattern = Pattern::Anywhere { bits: link.bits(), hashes: link.hashes() };
                     let first = link.first_word();
-                    visit(pattern, Some(link.items()), &|line| set_in(words, first + line * 8, 8));
+                    visit(number, pattern, Some(link.items()), &|line| set_in(words, first + line * 8, 8));
                 }
             }
             AnyFilter::Stable(_)
@@ -208,10 +215,10 @@ impl<S: Store> AnyFilter<S> {
     #[must_use]
     pub fn sample_lines(&self, most: u64, mut random: impl FnMut() -> u64) -> LineSample {
         let mut count = 0;
-        self.each_part(&mut |_, _, _| count += 1);
+        self.each_part(&mut |_, _, _, _| count += 1);
         let most = (most / count.max(1)).max(LEAST);
         let mut parts = Vec::with_capacity(count as usize);
-        self.each_part(&mut |pattern, keys, set_in| {
+        self.each_part(&mut |number, pattern, keys, set_in| {
             let all = pattern.whole_lines();
             let lines = all.min(most);
             let (mut sum, mut squares) = (0.0, 0.0);
@@ -222,7 +229,7 @@ impl<S: Store> AnyFilter<S> {
                 sum += set;
                 squares += set * set;
             }
-            parts.push(Part { pattern, keys, lines, sum, squares });
+            parts.push(Part { number, pattern, keys, lines, sum, squares });
         });
         LineSample(parts)
     }
@@ -266,13 +273,14 @@ impl<S: Store> AnyFilter<S> {
     #[must_use]
     pub fn settle(&self, sample: &LineSample) -> LineSample {
         let mut now = Vec::with_capacity(sample.0.len());
-        self.each_part(&mut |_, keys, _| now.push(keys));
-        // A generation may have been cleared since: what it counted when it was read counts.
-        let settled = |(at, part): (usize, &Part)| {
-            let keys = part.keys.map(|before| before.max(now.get(at).copied().flatten().unwrap_or(0)));
-            Part { keys, ..*part }
+        self.each_part(&mut |number, _, keys, _| now.push((number, keys)));
+        // A generation may have been cleared since: what it counted when it was read counts, and not what those count that
+        // stand in its place now.
+        let settled = |part: &Part| {
+            let counted = now.iter().find(|(number, _)| *number == part.number).and_then(|(_, keys)| *keys);
+            Part { keys: part.keys.map(|before| before.max(counted.unwrap_or(0))), ..*part }
         };
-        LineSample(sample.0.iter().enumerate().map(settled).collect())
+        LineSample(sample.0.iter().map(settled).collect())
     }
 }
 
@@ -312,6 +320,13 @@ impl Part {
 
     fn unset(&self) -> f64 {
         1.0 - self.sum / (self.lines * self.pattern.line_bits()).max(1) as f64
+    }
+
+    /// How the bits look of a part that was empty before.
+    fn begun(&self) -> Option<Since> {
+        let keys = self.keys.filter(|&keys| keys >= FEW_KEYS)?;
+        let score = self.fill_score(1.0 - self.unset(), different(&self.pattern, keys))?;
+        score.is_finite().then_some(Since { keys, score })
     }
 
     fn since(&self, before: &Part) -> Option<Since> {

@@ -234,13 +234,13 @@ impl<S: Store> AnyFilter<S> {
             _ => {}
         }
         let (mut lines, mut line_bits) = (0, 0);
-        self.each_part(&mut |pattern, _, _| {
+        self.each_part(&mut |_, pattern, _, _| {
             lines += pattern.whole_lines();
             line_bits = pattern.line_bits();
         });
         heat_of(cells, lines, line_bits, |step, tell| {
             let mut first = 0;
-            self.each_part(&mut |pattern, _, set_in| {
+            self.each_part(&mut |_, pattern, _, set_in| {
                 for line in (0..pattern.whole_lines()).step_by(step as usize) {
                     tell(first + line, u64::from(set_in(line)));
                 }
