@@ -13,6 +13,9 @@ export const VIEWS = {
   phone: { viewport: { width: 390, height: 844 }, colorScheme: "light", hasTouch: true, isMobile: true, deviceScaleFactor: 2 },
 };
 
+/** Widths in between, at which every page has to have room too. */
+const WIDTHS = [768, 1024];
+
 /** Nothing takes longer. */
 const PATIENCE = 40_000;
 
@@ -98,10 +101,20 @@ export class Browsing {
         await this.picture(page, `${name}-${view}`);
         if (view === "light") await checkKeyboard(page);
         const shifted = await page.evaluate(() => globalThis.shifted);
+        if (view === "light") await checkWidths(page);
         assert.ok(shifted < 0.1, `${name}, ${view}: the layout shifted by ${shifted.toFixed(3)}`);
       }, options);
     }
     told(`${name}: ${this.views.join(", ")}`);
+  }
+}
+
+/** Room at other widths. Charts follow the width of their place a frame later. */
+async function checkWidths(page) {
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ ...VIEWS.light.viewport, width });
+    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await checkRoom(page, width);
   }
 }
 

@@ -70,7 +70,7 @@ export async function checkContrast(page) {
 }
 
 /** Nothing is wider than the window, and no table than its place. */
-export async function checkRoom(page) {
+export async function checkRoom(page, width = page.viewportSize().width) {
   const wide = await page.evaluate(() => {
     const most = document.documentElement.clientWidth + 1;
     const tables = [...document.querySelectorAll(".table-wrap")].filter((each) => each.scrollWidth > each.clientWidth + 1);
@@ -79,7 +79,7 @@ export async function checkRoom(page) {
     const outside = [...document.querySelectorAll("body *")].filter((element) => element.getBoundingClientRect().right > most && !element.closest(".table-wrap, .hidden"));
     return outside.slice(0, 5).map((element) => `${element.tagName}.${element.className} ${Math.round(element.getBoundingClientRect().right)}`);
   });
-  assert.deepEqual(wide, [], "wider than the window");
+  assert.deepEqual(wide, [], `wider than the window of ${width} px`);
 }
 
 /** Every element that takes the focus by Tab is seen to have it, and every control can be reached. */

@@ -2,10 +2,15 @@
 
 import { el, freshId, replace, setText } from "./dom.js";
 
+/** A name that breaks behind its dots, dashes and the like, where it has no room. */
+export function broken(name) {
+  return name.split(/(?<=[_:./-])/).flatMap((piece, at) => (at === 0 ? piece : [el("wbr", {}), piece]));
+}
+
 /** The head of a page: its name, a sentence, and what stands at the right. */
 export function head(title, sentence, ...right) {
   return el("div", { class: "page-head" },
-    el("div", {}, el("h1", { tabindex: "-1" }, title), sentence ? el("p", { class: "lead" }, sentence) : null),
+    el("div", {}, el("h1", { tabindex: "-1" }, broken(title)), sentence ? el("p", { class: "lead" }, sentence) : null),
     right.length > 0 ? el("div", { class: "page-actions" }, right) : null);
 }
 

@@ -3,7 +3,7 @@
 import { debounced, el, replace, setText } from "../dom.js";
 import { forecast, isFull, soonest } from "../forecast.js";
 import { bytes, count, counted, digits, rate as percent, roughRate, roughTime, short } from "../format.js";
-import { bar, code, empty, head, loading, pill, trouble } from "../parts.js";
+import { bar, broken, code, empty, head, loading, pill, trouble } from "../parts.js";
 import { KINDS } from "../sizing.js";
 import { firstCommands } from "../terminal.js";
 
@@ -175,7 +175,7 @@ export function show({ api, live, parameters }) {
     update({});
     rows.set(filter.path, update);
     return el("tr", {},
-      el("th", { scope: "row" }, el("a", { href: `#/filter?path=${encodeURIComponent(filter.path)}` }, filter.name), about), cells);
+      el("th", { scope: "row" }, el("a", { href: `#/filter?path=${encodeURIComponent(filter.path)}` }, broken(filter.name)), about), cells);
   }
 
   // Rows move with the stream; where each stands stays, so that nothing jumps under the reader's hand. What the stream does
