@@ -10,9 +10,11 @@ import * as format from "./dashboard/format.js";
 import { funnel } from "./dashboard/funnel.js";
 import { chooseKind, compare, GROWTH_STEPS, growthWords, lines, needFrom, parametersOf, stepOf, USUAL, WINDOW_STEPS, windowWords } from "./dashboard/plan.js";
 import { linearTicks, logTicks, roundUp, scale } from "./dashboard/scale.js";
+import { breaksPromise } from "./dashboard/promise.js";
 import { blockedRate, chainCurve, classicRate, cuckooRate, KINDS, linesFor, sizeOf, stageShare } from "./dashboard/sizing.js";
 import { dice, findFalsePositive, measure, murmur3, randomWord, sketch } from "./dashboard/sketch.js";
 import { parser, patience } from "./dashboard/stream.js";
+import { stateOf } from "./dashboard/pages/filters.js";
 import { commandsLine, filtersLine } from "./dashboard/pages/workbench.js";
 import { base64, replyText, splitWords } from "./dashboard/words.js";
 
@@ -177,6 +179,24 @@ test("the shares of a chain are at most the promise, for ever", () => {
   const curve = chainCurve("scalable", stages, 0.01);
   assert.equal(curve.most, 5_813);
   assert.ok(curve.rateAt(5_813) < 0.01 && curve.rateAt(100) < curve.rateAt(2_000));
+});
+
+test("a rate is too high when that is certain and matters", () => {
+  // The interval that the server tells of so many hits (Wilson 1927).
+  const rate = (asked, hits, asks) => {
+    const [share, z2] = [hits / asks, 1.96 ** 2];
+    const spread = (1.96 / (1 + z2 / asks)) * Math.sqrt((share * (1 - share)) / asks + z2 / (4 * asks * asks));
+    return { asked, measured: share, measured_low: hits === 0 ? 0 : (share + z2 / (2 * asks)) / (1 + z2 / asks) - spread };
+  };
+  for (const [asked, hits, asks, broken] of [
+    // Two and four deviations above the promise, five of them that are a fortieth of it, twice the promise, and ten times.
+    [0.01, 364, 32_768, false], [0.01, 400, 32_768, false], [0.01, 41_000, 4_000_000, false], [0.01, 655, 32_768, true], [1e-4, 33, 32_768, true],
+    // One key that hit, of a promise of one in a million; a few of them are no chance.
+    [1e-6, 1, 32_768, false], [1e-6, 4, 32_768, true], [0.01, 0, 32_768, false], [0.5, 32_768, 32_768, true],
+  ]) assert.equal(breaksPromise(rate(asked, hits, asks)), broken, `${hits} of ${asks} at ${asked}`);
+  assert.equal(breaksPromise({ asked: 0.01, measured: null, measured_low: null }), false);
+  const filter = (hits) => ({ available: true, verdict: "ok", used: 0.5, refused: 0, capacity: 10, items: 5, full_in_seconds: null, rate: rate(0.01, hits, 32_768) });
+  assert.deepEqual([stateOf(filter(364)), stateOf(filter(655))], [["ok", "fine"], ["warn", "rate too high"]]);
 });
 
 test("a plan chooses as the command does, and its link holds it", () => {

@@ -64,6 +64,7 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
         "live.js" SCRIPT;
         "parts.js" SCRIPT;
         "plan.js" SCRIPT;
+        "promise.js" SCRIPT;
         "scale.js" SCRIPT;
         "sizing.js" SCRIPT;
         "sketch.js" SCRIPT;

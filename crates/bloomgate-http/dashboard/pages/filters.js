@@ -4,6 +4,7 @@ import { debounced, el, replace, setText } from "../dom.js";
 import { forecast, isFull, soonest } from "../forecast.js";
 import { bytes, count, counted, digits, rate as percent, roughRate, roughTime, short } from "../format.js";
 import { bar, broken, code, empty, head, loading, pill, trouble } from "../parts.js";
+import { breaksPromise } from "../promise.js";
 import { KINDS } from "../sizing.js";
 import { firstCommands } from "../terminal.js";
 
@@ -60,7 +61,7 @@ export function stateOf(filter) {
   if (filter.used > 1) return ["bad", "over capacity"];
   if (isFull(filter) && filter.refused > 0) return ["bad", "full, refuses"];
   if (filter.verdict === "suspicious") return ["warn", "suspicious"];
-  if (filter.rate.measured_low > filter.rate.asked) return ["warn", "rate too high"];
+  if (breaksPromise(filter.rate)) return ["warn", "rate too high"];
   if (filter.used > 0.9 && filter.full_in_seconds !== null) return ["warn", "nearly full"];
   return ["ok", "fine"];
 }
