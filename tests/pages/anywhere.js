@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 
 import { told } from "./browsing.js";
+import { checkContrast, checkTree } from "./checks.js";
 
 export async function anywhere(browsing, url) {
   await browsing.everyView("how", `${url}/#/how`, "How it works", (page) => page.locator(".cell").first().waitFor());
@@ -160,7 +161,10 @@ async function frame(browsing, url) {
     await page.goBack();
     await page.locator("h1", { hasText: "How it works" }).waitFor();
     await page.goto(`${url}/#/nowhere`);
-    await page.getByText("There is no such page").waitFor();
+    await page.locator("h1", { hasText: "There is no such page" }).waitFor();
+    await checkTree(page, "There is no such page");
+    await checkContrast(page);
+    assert.equal(await page.evaluate(() => document.activeElement.textContent), "There is no such page");
   });
   await browsing.visit(`${url}/#/how`, "phone", async (page) => {
     await page.locator("h1", { hasText: "How it works" }).waitFor();

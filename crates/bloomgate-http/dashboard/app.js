@@ -4,7 +4,7 @@ import { alertCount } from "./alerts.js";
 import * as api from "./api.js";
 import { el, replace, setText, svg } from "./dom.js";
 import { clock, count } from "./format.js";
-import { choice, loading, toast, trouble } from "./parts.js";
+import { choice, head, loading, toast, trouble } from "./parts.js";
 import { live } from "./live.js";
 
 const ICONS = {
@@ -51,7 +51,9 @@ async function show() {
   if (!page) {
     leave();
     document.title = "Not found · Bloomgate";
-    replace(main, trouble({ title: "There is no such page", message: `Nothing is at ${location.hash}. Take one of the pages at the left.` }));
+    replace(main, head("There is no such page", `Nothing is at ${location.hash}. Take one of the pages that the navigation names.`),
+      el("p", {}, el("a", { class: "button", href: "#/" }, "To the first page")));
+    if (mine > 1) main.querySelector("h1").focus({ preventScroll: true });
     return;
   }
   // The same page with other parameters may know how to follow them without being drawn anew.
