@@ -286,6 +286,13 @@ function heatCard(api, at, kind) {
   return { node: card(table ? `How full its ${table} are` : "How evenly its bits are set", place), load };
 }
 
+/** What becomes of a chain of one layer, by what it does when it is full. */
+const ONE_LAYER = {
+  grow: "One layer so far. When it is full, a larger one is put beside it, and all together keep the promise.",
+  refuse: "One layer, and no more come: when it is full, it refuses more.",
+  goon: "One layer, and no more come: when it is full, it goes on, and the rate rises.",
+};
+
 function structureCard(filter) {
   if (filter.generation_list.length > 0) {
     return card("Its generations", el("p", {}, `Together they cover ${time(filter.window_seconds)}; the oldest is cleared when its last key is that old.`),
@@ -296,8 +303,7 @@ function structureCard(filter) {
   const most = Math.max(...filter.stages.map((stage) => stage.capacity ?? 0), 1);
   const chain = filter.stages.length > 1 || ["scalable", "growing-cuckoo"].includes(filter.kind);
   return card(chain ? "Its layers" : "Its shape",
-    chain ? el("p", {}, filter.stages.length === 1 ? "One layer so far. When it is full, a larger one is put beside it, and all together keep the promise."
-      : `${counted(filter.stages.length, "layer")}: each is larger than the one before, and all together keep the promise.`) : null,
+    chain ? el("p", {}, filter.stages.length === 1 ? ONE_LAYER[filter.on_full] ?? ONE_LAYER.grow : `${counted(filter.stages.length, "layer")}: each is larger than the one before, and all together keep the promise.`) : null,
     el("div", { class: "stages" }, filter.stages.map((stage, index) => el("div", { class: "stage" },
       el("span", {}, chain ? `Layer ${index + 1}` : stage.kind),
       el("div", {}, sized(stage, most), el("small", {}, stage.kind === "stable" ? `${count(stage.items)} items so far` : stage.capacity ? `${count(stage.items)} of ${count(stage.capacity)} items` : `${count(stage.items)} items`)),
