@@ -109,8 +109,10 @@ struct Part {
     /// Which one it is: the number of a generation that no other of the ring ever has, though their places are used again.
     number: u64,
     pattern: Pattern,
-    /// Keys that it counted, if it counts.
+    /// Keys that it counted before its lines were read, if it counts: those whose bits were read are as many at least.
     keys: Option<u64>,
+    /// And at most so many: those that were counted when what was on its way had been.
+    most: Option<u64>,
     lines: u64,
     /// Of set bits a line.
     sum: f64,
@@ -229,7 +231,7 @@ impl<S: Store> AnyFilter<S> {
                 sum += set;
                 squares += set * set;
             }
-            parts.push(Part { number, pattern, keys, lines, sum, squares });
+            parts.push(Part { number, pattern, keys, most: keys, lines, sum, squares });
         });
         LineSample(parts)
     }
@@ -257,7 +259,7 @@ impl<S: Store> AnyFilter<S> {
         let mut look = Look { fill: 0.0, expected_fill: 0.0, fill_score: None, evenness_score: None, lines: 0 };
         let mut bits = 0.0;
         for part in &sample.0 {
-            let looked = part.look(part.keys);
+            let looked = part.look(part.most);
             let weight = part.pattern.bits() as f64;
             bits += weight;
             look.fill += looked.fill * weight;
@@ -269,7 +271,8 @@ impl<S: Store> AnyFilter<S> {
         (bits > 0.0).then(|| Look { fill: look.fill / bits, expected_fill: look.expected_fill / bits, ..look })
     }
 
-    /// A sample with the keys that are counted now: those whose bits it has read were on their way to the count then.
+    /// A sample that knows how many keys are counted now, soon after it was taken: those whose bits it has read were on their way
+    /// to the count then. Between those counted before and these lies what it has read.
     #[must_use]
     pub fn settle(&self, sample: &LineSample) -> LineSample {
         let mut now = Vec::with_capacity(sample.0.len());
@@ -278,7 +281,7 @@ impl<S: Store> AnyFilter<S> {
         // stand in its place now.
         let settled = |part: &Part| {
             let counted = now.iter().find(|(number, _)| *number == part.number).and_then(|(_, keys)| *keys);
-            Part { keys: part.keys.map(|before| before.max(counted.unwrap_or(0))), ..*part }
+            Part { most: part.most.map(|before| before.max(counted.unwrap_or(0))), ..*part }
         };
         LineSample(sample.0.iter().map(settled).collect())
     }
@@ -324,7 +327,7 @@ impl Part {
 
     /// How the bits look of a part that was empty before.
     fn begun(&self) -> Option<Since> {
-        let keys = self.keys.filter(|&keys| keys >= FEW_KEYS)?;
+        let keys = self.most.filter(|&keys| keys >= FEW_KEYS)?;
         let score = self.fill_score(1.0 - self.unset(), different(&self.pattern, keys))?;
         score.is_finite().then_some(Since { keys, score })
     }
@@ -334,7 +337,16 @@ impl Part {
         if self.pattern != before.pattern || self.lines == 0 || before.lines == 0 {
             return None;
         }
-        let (known, had) = (different(&self.pattern, self.keys?), different(&self.pattern, before.keys?));
+        // How many keys came between is known within what was written while the samples were settled. Nobody is accused of
+        // bits that these may have set.
+        let least = self.since_with(before, self.keys?.max(before.most?), before.most?)?;
+        let most = self.since_with(before, self.most?, before.keys?)?;
+        Some(Since { keys: told, score: if most > 0.0 { most } else { least.min(0.0) } })
+    }
+
+    /// The score if so many keys have set the bits of this sample, and so many those of the one before.
+    fn since_with(&self, before: &Part, keys: u64, keys_before: u64) -> Option<f64> {
+        let (known, had) = (different(&self.pattern, keys), different(&self.pattern, keys_before));
         if self.pattern.rate(known.keys as u64) > MOST_RATE {
             return None;
         }
@@ -343,7 +355,8 @@ impl Part {
         let error = (counting + self.sampling(known) + before.sampling(had)).sqrt();
         let expected = before.unset() * ((known.keys - had.keys) * self.pattern.miss()).exp();
         let score = (expected - self.unset()) / (expected * error);
-        score.is_finite().then_some(Since { keys: told, score })
+        // With all lines read and no key between there is no error, and nothing to tell.
+        if error > 0.0 { Some(score).filter(|score| score.is_finite()) } else { Some(0.0) }
     }
 
     fn evenness_score(&self, fill: f64) -> Option<f64> {

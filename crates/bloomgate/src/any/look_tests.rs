@@ -284,6 +284,33 @@ fn rings_that_turned_between_two_samples_look_random() {
     assert!((0.0..1.5).contains(&mean) && (0.4..1.2).contains(&spread), "{mean:.2} +- {spread:.2}");
 }
 
+/// Keys that come while a sample waits until what was on its way is counted are in its count and not in its bits. They are no
+/// attack, though nothing came between two samples then but what set fewer bits than were seen.
+#[test]
+fn keys_that_come_before_a_sample_is_settled_accuse_nobody() {
+    let mut dice = Dice(79);
+    let add = |filter: &mut AnyFilter, count: u64, dice: &mut Dice| {
+        (0..count).for_each(|_| _ = filter.insert_digest(digest(dice)).unwrap());
+    };
+    for kind in [0, 1, 2, 4, 5, 6] {
+        for burst in [40, 300, 600] {
+            let mut filter = made(kind, 8_000, 0.01);
+            add(&mut filter, 600, &mut dice);
+            let base = filter.sample_lines(4_096, || dice.next());
+            add(&mut filter, burst, &mut dice);
+            let base = filter.settle(&base);
+            add(&mut filter, 200, &mut dice);
+            let now = filter.sample_lines(4_096, || dice.next());
+            let since = now.since(&base).unwrap();
+            assert!(since.score.abs() <= 4.5 && since.keys > 200, "kind {kind}, {burst} on their way: {since:?}");
+            // And those of the second sample.
+            add(&mut filter, burst, &mut dice);
+            let since = filter.settle(&now).since(&base).unwrap();
+            assert!(since.score.abs() <= 4.5, "kind {kind}, {burst} on their way twice: {since:?}");
+        }
+    }
+}
+
 /// Some lines tell the rate that all bits tell, of every kind that has lines, from empty to twice what it was made for.
 #[test]
 fn some_lines_tell_the_rate_of_all() {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-/// The shortest sleep: what writers had on their way is counted after it.
+/// What writers had on their way is counted after it.
+pub const SETTLES: Duration = Duration::from_millis(10);
+/// The shortest sleep.
 const LEAST: Duration = Duration::from_millis(10);
 /// The longest sleep, and the one after a round in which there was nothing to do.
 const MOST: Duration = Duration::from_secs(1);

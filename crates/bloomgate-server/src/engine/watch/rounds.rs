@@ -20,7 +20,7 @@ use bloomgate::any::LineSample;
 use bloomgate::bits::Store;
 use bloomgate::{AnyFilter, Digest};
 
-use super::pace::Pace;
+use super::pace::{Pace, SETTLES};
 use super::random::Random;
 use crate::engine::Engine;
 use crate::engine::entry::{Body, Entry};
@@ -134,12 +134,7 @@ impl Rounds {
     /// Whether there was anything to visit.
     pub fn step(&mut self, engine: &Engine, time: Duration) -> bool {
         let until = Instant::now() + time;
-        let watch = &engine.watch;
-        for visit in std::mem::take(&mut self.pending) {
-            if let Some(entry) = engine.names.by_id(visit.id) {
-                watch.findings.note(engine, &entry, visit.probed, visit.lines.as_ref(), false);
-            }
-        }
+        self.end_visits(engine);
         let mut visited = 0;
         loop {
             let Some(entry) = self.take(engine) else { return visited > 0 };
@@ -153,6 +148,16 @@ impl Rounds {
                     self.ahead.clear();
                 }
                 return true;
+            }
+        }
+    }
+
+    /// Ends the visits of the last step: what was on its way then has been counted, and the less came since, the better is known
+    /// how many keys have set the bits that were read.
+    fn end_visits(&mut self, engine: &Engine) {
+        for visit in std::mem::take(&mut self.pending) {
+            if let Some(entry) = engine.names.by_id(visit.id) {
+                engine.watch.findings.note(engine, &entry, visit.probed, visit.lines.as_ref(), false);
             }
         }
     }
@@ -211,6 +216,13 @@ fn watch(engine: &Weak<Engine>, pace: Pace) {
             let Some(engine) = engine.upgrade() else { return };
             !engine.is_loading() && rounds.step(&engine, STEP)
         };
-        std::thread::sleep(pace.rest(began.elapsed(), busy));
+        let mut worked = began.elapsed();
+        std::thread::sleep(SETTLES);
+        let began = Instant::now();
+        let Some(engine) = engine.upgrade() else { return };
+        rounds.end_visits(&engine);
+        drop(engine);
+        worked += began.elapsed();
+        std::thread::sleep(pace.rest(worked, busy));
     }
 }
