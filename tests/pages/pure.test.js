@@ -4,6 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 
+import { curveOf, standsAt } from "./dashboard/curve.js";
 import { firstCommands } from "./dashboard/terminal.js";
 import { forecast, isFull, soonest, within } from "./dashboard/forecast.js";
 import * as format from "./dashboard/format.js";
@@ -11,7 +12,7 @@ import { funnel } from "./dashboard/funnel.js";
 import { chooseKind, compare, GROWTH_STEPS, growthWords, lines, needFrom, parametersOf, stepOf, USUAL, WINDOW_STEPS, windowWords } from "./dashboard/plan.js";
 import { linearTicks, logTicks, roundUp, scale } from "./dashboard/scale.js";
 import { breaksPromise } from "./dashboard/promise.js";
-import { blockedRate, chainCurve, classicRate, cuckooRate, KINDS, linesFor, sizeOf, stageShare } from "./dashboard/sizing.js";
+import { blockedRate, classicRate, cuckooRate, KINDS, linesFor, sizeOf, stageShare } from "./dashboard/sizing.js";
 import { dice, findFalsePositive, measure, murmur3, randomWord, sketch } from "./dashboard/sketch.js";
 import { parser, patience } from "./dashboard/stream.js";
 import { stateOf } from "./dashboard/pages/filters.js";
@@ -175,10 +176,37 @@ test("the shares of a chain are at most the promise, for ever", () => {
   let sum = 0;
   for (let stage = 0; stage < 200; stage += 1) sum += stageShare(stage);
   near(sum, 1, 1e-9);
-  const stages = [1_000, 1_750, 3_063].map((capacity, i) => ({ capacity, bytes: sizeOf("blocked", capacity, 0.01 * stageShare(i)).bits / 8 }));
-  const curve = chainCurve("scalable", stages, 0.01);
+});
+
+test("the curve of a filter is that of the lines that it has", () => {
+  const stage = (capacity, lines, perKey, paired = false) => ({ capacity, items: 0, lines, lines_per_key: perKey, paired });
+  const filter = (change) => ({ kind: "scalable", capacity: 5_813, on_full: "grow", rate: { asked: 0.01 }, ...change });
+  const stages = [1_000, 1_750, 3_063].map((capacity, at) => stage(capacity, sizeOf("blocked", capacity, 0.01 * stageShare(at)).bits / 512, 1));
+  const curve = curveOf(filter({ stages }));
   assert.equal(curve.most, 5_813);
   assert.ok(curve.rateAt(5_813) < 0.01 && curve.rateAt(100) < curve.rateAt(2_000));
+  near(curve.rateAt(1_000), blockedRate(stages[0].lines, 1, false, 1_000), 1e-9);
+  // One layer that has all of the promise uses as many lines as the server says, and goes on when it is full.
+  const one = curveOf(filter({ on_full: "refuse", rate: { asked: 1e-5 }, stages: [stage(1_000, 48, 2)] }));
+  assert.equal(one.most, undefined);
+  near(one.rateAt(1_500), blockedRate(48, 2, false, 1_500), 1e-9);
+  near(curveOf(filter({ kind: "counting", stages: [stage(1_000, 21, 1, true)] })).rateAt(700), blockedRate(21, 1, true, 700), 1e-9);
+  // A ring goes on as its items lie now.
+  const ring = [900, 100, 0].map((items) => ({ ...stage(1_000, 48, 2), items }));
+  near(curveOf(filter({ kind: "rotating", stages: ring })).rateAt(1_000), blockedRate(48, 2, false, 900) + blockedRate(48, 2, false, 100), 1e-3);
+  // Kinds without lines are drawn as they are planned.
+  near(curveOf(filter({ kind: "classic", capacity: 1_000, stages: [stage(1_000, null, null, null)] })).rateAt(700), sizeOf("classic", 1_000, 0.01).rateAt(700), 1e-9);
+  assert.equal(curveOf(filter({ capacity: 0, stages: [] })), null);
+});
+
+test("it stands where its bits say, if they do not agree with its count", () => {
+  const filter = { kind: "classic", items: 5_000, rate: { estimated: 0.4, expected: 0.3 } };
+  assert.deepEqual(standsAt({ ...filter, estimate: { items: 6_020, low: 5_900, high: 6_100 } }), { items: 6_020, rate: 0.4, byBits: true });
+  assert.deepEqual(standsAt({ ...filter, estimate: { items: 5_010, low: 4_900, high: 5_100 } }), { items: 5_000, rate: 0.4, byBits: false });
+  for (const estimate of [undefined, { items: null, low: null, high: null }, { items: 5_000, low: 4_900, high: null }, { items: 5_100, low: 5_050, high: 5_150 }]) {
+    assert.equal(standsAt({ ...filter, estimate }).items, 5_000);
+  }
+  assert.equal(standsAt({ ...filter, kind: "stable", estimate: { items: 9, low: 8, high: 10 } }).items, 5_000);
 });
 
 test("a rate is too high when that is certain and matters", () => {

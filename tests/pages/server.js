@@ -3,13 +3,18 @@
 import assert from "node:assert/strict";
 
 import { told } from "./browsing.js";
+import { curveOf, standsAt } from "./dashboard/curve.js";
 import { lines, needFrom } from "./dashboard/plan.js";
 import { KINDS } from "./dashboard/sizing.js";
 import { pasted } from "./process.js";
 import { json, keys, resp } from "./talking.js";
 
 /** Filters that `fill` makes. */
-const FILLED = 14;
+const FILLED = 19;
+/** A name of one long word, as many have. */
+const LONG = "customer_session_fingerprints_production_eu";
+/** Filters of the Bloom family, whose curve is held against what the server says of them. */
+const DRAWN = ["crawler:urls", "bf:strict", "bf:fixed", "bf:wider", "bf:quarter", "shop:skus", "visits", "carts", "overfull", "sessions", LONG];
 /** A name that a page must show as it is, and not run. */
 const EVIL = "<img src=x onerror=alert(1)>";
 
@@ -80,6 +85,11 @@ async function fill(url, port) {
     `BG.ADD counted ${keys("count-", 700).join(" ")}`,
     "BG.CREATE slices KIND partitioned CAPACITY 1000 RATE 0.01 HASH siphash24",
     `BG.ADD slices ${keys("slice-", 700).join(" ")}`,
+    `BG.CREATE ${LONG} KIND blocked CAPACITY 1000 RATE 0.00001 ONFULL goon`,
+    `BG.ADD ${LONG} ${keys("f-", 700).join(" ")}`,
+    // Their chains share the promise out otherwise than a plan does, or not at all.
+    ...[["strict", "0.001 800"], ["fixed", "0.00002 1000 NONSCALING"], ["wider", "0.0004 300 EXPANSION 4"], ["quarter", "0.01 200 EXPANSION 1"]].flatMap(([name, made]) =>
+      [`BF.RESERVE bf:${name} ${made}`, `BF.MADD bf:${name} ${keys("f-", 900).join(" ")}`]),
     `BF.ADD "${EVIL}" alice`,
     `BF.MEXISTS crawler:urls ${keys("absent-", 400).join(" ")}`,
     `BG.EXISTS shop:skus ${keys("absent-", 400).join(" ")} ${keys("sku-", 100).join(" ")}`,
@@ -102,7 +112,7 @@ async function everyPage(browsing, url, port) {
     await page.locator("nav .pulse.live").waitFor({ state: "attached" });
   });
   await browsing.everyView("filters", `${url}/#/filters`, "Filters", (page) => page.locator("tbody tr").nth(FILLED - 1).waitFor());
-  for (const name of ["crawler:urls", "visits", "shop:skus", "sessions", "carts", "tickets", "counted", "lately", "slices", "refusing"]) {
+  for (const name of ["crawler:urls", "visits", "shop:skus", "sessions", "carts", "tickets", "counted", "lately", "slices", "refusing", LONG]) {
     await browsing.everyView(`filter-${name.replace(":", "-")}`, `${url}/${link(name)}`, name, (page) => page.getByText("How to make it again").waitFor());
   }
   await browsing.everyView("advice", `${url}/#/advice`, "Advice", (page) => page.locator(".advice li").first().waitFor());
@@ -164,7 +174,7 @@ async function overviewTells(browsing, url, port) {
     }
     const told = await json(`${url}/v1/overview`);
     await says("Memory", /^[\d.]+\s[kMG]?B$/, /^(< )?[\d.]+\s% of [\d.]+\s[MGT]B; the process has [\d.]+\s[MG]B$/);
-    await says("Filters", /^14$/, /items in them|new items added/);
+    await says("Filters", new RegExp(`^${FILLED}$`), /items in them|new items added/);
     await says("Health", "ready", /^up for \d/);
     await figure("Health").locator(".pill.ok").waitFor();
     await says("Disk", "writable", /^synced .*snapshot/);
@@ -277,8 +287,26 @@ async function tryKeys(browsing, url) {
   told("filter: hash, block, bits, counters, buckets of a key");
 }
 
+/** "You are here" lies on the curve: what a page computes of a filter is what the server says of it. */
+async function drawn(url) {
+  const near = (got, want, what) => assert.ok(Math.abs(got / want - 1) < 0.05, `${what}: ${got} is drawn, ${want} told`);
+  for (const name of DRAWN) {
+    const filter = await json(`${url}/v1/filters/${encodeURIComponent(name)}`);
+    const { rateAt } = curveOf(filter);
+    const { items, rate, byBits } = standsAt(filter);
+    assert.equal(byBits, name === "overfull", `${name} stands at ${items}`);
+    // One that took many for known stands at the items that its bits speak of, and there they make the rate.
+    near(rateAt(items), byBits ? rate : filter.rate.expected, `${name} with ${items} items`);
+  }
+  told(`filter: the curves of ${DRAWN.length} filters go through where they are`);
+}
+
 async function oneFilter(browsing, url) {
   await tryKeys(browsing, url);
+  await drawn(url);
+  for (const [name, says] of [["refusing", "it refuses more"], ["crawler:urls", "each is larger"], ["bf:strict", "each is larger"], [EVIL, "a larger one is put beside it"]]) {
+    await browsing.visit(`${url}/${link(name)}`, "light", (page) => page.getByRole("region", { name: "Its layers" }).getByText(says).waitFor());
+  }
   await browsing.visit(`${url}/${link("shop:skus")}`, "light", async (page) => {
     await page.getByLabel("Key", { exact: true }).fill("sku-7");
     await page.keyboard.press("Enter");

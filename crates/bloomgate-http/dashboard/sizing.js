@@ -121,7 +121,8 @@ export function cuckooRate(buckets, width, items) {
   return -Math.expm1(items * Math.log1p(-Math.min(1, 2 / (buckets * fingerprints(width)))));
 }
 
-function cuckooSize(items, rate) {
+/** Buckets and bits of a fingerprint. */
+export function cuckooSize(items, rate) {
   const even = (number) => number + (number % 2);
   const narrowest = items < 4096 ? 8 : 5;
   const buckets = Math.max(16, even(Math.ceil((items / 0.947 + 2.2 * Math.sqrt(items) + 48) / 4)));
@@ -332,26 +333,4 @@ export function sizeOf(kind, items, rate) {
     default:
       return null;
   }
-}
-
-/** The rate of a chain that is there, as a function of its keys: its own layers, filled one after the other. */
-export function chainCurve(kind, stages, rate) {
-  const shapes = stages.map((stage, i) => {
-    const share = rate * stageShare(i);
-    if (kind === "growing-cuckoo") {
-      const { buckets, width } = cuckooSize(stage.capacity, share);
-      return { most: stage.capacity, rateAt: (n) => cuckooRate(buckets, width, n) };
-    }
-    const [blocks, lines] = [Math.max(1, Math.floor((stage.bytes * 8) / LINE_BITS)), linesFor(share)];
-    return { most: stage.capacity, rateAt: (n) => blockedRate(blocks, lines, false, n) };
-  });
-  const rateAt = (items) => {
-    let [left, quiet] = [items, 0];
-    for (const shape of shapes) {
-      quiet += Math.log1p(-Math.min(1 - 1e-12, shape.rateAt(Math.min(left, shape.most))));
-      left -= Math.min(left, shape.most);
-    }
-    return -Math.expm1(quiet);
-  };
-  return { most: shapes.reduce((sum, shape) => sum + shape.most, 0), rateAt };
 }

@@ -57,6 +57,7 @@ static PAGES: LazyLock<Vec<Page>> = LazyLock::new(|| {
         "app.js" SCRIPT;
         "api.js" SCRIPT;
         "chart.js" SCRIPT;
+        "curve.js" SCRIPT;
         "dom.js" SCRIPT;
         "forecast.js" SCRIPT;
         "format.js" SCRIPT;

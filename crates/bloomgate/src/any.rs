@@ -10,7 +10,7 @@ mod shared;
 mod tests;
 
 pub use look::{LineSample, Look, Since};
-pub use parts::{Heat, Part, Trace};
+pub use parts::{Heat, Lines, Part, Trace};
 
 use crate::bits::{Owned, Store};
 use crate::bloom::{Blocked, Classic, Counting, Partitioned, Rotating, Scalable, Stable};

@@ -2,11 +2,11 @@
 // it again, and what it says of a key.
 
 import { heatMap, histogram, lineChart } from "../chart.js";
+import { curveOf, standsAt } from "../curve.js";
 import { el, replace, setText } from "../dom.js";
 import { forecast } from "../forecast.js";
 import { ago, bytes, count, counted, digits, moment, rate as percent, rateFormat, roughRate, short, time } from "../format.js";
 import { bar, card, code, empty, figure, head, loading, pill, setFigure, trouble } from "../parts.js";
-import { chainCurve, sizeOf } from "../sizing.js";
 import { shellWord } from "../terminal.js";
 import { perItem, stateOf } from "./filters.js";
 
@@ -139,10 +139,11 @@ function keyFigures(first) {
 function ratesCard(first) {
   const chart = lineChart(270);
   const update = (filter) => {
-    const size = shapeOf(filter);
+    const size = curveOf(filter);
+    const { items: at, rate: here, byBits } = standsAt(filter);
     // What forgets has settled after a few times what it remembers, and counts on: the curve goes no further.
     const forgets = filter.kind === "stable";
-    const far = forgets ? Math.max(filter.capacity * 4, 10) : Math.max(filter.capacity * 1.6, filter.items * 1.25, 10);
+    const far = forgets ? Math.max(filter.capacity * 4, 10) : Math.max(filter.capacity * 1.6, at * 1.25, 10);
     const points = [];
     if (size) {
       for (let step = 1; step <= 80; step += 1) {
@@ -150,7 +151,6 @@ function ratesCard(first) {
         if (!(items > (size.most ?? Infinity))) points.push([items, size.rateAt(items)]);
       }
     }
-    const here = filter.rate.estimated ?? filter.rate.expected ?? 0;
     const values = [...points.map(([, value]) => value), here, filter.rate.asked].filter((value) => value > 0);
     // Four powers of ten below the promise nobody cares how many more there are.
     const low = 10 ** Math.floor(Math.log10(Math.max(filter.rate.asked / 1e4, Math.min(filter.rate.asked / 100, here > 0 ? here : 1))));
@@ -158,7 +158,8 @@ function ratesCard(first) {
     const { measured, measured_low: from, measured_high: to } = filter.rate;
     const format = rateFormat(low);
     const settled = forgets && filter.items > far;
-    const x = settled ? far : filter.items;
+    const x = settled ? far : at;
+    const place = settled ? `you are here: settled at ${short(at)} items` : byBits ? `you are here: ${short(at)} items by its bits` : "you are here";
     chart.draw({
       title: "Rate against items",
       words: `${forgets ? `It was given ${count(filter.items)} items, and its rate is` : `It holds ${count(filter.items)} items at a rate of`} ${percent(here)}; ${percent(filter.rate.asked)} was promised${forgets ? "" : ` for ${count(filter.capacity)}`}.`,
@@ -166,7 +167,7 @@ function ratesCard(first) {
       y: { label: "false positives", kind: "log", range: [low, high], format },
       series: [{ name: "expected", points, tone: 1, area: true }],
       marks: [
-        ...(here > low ? [{ x, y: here, label: settled ? `you are here: settled at ${short(filter.items)} items` : "you are here", low: from > low ? from : undefined, high: to ?? undefined }] : [{ x, y: low, label: `you are here: below ${format(low)}` }]),
+        ...(here > low ? [{ x, y: here, label: place, low: from > low ? from : undefined, high: to ?? undefined }] : [{ x, y: low, label: `you are here: below ${format(low)}` }]),
       ],
       limit: { y: filter.rate.asked, label: `promised: ${format(filter.rate.asked)}` },
     });
@@ -177,13 +178,6 @@ function ratesCard(first) {
   const node = card(null, chart.node, note);
   update(first);
   return { node, update, stop: chart.stop };
-}
-
-/** Its rate as a function of its items, where the kind has one that is known here. */
-function shapeOf(filter) {
-  if (!(filter.capacity > 0) || !(filter.rate.asked > 0)) return null;
-  const chain = ["scalable", "growing-cuckoo"].includes(filter.kind) && filter.stages.length > 0;
-  return chain ? chainCurve(filter.kind, filter.stages, filter.rate.asked) : sizeOf(filter.kind, filter.capacity, filter.rate.asked);
 }
 
 /** What it says of a key, and why. */

@@ -63,6 +63,8 @@ pub(super) fn structure(entry: &Entry) -> Result<(Value, Value), Refusal> {
             json!({
                 "kind": part.kind.name(), "items": part.items, "capacity": part.capacity, "bytes": part.bytes,
                 "fill": number(part.fill), "rate": number(part.expected_rate),
+                "lines": part.lines.map(|lines| lines.count), "lines_per_key": part.lines.map(|lines| lines.per_key),
+                "paired": part.lines.map(|lines| lines.paired),
             })
         })
         .collect();

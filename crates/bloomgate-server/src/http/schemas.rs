@@ -181,6 +181,9 @@ fn filters() -> Vec<(&'static str, Value)> {
                 ("bytes", whole()),
                 ("fill", or_null(number())),
                 ("rate", or_null(number())),
+                ("lines", about(or_null(whole()), "Of 512 bits or counters; null, as the next two, of kinds without.")),
+                ("lines_per_key", about(or_null(whole()), "How many of them a key uses.")),
+                ("paired", about(or_null(truth()), "Whether it chooses words in pairs, as counting filters do.")),
             ]),
         ),
         (

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::AnyFilter;
 use crate::arch::words::ReadWords;
 use crate::bits::Store;
+use crate::bloom::blocked::BlockedLayout;
 use crate::bloom::layout::{AnyLayout, Layout};
 use crate::bloom::rotating::salted_for;
 use crate::bloom::{Bloom, Stage};
@@ -38,6 +39,19 @@ pub struct Part {
     pub expected_rate: f64,
     /// How long ago it was begun, of a generation.
     pub age: Option<Duration>,
+    /// Its lines, of a part that is made of them.
+    pub lines: Option<Lines>,
+}
+
+/// The lines of 512 bits or counters that a part is made of: with its keys, what [`crate::math::blocked::rate`] asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lines {
+    /// All of them.
+    pub count: u64,
+    /// Those of a key.
+    pub per_key: u32,
+    /// Whether its bits in a line are two in each of four words, as those of counting filters are.
+    pub paired: bool,
 }
 
 /// How full stretches of a filter's bits or slots are, from its beginning to its end.
@@ -118,7 +132,15 @@ impl Trace {
     }
 }
 
+fn lines_of(layout: &BlockedLayout) -> Lines {
+    Lines { count: layout.lines(), per_key: layout.lines_per_key(), paired: layout.paired() }
+}
+
 fn of_bloom<L: Layout, S: Store>(filter: &Bloom<L, S>) -> Part {
+    let lines = match filter.layout().any() {
+        AnyLayout::Blocked(layout) => Some(lines_of(&layout)),
+        AnyLayout::Classic(_) | AnyLayout::Partitioned(_) => None,
+    };
     Part {
         kind: filter.kind(),
         items: filter.len(),
@@ -127,6 +149,7 @@ fn of_bloom<L: Layout, S: Store>(filter: &Bloom<L, S>) -> Part {
         fill: filter.fill_ratio(),
         expected_rate: filter.expected_rate(),
         age: None,
+        lines,
     }
 }
 
@@ -139,6 +162,7 @@ fn of_cuckoo<S: Store>(filter: &Cuckoo<S>) -> Part {
         fill: filter.fill_ratio(),
         expected_rate: filter.expected_rate(),
         age: None,
+        lines: None,
     }
 }
 
@@ -202,6 +226,7 @@ impl<S: Store> AnyFilter<S> {
             AnyFilter::Rotating(ring) => {
                 ring.each_aged().map(|(filter, age)| Part { age, ..of_bloom(filter) }).collect()
             }
+            AnyFilter::Blocked(filter) => vec![of_bloom(filter)],
             other => vec![Part {
                 kind: other.kind(),
                 items: other.len(),
@@ -210,6 +235,10 @@ impl<S: Store> AnyFilter<S> {
                 fill: other.fill_ratio(),
                 expected_rate: other.expected_rate(),
                 age: None,
+                lines: match other {
+                    AnyFilter::Counting(filter) => Some(lines_of(filter.layout())),
+                    _ => None,
+                },
             }],
         }
     }
@@ -311,6 +340,8 @@ impl<S: Store> AnyFilter<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::math::scalable::Tightening;
+    use crate::promise::WhenFull;
     use crate::{
         Blocked, Classic, Contract, Counting, GrowingCuckoo, Partitioned, Quotient, Rotating, Scalable, Stable,
     };
@@ -372,6 +403,36 @@ mod tests {
         let large = Blocked::builder().items(100_000_000).rate(0.01).build().unwrap();
         let digest = digest(large.contract(), 7);
         assert!(AnyFilter::from(large).trace(digest)[0].bits.len() >= 6);
+    }
+
+    #[test]
+    fn the_lines_of_a_part_make_the_rate_that_is_expected_of_it() {
+        let blocked = |rate| AnyFilter::from(Blocked::builder().items(1_000).rate(rate).build().unwrap());
+        let counting = Counting::builder().items(1_000).rate(0.000_1).build().unwrap();
+        let one = Tightening::Plateau { stages: 1, then: 0.0 };
+        let chain = |shares| Scalable::builder().items(100).rate(0.001).tightening(shares);
+        let halved = chain(Tightening::Geometric(0.5)).build().unwrap();
+        let whole = chain(one).when_full(WhenFull::GoOn).build().unwrap();
+        let ring = Rotating::builder().items(1_000).rate(0.000_1).window(Duration::from_secs(60)).build().unwrap();
+        let filters = [blocked(0.01), blocked(0.000_01), counting.into(), halved.into(), whole.into(), ring.into()];
+        let mut per_key = Vec::new();
+        for filter in filters {
+            let filter = keys(filter, 700);
+            for part in filter.parts() {
+                let lines = part.lines.expect("a part of lines");
+                let rate = crate::math::blocked::rate(lines.count, lines.per_key, lines.paired, part.items);
+                // What is expected reckons with keys that were taken for known; a line of a key more or less is a factor.
+                assert!((rate - part.expected_rate).abs() <= rate * 0.02, "{}: {part:?}, {rate}", filter.kind());
+                assert_eq!(lines.paired, filter.kind() == Kind::Counting);
+                per_key.push(lines.per_key);
+            }
+        }
+        assert!(per_key.contains(&1) && per_key.iter().any(|&lines| lines > 2), "{per_key:?}");
+        let classic = Classic::builder().items(1_000).rate(0.01).build().unwrap();
+        let cuckoo = crate::Cuckoo::builder().items(1_000).build().unwrap();
+        for filter in [AnyFilter::from(classic), cuckoo.into()] {
+            assert!(filter.parts().iter().all(|part| part.lines.is_none()));
+        }
     }
 
     #[test]
