@@ -233,6 +233,9 @@ pub(super) fn recreate(call: &Call<'_, '_, '_>, entry: &Entry, name: &[u8]) -> V
     }
     if matches!(recipe.kind, Kind::Scalable | Kind::GrowingCuckoo) && recipe.when_full == WhenFull::Grow {
         put("GROWTH", "growth", plain(recipe.growth));
+    } else if matches!(recipe.kind, Kind::Scalable | Kind::GrowingCuckoo) && recipe.when_full == WhenFull::Refuse {
+        // A chain grows unless it is told otherwise.
+        put("ONFULL", "on_full", "refuse".into());
     } else if !matches!(recipe.kind, Kind::Rotating | Kind::Stable) && recipe.when_full != WhenFull::Refuse {
         put("ONFULL", "on_full", if recipe.when_full == WhenFull::Grow { "grow" } else { "goon" }.into());
     }
@@ -254,25 +257,34 @@ pub(super) fn recreate(call: &Call<'_, '_, '_>, entry: &Entry, name: &[u8]) -> V
     } else if hashing.seed > 0 {
         put("SEED", "seed", hashing.seed.into());
     }
-    let resp = match entry.maker() {
-        Maker::Bf { expansion: 0 } => format!("BF.RESERVE {named} {rate} {capacity} NONSCALING"),
-        Maker::Bf { expansion } => format!("BF.RESERVE {named} {rate} {capacity} EXPANSION {expansion}"),
+    // What the families of other servers make shares its rate out in ways of their own: it is made by their commands alone.
+    let theirs = match entry.maker() {
+        Maker::Bf { expansion: 0 } => Some(("BF.RESERVE", format!("{rate} {capacity} NONSCALING"))),
+        Maker::Bf { expansion } => Some(("BF.RESERVE", format!("{rate} {capacity} EXPANSION {expansion}"))),
         Maker::Cf { bucket_size, max_iterations, expansion } => {
             let width = match recipe.fingerprint_bits {
                 0 => format!("RATE {rate}"),
                 bits => format!("FINGERPRINT {bits}"),
             };
-            format!(
-                "CF.RESERVE {named} {capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {max_iterations} \
-                 EXPANSION {expansion} {width}"
-            )
+            let rest = format!(
+                "{capacity} BUCKETSIZE {bucket_size} MAXITERATIONS {max_iterations} EXPANSION {expansion} {width}"
+            );
+            Some(("CF.RESERVE", rest))
         }
-        Maker::Bg => resp,
+        Maker::Bg => None,
+    };
+    let (resp, path, body) = match theirs {
+        Some((command, rest)) => {
+            let words: Vec<Value> = rest.split(' ').map(Value::from).collect();
+            let argv = [vec![command.into(), figures::shown(name).into()], words].concat();
+            (format!("{command} {named} {rest}"), "command", json!({"argv": argv}))
+        }
+        None => (resp, "filters", fields),
     };
     // One that was loaded from another system, or is built once, is made from its file or its keys.
     let is_made = !recipe.kind.is_foreign() && recipe.kind.takes_inserts();
-    let body = fields.to_string().replace('\'', "'\\''");
-    let http = format!("curl -X POST http://127.0.0.1:8479/v1/filters -H 'Content-Type: application/json' -d '{body}'");
+    let body = body.to_string().replace('\'', "'\\''");
+    let http = format!("curl -X POST http://127.0.0.1:8479/v1/{path} -H 'Content-Type: application/json' -d '{body}'");
     let (cli, rust) = if is_made { (cli(recipe), rust(recipe)) } else { (Err(GIVEN), Err(GIVEN)) };
     let secret = hashing.algorithm.is_keyed() && (cli.is_ok() || rust.is_ok());
     json!({

@@ -220,6 +220,7 @@ fn the_lines_that_make_a_filter_again_do() {
         json!({"name": "slots", "kind": "quotient", "capacity": 1_000, "rate": 0.01, "hash": "siphash24"}),
         json!({"name": "slices", "kind": "partitioned", "capacity": 1_000, "rate": 0.01, "hash": "blake2b"}),
         json!({"name": "chain", "kind": "scalable", "capacity": 100, "rate": 0.01, "growth": 4}),
+        json!({"name": "closed", "kind": "scalable", "capacity": 100, "rate": 0.01, "on_full": "refuse"}),
         json!({"name": "prints", "kind": "cuckoo", "capacity": 1_000, "fingerprint": 12}),
         json!({"name": "tables", "kind": "growing-cuckoo", "capacity": 1_000, "rate": 0.01}),
     ] {
@@ -240,14 +241,17 @@ fn the_lines_that_make_a_filter_again_do() {
             let same = |value: &serde_json::Value| if name == "rate" { value["asked"].clone() } else { value.clone() };
             assert_eq!(same(&after[name]), same(&before[name]), "{name} of {resp}");
         }
-        // And over HTTP, for those that BG.CREATE made.
-        if before["maker"] == "BG" {
-            let http = before["recreate"]["http"].as_str().unwrap();
-            let body = http.split_once(" -d '").unwrap().1.strip_suffix('\'').unwrap().replace("'\\''", "'");
-            client.delete(path).is(204);
-            client.send("POST", "/v1/filters", &[("content-type", "application/json")], body.as_bytes()).is(201);
-            after = client.get(path).is(200).json();
-            assert_eq!((&after["bytes"], &after["kind"]), (&before["bytes"], &before["kind"]), "{http}");
+        // And over HTTP: those of the families BF and CF by their own command.
+        let http = before["recreate"]["http"].as_str().unwrap();
+        let (head, body) = http.split_once(" -d '").unwrap();
+        let body = body.strip_suffix('\'').unwrap().replace("'\\''", "'");
+        let (to, status) = if before["maker"] == "BG" { ("/v1/filters", 201) } else { ("/v1/command", 200) };
+        assert!(head.starts_with(&format!("curl -X POST http://127.0.0.1:8479{to} ")), "{head}");
+        client.delete(path).is(204);
+        client.send("POST", to, &[("content-type", "application/json")], body.as_bytes()).is(status);
+        after = client.get(path).is(200).json();
+        for name in ["kind", "maker", "capacity", "bytes", "on_full"] {
+            assert_eq!(after[name], before[name], "{name} of {http}");
         }
     }
     running.stop();
