@@ -34,8 +34,13 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         let address = server.address;
         let mut wire = Wire::connect(address, Duration::from_secs(60)).map_err(|error| error.to_string())?;
         subject.reserve(&mut wire).map_err(|error| error.to_string())?;
-        let length = options.seconds * (0.75 + random.below(500) as f64 / 1000.0);
-        let pause = Duration::from_millis(20 + random.below(400));
+        let mut length = options.seconds * (0.75 + random.below(500) as f64 / 1000.0);
+        let mut pause = Duration::from_millis(20 + random.below(400));
+        if turn % 4 == 3 {
+            // Two snapshots with nothing written between their beginnings, and the kill amid the second.
+            subject.save(&mut wire).map_err(|error| error.to_string())??;
+            (pause, length) = (Duration::ZERO, random.below(80) as f64 / 1000.0);
+        }
         let stop = AtomicBool::new(false);
         let term = is_term(turn);
         let begin = now();

@@ -108,9 +108,14 @@ pub fn drill(options: &Options, policy: Policy) -> Result<Row, String> {
         subject.reserve(&mut wire).map_err(|error| error.to_string())?;
 
         // The cut falls anywhere in the second; every other time snapshots are being written meanwhile.
-        let length = options.seconds * (0.75 + random.below(500) as f64 / 1000.0);
+        let mut length = options.seconds * (0.75 + random.below(500) as f64 / 1000.0);
         let saving = turn % 2 == 1;
-        let pause = Duration::from_millis(20 + random.below(400));
+        let mut pause = Duration::from_millis(20 + random.below(400));
+        if saving && turn % 4 == 3 {
+            // Two snapshots with nothing written between their beginnings, and the cut amid the second.
+            subject.save(&mut wire).map_err(|error| error.to_string())??;
+            (pause, length) = (Duration::ZERO, random.below(80) as f64 / 1000.0);
+        }
         let stop = AtomicBool::new(false);
         let begin = now();
         let (at, end) = std::thread::scope(|scope| {

@@ -14,6 +14,7 @@
 //! each user, it would be two thirds of the manifest.
 
 use std::collections::{BTreeSet, HashMap};
+use std::io::{Read, Write};
 use std::sync::Arc;
 
 use bloomgate::Kind;
@@ -25,6 +26,7 @@ use crate::engine::making::Making;
 use crate::engine::recipe::Recipe;
 use crate::engine::record::{get_maker, put_maker};
 use crate::engine::retries::Retries;
+use crate::store::{Folder, Spool, Spooled};
 
 /// The version of what is written here.
 pub const VERSION: u32 = 2;
@@ -109,9 +111,14 @@ pub struct Made {
     pub example: Vec<u8>,
 }
 
+/// So much of a list is kept in memory, which nobody is charged for; the rest lies in the folder until the manifest is written: ten
+/// million filters have a gigabyte of it.
+const IN_MEMORY: usize = 1 << 20;
+
 /// The list of a manifest while it is written.
-#[derive(Debug, Default)]
-pub struct Listing {
+#[derive(Debug)]
+pub struct Listing<'f> {
+    folder: &'f Folder,
     makings: Vec<u8>,
     /// The numbers of makings by what is written of them.
     numbers: HashMap<Vec<u8>, u32>,
@@ -120,11 +127,20 @@ pub struct Listing {
     files: Vec<Arc<str>>,
     /// The last pack, and its number among the files: a snapshot writes one.
     pack: Option<(Arc<str>, u32)>,
+    /// What is written of the filters that are not in the spool.
     filters: Vec<u8>,
+    spool: Option<Spool>,
     ids: Vec<u64>,
 }
 
-impl Listing {
+impl<'f> Listing<'f> {
+    /// An empty one, for a manifest of this folder.
+    #[must_use]
+    pub fn new(folder: &'f Folder) -> Self {
+        let (makings, numbers, shared, files, pack, filters, ids) = Default::default();
+        Self { folder, makings, numbers, shared, files, pack, filters, spool: None, ids }
+    }
+
     /// The number of a making.
     pub fn making(&mut self, making: &Arc<Making>) -> Result<u32, String> {
         let address = Arc::as_ptr(making) as usize;
@@ -148,7 +164,7 @@ impl Listing {
     }
 
     /// Appends a filter.
-    pub fn put(&mut self, one: &Listed) {
+    pub fn put(&mut self, one: &Listed) -> Result<(), String> {
         let file = match &self.pack {
             Some((name, number)) if *name == one.place.file => *number,
             _ => {
@@ -179,18 +195,53 @@ impl Listing {
         out.put_u64(one.place.offset);
         out.put_u64(one.place.length);
         one.retries.put(out);
+        if out.len() >= IN_MEMORY {
+            let put_aside = |error| format!("the list of the filters could not be put aside: {error}");
+            let spool = match &mut self.spool {
+                Some(spool) => spool,
+                None => self.spool.insert(Spool::beside_the_log(self.folder).map_err(put_aside)?),
+            };
+            spool.write_all(out).map_err(put_aside)?;
+            out.clear();
+        }
+        Ok(())
     }
 
-    /// Appends all of it to a manifest; the ids of its filters, in the order of the list.
-    pub fn finish(self, out: &mut Vec<u8>) -> Vec<u64> {
-        out.reserve(self.makings.len() + self.filters.len() + 64);
-        out.put_u32(self.numbers.len() as u32);
-        out.extend_from_slice(&self.makings);
-        out.put_u32(self.files.len() as u32);
-        self.files.iter().for_each(|file| out.put_bytes(file.as_bytes()));
-        out.put_u64(self.ids.len() as u64);
-        out.extend_from_slice(&self.filters);
-        self.ids
+    /// What a manifest says that begins so and has this list.
+    pub fn finish(self, mut begin: Vec<u8>) -> Result<Body, String> {
+        begin.put_u32(self.numbers.len() as u32);
+        begin.extend_from_slice(&self.makings);
+        begin.put_u32(self.files.len() as u32);
+        self.files.iter().for_each(|file| begin.put_bytes(file.as_bytes()));
+        begin.put_u64(self.ids.len() as u64);
+        let spooled = self.spool.map(Spool::finish).transpose().map_err(|error| error.to_string())?;
+        Ok(Body { begin, spooled, end: self.filters, ids: self.ids })
+    }
+}
+
+/// What a manifest says, to be written.
+#[derive(Debug)]
+pub struct Body {
+    begin: Vec<u8>,
+    spooled: Option<Spooled>,
+    end: Vec<u8>,
+    /// The filters in it, in their order.
+    pub ids: Vec<u64>,
+}
+
+impl Body {
+    /// Its bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.begin.len() as u64 + self.spooled.as_ref().map_or(0, Spooled::length) + self.end.len() as u64
+    }
+
+    /// All of them, in their order.
+    pub fn reader(&self) -> Box<dyn Read + '_> {
+        match &self.spooled {
+            Some(spooled) => Box::new(self.begin[..].chain(spooled.reader()).chain(&self.end[..])),
+            None => Box::new(self.begin[..].chain(&self.end[..])),
+        }
     }
 }
 
@@ -256,5 +307,59 @@ impl<'f, 'a> List<'f, 'a> {
         let count = self.left.min(most as u64);
         self.left -= count;
         (0..count).map(|_| self.one()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bloomgate::Algorithm;
+
+    use super::*;
+    use crate::engine::recipe::Hashing;
+    use crate::store::MemoryDisk;
+
+    /// Three times what is kept in memory, with names of all lengths.
+    #[test]
+    fn a_list_that_was_put_aside_is_read_as_it_was_written() {
+        let disk = Arc::new(MemoryDisk::default());
+        let folder = Folder::open("/data", disk.clone()).unwrap();
+        let mut listing = Listing::new(&folder);
+        let listed = |id: u64| Listed {
+            id,
+            name: vec![b'n'; (id % 97) as usize],
+            created_ms: id * 3,
+            expires_ms: id * 5,
+            making: 0,
+            deleted: id * 7,
+            kind: Kind::Scalable,
+            sequence: id * 11,
+            place: Place { form: Form::Words, file: Arc::from("pack"), offset: id * 13, length: 17 },
+            retries: Retries::default(),
+        };
+        let hashing = Hashing { algorithm: Algorithm::Xxh3, seed: 0, contract: String::new(), epoch: 0 };
+        let recipe = Recipe::new(Kind::Scalable, 100, 0.01, hashing);
+        let making = Arc::new(Making { recipe, maker: Maker::Bg, sprout: None });
+        assert_eq!(listing.making(&making), Ok(0));
+        const FILTERS: u64 = 26_000;
+        let mut most = 0;
+        for id in 0..FILTERS {
+            listing.put(&listed(id)).unwrap();
+            most = most.max(listing.filters.capacity());
+        }
+        assert!(most < 3 * IN_MEMORY, "{most} bytes are kept in memory");
+        let body = listing.finish(b"begin".to_vec()).unwrap();
+        assert!(body.length() > 3 * IN_MEMORY as u64 && body.ids == (0..FILTERS).collect::<Vec<_>>());
+        let mut bytes = Vec::new();
+        body.reader().read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes.len() as u64, body.length());
+        let mut fields = Fields(bytes.strip_prefix(b"begin").unwrap());
+        let mut list = List::begin(&mut fields).unwrap();
+        let read = list.next(usize::MAX).unwrap();
+        assert_eq!(read.len() as u64, FILTERS);
+        for (id, one) in read.iter().enumerate() {
+            assert_eq!(format!("{one:?}"), format!("{:?}", listed(id as u64)));
+        }
+        assert!(fields.is_empty());
+        assert_eq!(folder.names().unwrap(), Vec::<String>::new(), "what was put aside has no name");
     }
 }

@@ -7,6 +7,7 @@
 //!         MANIFEST              which filters there are, and where the images of their bits lie
 //!         image-ID-SEQUENCE.bloom   a filter as of a sequence of the log
 //!         image-0-SEQUENCE.bloom    many small ones, one behind the other
+//!                                   (or the next number that no file has)
 //!         log-FIRST             what happened since
 //! ```
 
@@ -14,6 +15,7 @@ pub mod backup;
 pub mod loading;
 pub mod manifest;
 pub mod opening;
+mod pack;
 pub mod replay;
 pub mod snapshot;
 mod words;
@@ -26,7 +28,7 @@ use bloomgate::AnyFilter;
 
 use crate::engine::Engine;
 use crate::session::desk::Keeper;
-use crate::store::{Folder, ImageFile, Spool, image_name};
+use crate::store::{Folder, ImageFile, Spool};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use manifest::Images;
@@ -43,8 +45,8 @@ pub struct Keeping {
     last_error: Mutex<Option<String>>,
     /// Where the last image of each filter lies, and its sequence.
     images: Mutex<Images>,
-    /// Whether a manifest was begun that may be the one in the folder, or not.
-    in_doubt: AtomicBool,
+    /// The images of manifests that may be the one in the folder, or not: a disk failed while they were given their name.
+    in_doubt: Mutex<HashSet<String>>,
     /// Images that were written for filters to be installed and are in no manifest yet. Whoever installs one has its name
     /// too, until that is done or given up.
     fresh: Mutex<HashSet<Arc<str>>>,
@@ -76,7 +78,7 @@ impl Keeping {
             last_save_ms: AtomicU64::new(last_save_ms),
             last_error: Mutex::new(None),
             images: Mutex::new(images),
-            in_doubt: AtomicBool::new(false),
+            in_doubt: Mutex::default(),
             fresh: Mutex::default(),
             snapshot_bytes: AtomicU64::new(0),
             snapshot_micros: AtomicU64::new(0),
@@ -177,15 +179,14 @@ impl Keeper for SharedKeeping {
     fn write_image(&self, id: u64, filter: &AnyFilter) -> Result<Arc<str>, String> {
         let keeping = &*self.0;
         let sequence = keeping.engine.journal.appended();
+        let mut file = ImageFile::create(&keeping.folder, id, sequence).map_err(|error| error.to_string())?;
         // Before the file has its name: a snapshot that ends in between would take it for one that nobody needs.
-        let name: Arc<str> = image_name(id, sequence).into();
+        let name: Arc<str> = file.name().into();
         lock(&keeping.fresh).insert(name.clone());
-        let written =
-            ImageFile::create(&keeping.folder, id, sequence).map_err(|error| error.to_string()).and_then(|mut file| {
-                filter.write_to(&mut file).map_err(|error| error.to_string())?;
-                file.finish().map_err(|error| error.to_string())?;
-                keeping.folder.sync().map_err(|error| error.to_string())
-            });
+        let written = filter.write_to(&mut file).map_err(|error| error.to_string()).and_then(|_| {
+            file.finish().map_err(|error| error.to_string())?;
+            keeping.folder.sync().map_err(|error| error.to_string())
+        });
         if let Err(why) = written {
             lock(&keeping.fresh).remove(&name);
             return Err(why);

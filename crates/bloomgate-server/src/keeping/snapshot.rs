@@ -10,21 +10,18 @@
 //! A filter that did not change since its last image keeps that one.
 
 use std::collections::HashSet;
-use std::io::Write;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use super::manifest::{Form, Images, Listed, Listing, Place, VERSION};
-use super::{Keeping, lock, words};
+use super::pack::{Pack, SMALL};
+use super::{Keeping, lock};
 use crate::engine::entry::{Body, Entry, Writer};
 use crate::engine::fields::Put;
-use crate::engine::small::Small;
-use crate::store::{ImageFile, Manifest, image_name, remove_unreferenced, write_manifest};
+use crate::store::{ImageFile, ManifestError, PreparedManifest, remove_unreferenced};
 use crate::sync::atomic::Ordering;
 use crate::sync::{Fault, broken, point};
 
-/// Images up to this size go into one file together.
-const SMALL: u64 = 64 << 10;
 /// Filters that are looked up at once by their ids.
 const STRIDE: usize = 1_024;
 /// Small filters that are copied while nobody writes: 15 us for so many.
@@ -34,37 +31,35 @@ impl Keeping {
     /// Makes a snapshot; one at a time.
     pub fn snapshot(&self) -> Result<(), String> {
         let _one_at_a_time = lock(&self.at_work);
-        self.snapshot_now().map(drop)
+        self.snapshot_now()
     }
 
-    /// Makes a snapshot; the manifest as it was written.
-    pub(super) fn snapshot_now(&self) -> Result<Manifest, String> {
+    /// Makes a snapshot, by whoever sees to it that there is one at a time.
+    pub(super) fn snapshot_now(&self) -> Result<(), String> {
         self.try_snapshot().inspect_err(|_| self.clear_away())
     }
 
-    /// Removes what a snapshot that failed has written: on a full disk it would keep the writers waiting. Not while it is unknown
-    /// which manifest a start would find, the one before or the one that failed: the next success decides that.
+    /// Removes what a snapshot that failed has written: on a full disk it would keep the writers waiting. But for what a manifest
+    /// names that may or may not be the one that a start would find: the next success decides that.
     fn clear_away(&self) {
-        if self.in_doubt.load(Ordering::Acquire) {
-            return;
-        }
         let mut keep: HashSet<String> = lock(&self.images).files().into_iter().collect();
         // Held until the files are gone, as in `tidy`.
         let fresh = lock(&self.fresh);
         keep.extend(fresh.iter().map(|file| file.to_string()));
+        keep.extend(lock(&self.in_doubt).iter().cloned());
         // What cannot be removed goes with the next snapshot.
         let _ = remove_unreferenced(&self.folder, &keep);
     }
 
-    fn try_snapshot(&self) -> Result<Manifest, String> {
+    fn try_snapshot(&self) -> Result<(), String> {
         let began = Instant::now();
         let (replay_after, gone) = {
             let _alone = self.engine.stop();
             (self.engine.journal.rotate()?, self.gone())
         };
         let mut images = Images::default();
-        let mut pack = Pack::new(self, replay_after)?;
-        let mut listing = Listing::default();
+        let mut pack = Pack::new(&self.folder, replay_after);
+        let mut listing = Listing::new(&self.folder);
         let mut next = 0;
         loop {
             let entries = self.engine.names.from_id(next, STRIDE);
@@ -80,7 +75,7 @@ impl Keeping {
                 rest = &rest[copied.max(1)..];
                 for one in pack.listed.drain(..) {
                     images.note(&one);
-                    listing.put(&one);
+                    listing.put(&one)?;
                 }
             }
         }
@@ -96,14 +91,18 @@ impl Keeping {
         sections.put_u64(self.engine.next_id());
         sections.put_bytes(self.engine.contracts.master_id().unwrap_or_default().as_bytes());
         self.engine.contracts.put(&mut sections);
-        let known = listing.finish(&mut sections);
-        let manifest = Manifest { version: VERSION, replay_after, sections };
-        self.in_doubt.store(true, Ordering::Release);
-        write_manifest(&self.folder, &manifest).map_err(|error| error.to_string())?;
-        self.snapshot_bytes.store(images_bytes + manifest.size_in_file(), Ordering::Relaxed);
-        self.tidy(images, &known, &gone, replay_after)?;
+        let body = listing.finish(sections)?;
+        let told = |error: ManifestError| error.to_string();
+        let written = PreparedManifest::write(&self.folder, VERSION, replay_after, body.length(), &mut body.reader());
+        let manifest = written.map_err(told)?;
+        let manifest_bytes = manifest.bytes();
+        // From here on a start may find the one or the other, until it is certain.
+        lock(&self.in_doubt).extend(images.files());
+        manifest.put().map_err(told)?;
+        self.snapshot_bytes.store(images_bytes + manifest_bytes, Ordering::Relaxed);
+        self.tidy(images, &body.ids, &gone, replay_after)?;
         self.snapshot_micros.store(began.elapsed().as_micros() as u64, Ordering::Relaxed);
-        Ok(manifest)
+        Ok(())
     }
 
     /// Images of filters that were installed and deleted, or given up before. With nobody writing, so that what installs one
@@ -117,7 +116,7 @@ impl Keeping {
     }
 
     /// Takes the image of a filter; nothing if it has gone meanwhile.
-    fn image(&self, entry: &Entry, listing: &mut Listing, pack: &mut Pack<'_>) -> Result<Option<Listed>, String> {
+    fn image(&self, entry: &Entry, listing: &mut Listing<'_>, pack: &mut Pack) -> Result<Option<Listed>, String> {
         // Before anybody has to wait: of a making that is new to the list an example is written.
         let making = listing.making(&entry.making)?;
         let engine = &self.engine;
@@ -192,7 +191,7 @@ impl Keeping {
 
     /// The images of the small filters that these begin with, at most [`TOGETHER`]: says how many that are. None if the first
     /// is not small, or somebody has it to himself.
-    fn small_images(&self, entries: &[Entry], listing: &mut Listing, pack: &mut Pack<'_>) -> Result<usize, String> {
+    fn small_images(&self, entries: &[Entry], listing: &mut Listing<'_>, pack: &mut Pack) -> Result<usize, String> {
         let small = entries.iter().take(TOGETHER).take_while(|entry| matches!(entry.body(), Body::Small(_))).count();
         if small == 0 {
             return Ok(0);
@@ -217,20 +216,10 @@ impl Keeping {
     }
 
     /// Writes what was copied out of small filters, while others write into them.
-    fn write_copied(&self, pack: &mut Pack<'_>) -> Result<(), String> {
+    fn write_copied(&self, pack: &mut Pack) -> Result<(), String> {
         point();
         let late = broken(Fault::SequenceLate).then(|| self.engine.journal.appended());
-        let mut copied = std::mem::take(&mut pack.copied);
-        let mut start = 0;
-        for (mut one, end) in copied.ends.drain(..) {
-            one.place = pack.put(Form::Words, &copied.words[start..end])?;
-            one.sequence = late.unwrap_or(one.sequence);
-            pack.listed.push(one);
-            start = end;
-        }
-        copied.words.clear();
-        pack.copied = copied;
-        Ok(())
+        pack.write_copied(late)
     }
 
     fn begin_image(&self, id: u64, sequence: u64) -> Result<ImageFile, String> {
@@ -242,7 +231,7 @@ impl Keeping {
         id: u64,
         sequence: u64,
         filter: &bloomgate::AnyFilter,
-        pack: &mut Pack<'_>,
+        pack: &mut Pack,
     ) -> Result<Place, String> {
         if filter.size_in_bytes() <= SMALL {
             return pack.add(&filter.to_bytes().map_err(|error| error.to_string())?);
@@ -256,7 +245,7 @@ impl Keeping {
     fn tidy(&self, images: Images, known: &[u64], gone: &HashSet<Arc<str>>, replay_after: u64) -> Result<(), String> {
         let mut keep: HashSet<String> = images.files().into_iter().collect();
         *lock(&self.images) = images;
-        self.in_doubt.store(false, Ordering::Release);
+        lock(&self.in_doubt).clear();
         self.dropped.store(replay_after, Ordering::Release);
         self.trim_log()?;
         // Held until the files are gone: who writes an image says so here before it has its name.
@@ -292,77 +281,7 @@ fn unavailable(entry: &Entry) -> String {
     )
 }
 
-fn whole(file: ImageFile) -> Result<Place, String> {
-    let file = file.finish().map_err(|error| format!("an image could not be completed: {error}"))?;
-    Ok(Place { form: Form::Whole, file: file.into(), offset: 0, length: 0 })
-}
-
 /// The id in an image's file name.
 fn id_of(file: &str) -> Option<u64> {
     file.strip_prefix("image-")?.split('-').next()?.parse().ok()
-}
-
-/// Many small images in one file, and what was written into it and beside it.
-struct Pack<'a> {
-    keeping: &'a Keeping,
-    sequence: u64,
-    name: Arc<str>,
-    file: Option<ImageFile>,
-    at: u64,
-    copied: Copied,
-    /// Filters whose place is known, to be listed.
-    listed: Vec<Listed>,
-    /// Bytes of all files that are complete.
-    written: u64,
-}
-
-/// Copies of small filters that are not written yet.
-#[derive(Default)]
-struct Copied {
-    words: Vec<u8>,
-    /// Each filter, and where its words end.
-    ends: Vec<(Listed, usize)>,
-}
-
-impl<'a> Pack<'a> {
-    fn new(keeping: &'a Keeping, sequence: u64) -> Result<Self, String> {
-        let name = image_name(0, sequence).into();
-        let (copied, listed) = Default::default();
-        Ok(Self { keeping, sequence, name, file: None, at: 0, copied, listed, written: 0 })
-    }
-
-    fn add(&mut self, image: &[u8]) -> Result<Place, String> {
-        self.put(Form::Image, image)
-    }
-
-    /// Copies a small filter that nobody writes to.
-    fn copy(&mut self, listed: Listed, small: &Small<'_>) {
-        words::put(listed.id, small, &mut self.copied.words);
-        self.copied.ends.push((listed, self.copied.words.len()));
-    }
-
-    fn put(&mut self, form: Form, bytes: &[u8]) -> Result<Place, String> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(self.keeping.begin_image(0, self.sequence)?),
-        };
-        file.write_all(bytes).map_err(|error| format!("an image could not be written: {error}"))?;
-        let place = Place { form, file: self.name.clone(), offset: self.at, length: bytes.len() as u64 };
-        self.at += bytes.len() as u64;
-        Ok(place)
-    }
-
-    /// Completes an image that has a file to itself.
-    fn beside(&mut self, file: ImageFile) -> Result<Place, String> {
-        self.written += file.bytes();
-        whole(file)
-    }
-
-    /// Completes the pack; bytes of all files that were written.
-    fn finish(mut self) -> Result<u64, String> {
-        if let Some(file) = self.file.take() {
-            self.beside(file)?;
-        }
-        Ok(self.written)
-    }
 }

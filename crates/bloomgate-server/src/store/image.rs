@@ -1,4 +1,7 @@
 //! Images of filters: large files that appear under their name only when they are complete and durable.
+//!
+//! A name is given once for as long as there is a file of it. What takes a name that is there already takes a file away from the
+//! manifest that names it, and after a crash that manifest may be the one that counts.
 
 use std::collections::HashSet;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -8,9 +11,22 @@ use std::sync::Arc;
 use super::folder::{Folder, FolderError};
 use super::pieces::Pieces;
 
-/// The file name of a filter's image as of a sequence.
-pub fn image_name(id: u64, sequence: u64) -> String {
-    format!("image-{id}-{sequence}.bloom")
+fn image_name(id: u64, number: u64) -> String {
+    format!("image-{id}-{number}.bloom")
+}
+
+/// The first name of a filter's images from this number on that no file has. The folder itself is asked: it knows the images of
+/// manifests that may or may not be the one that counts, which nobody else does.
+fn free_name(folder: &Folder, id: u64, from: u64) -> io::Result<String> {
+    for number in from.. {
+        let name = image_name(id, number);
+        match folder.disk().open(&folder.at(&name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(name),
+            Err(error) => return Err(error),
+            Ok(_) => {}
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 fn is_image(name: &str) -> bool {
@@ -29,12 +45,18 @@ pub struct ImageFile {
 }
 
 impl ImageFile {
-    /// Begins the image of a filter as of a sequence.
+    /// Begins the image of a filter as of a sequence: its name has that number, or the next one that is free. Images of one
+    /// filter are begun one after the other.
     pub fn create(folder: &Arc<Folder>, id: u64, sequence: u64) -> io::Result<ImageFile> {
-        let name = image_name(id, sequence);
+        let name = free_name(folder, id, sequence)?;
         let temporary = folder.temporary(&name);
         let written = Some(Pieces::new(folder.disk().create_large(&temporary)?));
         Ok(ImageFile { folder: folder.clone(), name, temporary, written })
+    }
+
+    /// The name that it will have.
+    pub fn name(&self) -> &str {
+        &self.name
     }
 
     /// How long it is so far.

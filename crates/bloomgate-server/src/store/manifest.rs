@@ -18,7 +18,7 @@
 //! between the two may be gone from the log.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use super::disk::{DiskFile, read_full, write_all};
@@ -31,8 +31,11 @@ const BLOCK: usize = 64 << 10;
 const NAME: &str = "MANIFEST";
 const PREVIOUS: &str = "MANIFEST.old";
 
-/// The longest body: room for a million filters with 256 bytes each.
-const MAX_BODY: u64 = 256 << 20;
+/// How long the file with such a body is. There is no longest body: it has as many filters as the limits of the server allow, and
+/// what a header announces is compared with the file before memory is taken for it.
+fn length_with(body: u64) -> Option<u64> {
+    body.checked_add(4 * body.div_ceil(BLOCK as u64))?.checked_add(HEADER as u64)
+}
 
 /// What a snapshot says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,14 +46,6 @@ pub struct Manifest {
     pub replay_after: u64,
     /// The engine's table.
     pub sections: Vec<u8>,
-}
-
-impl Manifest {
-    /// Bytes that its file has.
-    #[must_use]
-    pub fn size_in_file(&self) -> u64 {
-        (HEADER + self.sections.len() + self.sections.len().div_ceil(BLOCK) * 4) as u64
-    }
 }
 
 /// Why a manifest cannot be written or read.
@@ -75,11 +70,6 @@ pub enum ManifestError {
         /// What was found there.
         what: String,
     },
-    /// The body is longer than a body may be.
-    TooLarge {
-        /// Its bytes.
-        bytes: u64,
-    },
 }
 
 impl fmt::Display for ManifestError {
@@ -91,9 +81,6 @@ impl fmt::Display for ManifestError {
                 "{} is damaged at byte {offset}: {what}. Nothing was changed; restore the folder from a backup",
                 path.display()
             ),
-            ManifestError::TooLarge { bytes } => {
-                write!(f, "a manifest of {bytes} bytes is more than the {MAX_BODY} it may have: too many filters")
-            }
         }
     }
 }
@@ -119,49 +106,92 @@ fn block_crc(header_crc: u32, number: u64, block: &[u8]) -> u32 {
 /// Replaces the manifest of a folder, durably. Until it returns `Ok` the old one may still be the one that counts: log and
 /// images that it needs must not be removed before.
 pub fn write_manifest(folder: &Folder, manifest: &Manifest) -> Result<(), ManifestError> {
-    let bytes = manifest.sections.len() as u64;
-    if bytes > MAX_BODY {
-        return Err(ManifestError::TooLarge { bytes });
+    let Manifest { version, replay_after, sections } = manifest;
+    PreparedManifest::write(folder, *version, *replay_after, sections.len() as u64, &mut &sections[..])?.put()
+}
+
+/// A manifest that is complete and durable and has not its name yet: the one before still counts, certainly. Dropped, it leaves
+/// nothing behind.
+pub struct PreparedManifest<'f> {
+    folder: &'f Folder,
+    temporary: PathBuf,
+    bytes: u64,
+    has_its_name: bool,
+}
+
+impl<'f> PreparedManifest<'f> {
+    /// Writes one, its body a block at a time.
+    pub fn write(
+        folder: &'f Folder,
+        version: u32,
+        replay_after: u64,
+        length: u64,
+        body: &mut dyn Read,
+    ) -> Result<Self, ManifestError> {
+        let temporary = folder.temporary(NAME);
+        let file = folder.disk().create(&temporary).map_err(failed("create the manifest", &temporary))?;
+        let mut prepared = Self { folder, temporary, bytes: 0, has_its_name: false };
+        let filled = fill(&*file, version, replay_after, length, body);
+        prepared.bytes = filled.map_err(failed("write the manifest", &folder.at(NAME)))?;
+        Ok(prepared)
     }
-    let disk = folder.disk();
-    let (path, previous) = (folder.at(NAME), folder.at(PREVIOUS));
-    let temporary = folder.temporary(NAME);
-    let file = disk.create(&temporary).map_err(failed("create the manifest", &temporary))?;
-    let written = fill(&*file, manifest).and_then(|()| {
+
+    /// Bytes that its file has.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Gives it its name, durably. When that fails, nobody knows which of the two a start would find.
+    pub fn put(mut self) -> Result<(), ManifestError> {
+        let (folder, disk) = (self.folder, self.folder.disk());
+        let (path, previous) = (folder.at(NAME), folder.at(PREVIOUS));
         // A courtesy, not a need: file systems without links have no MANIFEST.old.
         let _ = disk.remove(&previous);
         let _ = disk.link(&path, &previous);
-        disk.rename(&temporary, &path)
-    });
-    if let Err(error) = written {
-        drop(file);
-        // If this fails too, the next start removes it.
-        let _ = disk.remove(&temporary);
-        return Err(failed("write the manifest", &path)(error));
+        disk.rename(&self.temporary, &path).map_err(failed("write the manifest", &path))?;
+        self.has_its_name = true;
+        disk.sync_dir(folder.path()).map_err(failed("sync the data folder", folder.path()))
     }
-    disk.sync_dir(folder.path()).map_err(failed("sync the data folder", folder.path()))
 }
 
-fn fill(file: &dyn DiskFile, manifest: &Manifest) -> io::Result<()> {
+impl Drop for PreparedManifest<'_> {
+    fn drop(&mut self) {
+        if !self.has_its_name {
+            // If this fails, the next start removes it.
+            let _ = self.folder.disk().remove(&self.temporary);
+        }
+    }
+}
+
+/// Writes and syncs a file with such a body; how long it is.
+fn fill(file: &dyn DiskFile, version: u32, replay_after: u64, length: u64, body: &mut dyn Read) -> io::Result<u64> {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    header[12..16].copy_from_slice(&manifest.version.to_le_bytes());
-    header[16..24].copy_from_slice(&manifest.replay_after.to_le_bytes());
-    header[24..32].copy_from_slice(&(manifest.sections.len() as u64).to_le_bytes());
+    header[12..16].copy_from_slice(&version.to_le_bytes());
+    header[16..24].copy_from_slice(&replay_after.to_le_bytes());
+    header[24..32].copy_from_slice(&length.to_le_bytes());
     let crc = crc32c::crc32c(&header[..60]);
     header[60..].copy_from_slice(&crc.to_le_bytes());
     write_all(file, &header, 0)?;
     let mut offset = HEADER as u64;
-    let mut sealed = Vec::with_capacity(BLOCK + 4);
-    for (number, block) in manifest.sections.chunks(BLOCK).enumerate() {
-        sealed.clear();
-        sealed.extend_from_slice(block);
-        sealed.extend_from_slice(&block_crc(crc, number as u64, block).to_le_bytes());
-        write_all(file, &sealed, offset)?;
-        offset += sealed.len() as u64;
+    let mut sealed = vec![0; BLOCK + 4];
+    let mut left = length;
+    for number in 0.. {
+        let size = left.min(BLOCK as u64) as usize;
+        if size == 0 {
+            break;
+        }
+        body.read_exact(&mut sealed[..size])?;
+        let sum = block_crc(crc, number, &sealed[..size]);
+        sealed[size..size + 4].copy_from_slice(&sum.to_le_bytes());
+        write_all(file, &sealed[..size + 4], offset)?;
+        offset += size as u64 + 4;
+        left -= size as u64;
     }
-    file.sync_data()
+    file.sync_data()?;
+    Ok(offset)
 }
 
 /// Reads the manifest of a folder; `None` if it never had one.
@@ -191,13 +221,16 @@ pub fn read_manifest(folder: &Folder) -> Result<Option<Manifest>, ManifestError>
         return Err(corrupt(8, format!("its version is {}, this program reads version {VERSION}", u32_at(8))));
     }
     let body_length = u64_at(24);
-    let blocks = body_length.div_ceil(BLOCK as u64);
     let length = file.length().map_err(failed("read the manifest", &path))?;
     // Before anything is allocated: the header's length must be that of the file.
-    if body_length > MAX_BODY || length != HEADER as u64 + body_length + 4 * blocks {
+    if length_with(body_length) != Some(length) {
         return Err(corrupt(24, format!("it has {length} bytes and announces a body of {body_length}")));
     }
-    let mut body = vec![0; body_length as usize];
+    let mut body = Vec::new();
+    let no_memory = |_| failed("read the manifest", &path)(io::ErrorKind::OutOfMemory.into());
+    let body_length = usize::try_from(body_length).map_err(|_| no_memory(()))?;
+    body.try_reserve_exact(body_length).map_err(|_| no_memory(()))?;
+    body.resize(body_length, 0);
     let mut offset = HEADER as u64;
     for (number, block) in body.chunks_mut(BLOCK).enumerate() {
         let mut sum = [0; 4];

@@ -18,12 +18,12 @@ pub(crate) use disk::read_full;
 pub use disk::{Disk, DiskFile, RealDisk};
 pub(crate) use folder::{BACKUPS, random};
 pub use folder::{Folder, FolderError};
-pub use image::{ImageFile, image_name, remove_unreferenced};
+pub use image::{ImageFile, remove_unreferenced};
 pub use log::error::LogError;
 pub use log::frame::{MAX_PAYLOAD, UnknownFsync};
 pub(crate) use log::segment::{FILE_HEADER, first_of_name};
 pub use log::{Fsync, Gate, Log, LogOptions, LogState, LogStatistics};
-pub use manifest::{Manifest, ManifestError, read_manifest, write_manifest};
+pub use manifest::{Manifest, ManifestError, PreparedManifest, read_manifest, write_manifest};
 pub use recover::{OpenError, Recovery, open_log};
 pub use spool::{Spool, Spooled};
 #[cfg(test)]

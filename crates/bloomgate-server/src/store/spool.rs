@@ -1,7 +1,7 @@
 //! Files without a name: what somebody fetches lies in the folder for as long as it is held, and no longer than the process.
 
 use std::fmt;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use super::disk::{DiskFile, read_full};
 use super::folder::Folder;
@@ -31,6 +31,11 @@ impl Spool {
                 ),
             ));
         }
+        Self::beside_the_log(folder)
+    }
+
+    /// Begins one for what the server itself needs, however little room there is.
+    pub fn beside_the_log(folder: &Folder) -> io::Result<Self> {
         // Of an end in between the name is left, and removed at the next start.
         let path = folder.temporary("image-0-0.bloom");
         let file = folder.disk().create(&path)?;
@@ -65,6 +70,20 @@ impl Seek for Spool {
     }
 }
 
+/// Reads a file without a name from its beginning.
+pub struct SpoolReader<'s> {
+    spooled: &'s Spooled,
+    at: u64,
+}
+
+impl Read for SpoolReader<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = read_full(&*self.spooled.file, bytes, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
 /// A file without a name, gone with its last holder.
 pub struct Spooled {
     file: Box<dyn DiskFile>,
@@ -82,6 +101,12 @@ impl Spooled {
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
+    }
+
+    /// All of it, one piece after the other.
+    #[must_use]
+    pub fn reader(&self) -> SpoolReader<'_> {
+        SpoolReader { spooled: self, at: 0 }
     }
 
     /// The bytes from an offset on, as many as asked for and there are.

@@ -182,3 +182,61 @@ fn a_filter_that_comes_in_chunks_is_there_as_a_whole_or_not_at_all() {
     commands.extend(lines(&["BF.ADD loaded later", "SAVE", "DEL loaded"]));
     cut_at_every_step(&begin, &commands);
 }
+
+/// Small filters lie in one file together, which every snapshot writes anew. Nothing is written to the log between the beginnings
+/// of two snapshots, and filters grow during the second: its file is another one, as of the same sequence.
+#[test]
+fn small_filters_survive_a_snapshot_that_is_cut_short_after_one_as_of_the_same_sequence() {
+    const FILTERS: usize = 80;
+    // Snapshots copy 64 at a time: these come after the first piece of the file.
+    const GROWN: std::ops::Range<usize> = 64..FILTERS;
+    let mut dice = 0x2545_f491_4f6c_dd1d_u64;
+    let missing = |house: &Shaky| {
+        let mut talk = house.talk();
+        let mut is_there = |number: &usize| talk.say(&format!("BF.MEXISTS f{number} a b c")) == "*3 :1 :1 :1";
+        (0..FILTERS).filter(|number| !is_there(number)).collect::<Vec<_>>()
+    };
+    // The disk fails once and works again, or never again.
+    for steps in [1, u64::MAX] {
+        for step in 1.. {
+            assert!(step < 1_000, "it never ends");
+            let house = Shaky::open(MemoryDisk::default(), forever());
+            let mut talk = house.talk();
+            for number in 0..FILTERS {
+                assert_eq!(talk.say(&format!("BF.RESERVE f{number} 0.01 20")), "+OK");
+                assert_eq!(talk.say(&format!("BF.MADD f{number} a b c")), "*3 :1 :1 :1");
+            }
+            house.sync();
+            house.keeping.snapshot().unwrap();
+            house.disk.before_making("image-0-", move || {
+                let items: Vec<String> = (0..100).map(|item| format!("item-{item}")).collect();
+                GROWN.for_each(|number| drop(talk.say(&format!("BF.MADD f{number} {}", items.join(" ")))));
+            });
+            house.disk.plan(Trouble { from: step, steps, errno: 5, torn: step % 2 == 0, steps_of: Kind::Any });
+            let made = house.keeping.snapshot();
+            let fired = house.disk.fired();
+            // The last one is what kill -9 leaves.
+            for chance in [0, 2, 4] {
+                let found = house.memory.power_cut(|_| {
+                    dice ^= dice << 13;
+                    dice ^= dice >> 7;
+                    dice ^= dice << 17;
+                    dice % 4 < chance
+                });
+                let after = Shaky::open(found, forever());
+                assert_eq!(missing(&after), [0; 0], "step {step} of {steps}, chance {chance} of 4: {made:?}");
+                after.keeping.snapshot().unwrap();
+                assert_eq!(
+                    missing(&after.after_power_cut(Fsync::Always)),
+                    [0; 0],
+                    "step {step} of {steps}, then once more"
+                );
+            }
+            house.disk.heal();
+            if fired == 0 {
+                made.unwrap();
+                break;
+            }
+        }
+    }
+}

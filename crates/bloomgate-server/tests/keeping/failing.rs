@@ -181,3 +181,45 @@ fn a_snapshot_that_finds_no_room_leaves_nothing_behind_and_the_next_one_is_whole
         assert_eq!(talk.say(&format!("BF.EXISTS {name} {item}")), ":1");
     }
 }
+
+/// The manifest is all that is missing when the disk is full: the old one counts, with the file of small filters that it names.
+#[test]
+fn a_manifest_that_finds_no_room_leaves_the_one_before_with_its_images_and_nothing_else() {
+    let house = Shaky::open(MemoryDisk::default(), options(Fsync::Always));
+    let mut talk = house.talk();
+    const FILTERS: usize = 80;
+    for number in 0..FILTERS {
+        assert_eq!(talk.say(&format!("BF.RESERVE f{number} 0.01 20")), "+OK");
+        assert_eq!(talk.say(&format!("BF.ADD f{number} x")), ":1");
+    }
+    house.sync();
+    house.keeping.snapshot().unwrap();
+    let images = || {
+        let mut images = house.disk.list(Path::new(DATA)).unwrap();
+        images.retain(|name| name.starts_with("image-"));
+        images
+    };
+    let pack = |name: &str| house.memory.contents(&Path::new(DATA).join(name)).unwrap();
+    let (before, was) = (images(), pack(&images()[0]));
+    assert_eq!(before.len(), 1);
+    for round in 0..3 {
+        let (disk, memory, mut other) = (house.disk.clone(), house.memory.clone(), house.talk());
+        house.disk.before_making("image-0-", move || {
+            let items: Vec<String> = (0..90).map(|item| format!("{round}-{item}")).collect();
+            assert!(other.say(&format!("BF.MADD f{} {}", FILTERS - 1, items.join(" "))).starts_with("*90 "));
+            disk.before_making("MANIFEST", move || memory.limit(memory.used() + 100, true));
+        });
+        let why = house.keeping.snapshot().unwrap_err();
+        assert!(why.contains("manifest"), "{why}");
+        assert_eq!((images(), pack(&before[0]) == was), (before.clone(), true), "{why}");
+        house.memory.limit(u64::MAX, true);
+    }
+    house.disk.heal();
+    for chance in [false, true] {
+        let after = Shaky::open(house.memory.power_cut(|_| chance), options(Fsync::Always));
+        let mut talk = after.talk();
+        (0..FILTERS).for_each(|number| assert_eq!(talk.say(&format!("BF.EXISTS f{number} x")), ":1"));
+    }
+    house.keeping.snapshot().unwrap();
+    assert_eq!(images().len(), 1);
+}

@@ -51,7 +51,11 @@ struct Plan {
     slowest: AtomicU64,
     hold: Mutex<Hold>,
     let_go: Condvar,
+    /// What is done before the next file is made whose name begins so.
+    amid: Mutex<Option<(String, Work)>>,
 }
+
+type Work = Box<dyn FnOnce() + Send>;
 
 /// Syncs that wait, and writes that wait for them.
 #[derive(Default)]
@@ -71,6 +75,7 @@ impl FaultyDisk {
             slowest: AtomicU64::new(0),
             hold: Mutex::default(),
             let_go: Condvar::new(),
+            amid: Mutex::default(),
         };
         FaultyDisk { inner: Arc::new(inner), plan: Arc::new(plan) }
     }
@@ -83,8 +88,14 @@ impl FaultyDisk {
         *plan = Some(trouble);
     }
 
-    /// From here on, nothing fails.
+    /// Does this once, by whoever makes the next file whose name begins so, before it is made: what others do amid that work.
+    pub fn before_making(&self, begin: &str, work: impl FnOnce() + Send + 'static) {
+        *self.plan.amid.lock().unwrap_or_else(PoisonError::into_inner) = Some((begin.to_owned(), Box::new(work)));
+    }
+
+    /// From here on, nothing fails, and nothing is done amid other work.
     pub fn heal(&self) {
+        self.plan.amid.lock().unwrap_or_else(PoisonError::into_inner).take();
         *self.plan.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -153,6 +164,17 @@ impl Plan {
         self.step(Kind::Change).map_err(|(e, _)| e)
     }
 
+    fn before_making(&self, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut amid = self.amid.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = amid.as_ref().is_some_and(|(begin, _)| name.starts_with(begin));
+        let work = if is_due { amid.take() } else { None };
+        drop(amid);
+        if let Some((_, work)) = work {
+            work();
+        }
+    }
+
     fn look(&self) -> io::Result<()> {
         self.step(Kind::Any).map_err(|(e, _)| e)
     }
@@ -175,6 +197,7 @@ impl Disk for FaultyDisk {
     }
 
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        self.plan.before_making(path);
         self.plan.change()?;
         Ok(Box::new(FaultyFile { inner: self.inner.create(path)?, plan: self.plan.clone() }))
     }

@@ -183,6 +183,60 @@ fn manifests_and_images_come_back_and_damage_shows() {
     assert_eq!(left, ["MANIFEST.old", "image-7-42.bloom", "image-of-a-cat.bloom", "lock"]);
 }
 
+/// Twelve million filters with names of a few bytes, or 256 thousand with the longest, are a gigabyte.
+#[test]
+fn a_manifest_may_be_as_long_as_its_filters_make_it() {
+    let temporary = tempfile::tempdir().expect("a folder");
+    let folder = folder(temporary.path());
+    let sections: Vec<u8> = (0..(257 << 20) / 4u32).flat_map(u32::to_le_bytes).collect();
+    let manifest = Manifest { version: 2, replay_after: 9, sections };
+    write_manifest(&folder, &manifest).expect("written");
+    assert!(read_manifest(&folder).expect("read") == Some(manifest), "another one");
+}
+
+#[test]
+fn a_manifest_that_announces_more_than_it_has_is_refused_before_memory_is_taken_for_it() {
+    let temporary = tempfile::tempdir().expect("a folder");
+    let folder = folder(temporary.path());
+    write_manifest(&folder, &Manifest { version: 2, replay_after: 9, sections: vec![7; 1_000] }).expect("written");
+    let whole = std::fs::read(folder.at("MANIFEST")).expect("bytes");
+    // The last ones would wrap round to the length that the file has.
+    for announced in [0, 999, 1_001, 1 << 20, 1 << 40, 1 << 62, u64::MAX - 1_000, u64::MAX - (1 << 50), u64::MAX] {
+        let mut bytes = whole.clone();
+        bytes[24..32].copy_from_slice(&u64::to_le_bytes(announced));
+        let sum = crc32c::crc32c(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&sum.to_le_bytes());
+        std::fs::write(folder.at("MANIFEST"), &bytes).expect("damage");
+        let why = read_manifest(&folder).expect_err("refused").to_string();
+        assert!(why.contains(&format!("announces a body of {announced}")), "{why}");
+    }
+}
+
+#[test]
+fn no_image_takes_the_name_of_another() {
+    let memory = MemoryDisk::default();
+    let folder = on(memory.clone());
+    let write = |id: u64, text: &[u8]| {
+        let mut image = ImageFile::create(&folder, id, 42).expect("an image");
+        image.write_all(text).expect("a piece");
+        let name = image.name().to_owned();
+        assert_eq!(image.finish().expect("finished"), name);
+        name
+    };
+    let names = [write(0, b"one"), write(0, b"two"), write(7, b"three"), write(0, b"four")];
+    assert_eq!(names, ["image-0-42.bloom", "image-0-43.bloom", "image-7-42.bloom", "image-0-44.bloom"]);
+    let found = names.map(|name| memory.contents(&folder.at(&name)).expect("it is there"));
+    assert_eq!(found, [&b"one"[..], b"two", b"three", b"four"]);
+    // One that is gone leaves its name.
+    folder.disk().remove(&folder.at("image-0-43.bloom")).expect("removed");
+    assert_eq!(write(0, b"five"), "image-0-43.bloom");
+    // A disk that does not say what is there is no empty one.
+    let disk = FaultyDisk::new(memory);
+    let folder = on(disk.clone());
+    disk.plan(Trouble { from: 1, steps: u64::MAX, errno: 5, torn: false, steps_of: Kind::Any });
+    assert!(ImageFile::create(&folder, 0, 42).is_err());
+}
+
 #[test]
 fn a_file_without_a_name_is_read_and_leaves_nothing() {
     use std::io::{Seek, SeekFrom};
