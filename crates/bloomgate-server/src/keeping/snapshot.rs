@@ -3,7 +3,8 @@
 //! 1. The log begins a new segment; what is before it need not be read again once the snapshot is complete.
 //! 2. Filter by filter: with nobody writing, for microseconds, the sequence and the counts are taken. Bits that are only
 //!    ever set are then written out while others go on setting them: replaying the log from that sequence on sets them
-//!    again, which changes nothing. Other kinds are copied while their one writer waits. Small filters are copied many at a
+//!    again, which changes nothing. Other kinds are copied while their one writer waits, and where there is no memory for a
+//!    copy, he waits until they are written. Small filters are copied many at a
 //!    time: stopped a million times, writers and snapshot would wait for each other more than they work.
 //! 3. The manifest is written, then the segments and images that nothing needs any more go.
 //!
@@ -16,6 +17,7 @@ use std::time::Instant;
 use super::manifest::{Form, Images, Listed, Listing, Place, VERSION};
 use super::pack::{Pack, SMALL};
 use super::{Keeping, lock};
+use crate::engine::budget::Held;
 use crate::engine::entry::{Body, Entry, Writer};
 use crate::engine::fields::Put;
 use crate::store::{ImageFile, ManifestError, PreparedManifest, remove_unreferenced};
@@ -168,25 +170,47 @@ impl Keeping {
                 }
             }
             Body::Shared(filter) => {
-                // The one writer waits for the copy, everybody else goes on.
                 drop(alone);
                 let writer = (!broken(Fault::WriterLetGo)).then_some(writer);
                 point();
-                let copy = filter.copy().map_err(failed)?;
-                drop(writer);
-                self.put_image(entry.id, sequence, &copy, pack)?
+                if let Some(_held) = self.memory_for_a_copy(filter.size_in_bytes()) {
+                    // The one writer waits for the copy, everybody else goes on.
+                    let copy = filter.copy().map_err(failed)?;
+                    drop(writer);
+                    self.put_image(entry.id, sequence, &copy, pack)?
+                } else {
+                    let mut file = self.begin_image(entry.id, sequence)?;
+                    filter.write_at_rest(&mut file).map_err(failed)?;
+                    drop(writer);
+                    pack.beside(file)?
+                }
             }
             Body::Guarded(filter) => {
                 drop(alone);
-                let copy = filter.read().unwrap_or_else(PoisonError::into_inner).clone();
-                drop(writer);
-                self.put_image(entry.id, sequence, &copy, pack)?
+                let filter = filter.read().unwrap_or_else(PoisonError::into_inner);
+                if let Some(_held) = self.memory_for_a_copy(filter.size_in_bytes()) {
+                    let copy = filter.clone();
+                    drop((filter, writer));
+                    self.put_image(entry.id, sequence, &copy, pack)?
+                } else {
+                    let mut file = self.begin_image(entry.id, sequence)?;
+                    filter.write_to(&mut file).map_err(failed)?;
+                    drop((filter, writer));
+                    pack.beside(file)?
+                }
             }
             // It cannot be read; what lies there stays for whoever repairs it, with all that was logged since. One without
             // an image is in the log alone: a manifest without it would make its name answer "no".
             Body::Unavailable { .. } => return Err(unavailable(entry)),
         };
         Ok(Some(listed))
+    }
+
+    /// Memory for a copy of so many bytes, charged before it is taken; nothing if there is none. What goes into the pack is
+    /// copied anyway: it is small, and a file of its own would be more than it needs.
+    fn memory_for_a_copy(&self, bytes: u64) -> Option<Held<'_>> {
+        let budget = &self.engine.budget;
+        if bytes <= SMALL { Some(budget.holding(0)) } else { budget.hold(bytes).ok() }
     }
 
     /// The images of the small filters that these begin with, at most [`TOGETHER`]: says how many that are. None if the first

@@ -78,6 +78,18 @@ impl AnyFilter<Shared> {
         let (pieces, stores) = pieces.into_iter().unzip();
         Ok(Image { contract: self.contract(), plan: Plan { chain, pieces }, stores })
     }
+
+    /// Writes the file of a filter of any kind while nothing in it changes: 64 KiB at a time, without a copy of the bits, for
+    /// which there may be no memory. Whoever writes to the filter waits until the file is written; lookups go on. Does not flush.
+    ///
+    /// Of the kinds that have an [image](Self::image) others may insert meanwhile: the counts are those of the beginning, and of
+    /// the keys that are inserted while it is written, some are in it.
+    pub fn write_at_rest(&self, out: &mut (impl Write + Seek)) -> Result<()> {
+        self.at_rest(|(chain, pieces)| {
+            let (pieces, stores) = pieces.into_iter().unzip();
+            Image { contract: self.contract(), plan: Plan { chain, pieces }, stores }.write_seeking(out)
+        })?
+    }
 }
 
 /// Words that others set while they are read: each chunk is read once.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bloomgate::{
-    AnyFilter, Blocked, Classic, Contract, Cuckoo, Digest, ErrorKind, Insertion, Kind, Partitioned, Rotating, Scalable,
-    Secret, Shared, WhenFull,
+    AnyFilter, Blocked, Classic, Contract, Counting, Cuckoo, Digest, ErrorKind, GrowingCuckoo, Insertion, Kind,
+    Partitioned, Quotient, Rotating, Scalable, Secret, Shared, WhenFull,
 };
 
 fn contract() -> Contract {
@@ -154,4 +154,79 @@ fn kinds_whose_cells_move_have_no_image() {
         assert_eq!(filter.len(), 50);
         assert!(digests(0, 50).iter().all(|&digest| filter.contains_digest(digest)));
     }
+}
+
+/// Kinds whose cells move, and of the others one: the file is the one that a copy would be saved to.
+#[test]
+fn any_kind_is_written_at_rest_without_a_copy() {
+    let moving: Vec<AnyFilter> = vec![
+        Cuckoo::builder().contract(contract()).items(200_000).build().unwrap().into(),
+        GrowingCuckoo::builder().contract(contract()).items(1_000).build().unwrap().into(),
+        Counting::builder().contract(contract()).items(100_000).build().unwrap().into(),
+        Quotient::builder().contract(contract()).items(100_000).build().unwrap().into(),
+        Rotating::builder().contract(contract()).items(50_000).window(Duration::from_secs(60)).build().unwrap().into(),
+        Blocked::builder().contract(contract()).items(100_000).build().unwrap().into(),
+    ];
+    for filter in moving {
+        let filter = filter.into_shared().unwrap();
+        let keys = digests(0, 20_000);
+        insert(&filter, &keys);
+        filter.advance(Duration::from_secs(70));
+        let mut file = Cursor::new(vec![7; 100]);
+        file.set_position(100);
+        filter.write_at_rest(&mut file).unwrap();
+        let bytes = file.into_inner().split_off(100);
+        assert!(bytes == filter.copy().unwrap().to_bytes().unwrap(), "{filter:?}");
+        assert_eq!(load(&bytes).len(), filter.len(), "{filter:?}");
+        // Somebody may write to it again.
+        insert(&filter, &digests(20_000, 20_100));
+    }
+}
+
+/// Nobody changes what is being written: every key is in it or not, whatever moves, and lookups go on.
+#[test]
+fn writers_wait_while_a_filter_is_written_at_rest_and_lookups_do_not() {
+    /// A file that tells whenever something was written to it.
+    struct Slow<'a>(Cursor<Vec<u8>>, &'a dyn Fn());
+    impl std::io::Write for Slow<'_> {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            (self.1)();
+            self.0.write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            self.0.flush()
+        }
+    }
+    impl std::io::Seek for Slow<'_> {
+        fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+    let filter: AnyFilter = Cuckoo::builder().contract(contract()).items(300_000).build().unwrap().into();
+    let filter = filter.into_shared().unwrap();
+    let (before, during) = (digests(0, 100_000), digests(100_000, 200_000));
+    insert(&filter, &before);
+    let (began, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            while !began.load(Ordering::Acquire) {
+                std::hint::spin_loop();
+            }
+            insert(&filter, &during);
+            ended.store(true, Ordering::Release);
+        });
+        let look = || {
+            began.store(true, Ordering::Release);
+            assert!(before.iter().step_by(999).all(|&digest| filter.contains_digest(digest)));
+            std::thread::yield_now();
+            assert!(!ended.load(Ordering::Acquire), "a writer did not wait");
+        };
+        let mut file = Slow(Cursor::new(Vec::new()), &look);
+        filter.write_at_rest(&mut file).unwrap();
+        writer.join().unwrap();
+        let loaded = load(file.0.get_ref());
+        assert_eq!(loaded.len(), before.len() as u64);
+        assert!(before.iter().all(|&digest| loaded.contains_digest(digest)));
+    });
+    assert_eq!(filter.len(), (before.len() + during.len()) as u64);
 }
