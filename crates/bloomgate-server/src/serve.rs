@@ -489,7 +489,7 @@ fn on_tick(engine: &Engine, desk: &Desk, keeping: Option<&Keeping>, gate: usize)
 struct Watch {
     failed: bool,
     snapshots: u64,
-    snapshot_error: Option<String>,
+    snapshot_failures: u64,
     summed_up: Option<Instant>,
     /// What the last SIGHUP could not take over.
     refused: Vec<String>,
@@ -565,13 +565,16 @@ impl Watch {
                 ],
             );
         }
-        let error = keeping.last_error();
-        if error != self.snapshot_error {
-            if let Some(why) = &error {
-                let message = format_args!("a snapshot failed, the log goes on: {why}");
-                log.say(Level::Error, "snapshot-failed", message, &[("why", why.as_str().into())]);
+        let failures = keeping.failures();
+        if failures != self.snapshot_failures {
+            self.snapshot_failures = failures;
+            // One may have been made since.
+            if let (Some(why), Some(left)) = (keeping.last_error(), keeping.pause()) {
+                let message =
+                    format_args!("a snapshot failed, the log goes on, and the next is tried in {left:.0?}: {why}");
+                let fields = [("why", why.as_str().into()), ("retry-seconds", left.as_secs().into())];
+                log.say(Level::Error, "snapshot-failed", message, &fields);
             }
-            self.snapshot_error = error;
         }
     }
 }

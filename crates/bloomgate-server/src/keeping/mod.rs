@@ -16,6 +16,7 @@ pub mod loading;
 pub mod manifest;
 pub mod opening;
 mod pack;
+mod pause;
 pub mod replay;
 pub mod snapshot;
 mod words;
@@ -32,6 +33,7 @@ use crate::store::{Folder, ImageFile, Spool};
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Mutex, MutexGuard};
 use manifest::Images;
+use pause::Pause;
 
 /// Keeps an engine's filters in a folder.
 #[derive(Debug)]
@@ -43,6 +45,10 @@ pub struct Keeping {
     saving: AtomicBool,
     last_save_ms: AtomicU64,
     last_error: Mutex<Option<String>>,
+    /// Snapshots that failed since the start.
+    failures: AtomicU64,
+    /// The pause after them.
+    pause: Mutex<Pause>,
     /// Where the last image of each filter lies, and its sequence.
     images: Mutex<Images>,
     /// The images of manifests that may be the one in the folder, or not: a disk failed while they were given their name.
@@ -77,6 +83,8 @@ impl Keeping {
             saving: AtomicBool::new(false),
             last_save_ms: AtomicU64::new(last_save_ms),
             last_error: Mutex::new(None),
+            failures: AtomicU64::new(0),
+            pause: Mutex::default(),
             images: Mutex::new(images),
             in_doubt: Mutex::default(),
             fresh: Mutex::default(),
@@ -89,11 +97,25 @@ impl Keeping {
     }
 
     /// Whether the log has grown so much that a snapshot is worth it: to the size of all filters, and to
-    /// the setting `snapshot-log` at least.
+    /// the setting `snapshot-log` at least. Not in the pause after one that failed.
     #[must_use]
     pub fn is_due(&self) -> bool {
         let Some(log) = self.engine.journal.log() else { return false };
-        log.bytes() > self.engine.budget.used().max(self.snapshot_log) && log.is_writable()
+        log.bytes() > self.engine.budget.used().max(self.snapshot_log)
+            && log.is_writable()
+            && self.pause().is_none_or(|left| left.is_zero())
+    }
+
+    /// How long no other snapshot is tried by itself; nothing if the last one did not fail.
+    #[must_use]
+    pub fn pause(&self) -> Option<Duration> {
+        lock(&self.pause).left(self.engine.clock.now_ms())
+    }
+
+    /// Snapshots that failed since the start.
+    #[must_use]
+    pub fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Relaxed)
     }
 
     /// Removes the log that the images hold: a segment goes once the one after it has begun, which may be later than the
@@ -123,10 +145,15 @@ impl Keeping {
     }
 
     fn note(&self, outcome: &Result<(), String>) {
+        let now_ms = self.engine.clock.now_ms();
         *lock(&self.last_error) = outcome.as_ref().err().cloned();
         if outcome.is_ok() {
-            self.last_save_ms.store(self.engine.clock.now_ms(), Ordering::Release);
+            lock(&self.pause).end();
+            self.last_save_ms.store(now_ms, Ordering::Release);
             self.snapshots.fetch_add(1, Ordering::Relaxed);
+        } else {
+            lock(&self.pause).begin(now_ms);
+            self.failures.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -207,6 +234,8 @@ impl Keeper for SharedKeeping {
         // The log tells of itself in INFO; here is what only the keeper knows.
         let (bytes, took) = keeping.last_snapshot();
         vec![
+            ("snapshot_failures", keeping.failures().to_string()),
+            ("snapshot_retry_seconds", keeping.pause().map_or(0, |left| left.as_millis().div_ceil(1_000)).to_string()),
             ("snapshots", keeping.snapshots().to_string()),
             ("snapshot_bytes", bytes.to_string()),
             ("snapshot_usec", took.as_micros().to_string()),

@@ -8,9 +8,12 @@ use bloomgate::foreign::Guava;
 use bloomgate::{AnyFilter, Kind};
 use bloomgate_server::engine::Core;
 use bloomgate_server::engine::adding::{Added, Copies};
+use bloomgate_server::engine::clock::Clock;
 use bloomgate_server::engine::contracts::DEFAULT;
 use bloomgate_server::engine::entry::Maker;
 use bloomgate_server::engine::recipe::Recipe;
+use bloomgate_server::keeping::SharedKeeping;
+use bloomgate_server::session::desk::Keeper;
 use bloomgate_server::store::{Disk, Fsync, Gate, Kind as Steps, LogOptions, MemoryDisk, Trouble};
 
 use super::shaky::{DATA, Shaky, options};
@@ -222,4 +225,64 @@ fn a_manifest_that_finds_no_room_leaves_the_one_before_with_its_images_and_nothi
     }
     house.keeping.snapshot().unwrap();
     assert_eq!(images().len(), 1);
+}
+
+/// The server looks ten times a second whether a snapshot is due.
+#[test]
+fn snapshots_that_fail_are_tried_again_after_longer_and_longer_pauses_until_one_is_made() {
+    const BEGIN: u64 = 1_767_225_600_000;
+    let house =
+        Shaky::open_under(MemoryDisk::default(), DATA, options(Fsync::EverySecond), Clock::fixed(BEGIN), 1 << 16);
+    let keeper = SharedKeeping(house.keeping.clone());
+    let mut talk = house.talk();
+    assert_eq!(talk.say("BF.RESERVE large 0.01 100000 NONSCALING"), "+OK");
+    let mut fill = |from: u64| {
+        for batch in 0..40 {
+            let items: Vec<String> = (0..400).map(|item| format!("{from}-{batch}-{item}")).collect();
+            assert!(talk.say(&format!("BF.MADD large {}", items.join(" "))).starts_with("*400 "));
+        }
+        house.sync();
+    };
+    // The log is larger than the filter, and there is no room for its image.
+    fill(0);
+    house.memory.limit(house.memory.used() + 20_000, true);
+    let told = || {
+        let told = keeper.facts();
+        told.iter().find(|(name, _)| *name == "snapshot_retry_seconds").unwrap().1.clone()
+    };
+    let mut now = BEGIN;
+    let mut tries = |seconds: u64, works: bool| {
+        let mut tries = Vec::new();
+        for _ in 0..seconds * 10 {
+            if house.keeping.is_due() {
+                assert_eq!(keeper.save().is_ok(), works);
+                // The log goes once its thread has begun the next segment.
+                works.then(|| house.until("no log", || house.keeping.trim_log().is_ok() && !house.keeping.is_due()));
+                tries.push(now / 100);
+                assert!(tries.len() < 100, "{} in {} s", tries.len(), (now - BEGIN) / 1_000);
+            }
+            now += 100;
+            house.engine.clock.set(now);
+        }
+        tries
+    };
+    let pauses = |tries: &[u64]| tries.windows(2).map(|two| (two[1] - two[0]) / 10).collect::<Vec<_>>();
+    assert_eq!(told(), "0");
+    let failed = tries(3_600, false);
+    let mut expected: Vec<u64> = (0..9).map(|failures| 1 << failures).collect();
+    expected.extend([300; 10]);
+    assert_eq!(pauses(&failed), expected);
+    assert_eq!(house.keeping.failures(), failed.len() as u64);
+    assert!((1..=300).contains(&told().parse::<u64>().unwrap()), "{}", told());
+    // There is room: the next one is made, and none after it.
+    house.memory.limit(u64::MAX, true);
+    assert_eq!(tries(3_600, true).len(), 1);
+    assert_eq!((told(), house.keeping.pause()), ("0".to_owned(), None));
+    // What fails after that is tried again as soon as at first.
+    fill(1);
+    house.memory.limit(house.memory.used() + 20_000, true);
+    assert_eq!(pauses(&tries(20, false)), [1, 2, 4, 8]);
+    // Somebody asks for one, and it is made: the pause is over.
+    house.memory.limit(u64::MAX, true);
+    assert_eq!((keeper.save(), told(), house.keeping.pause()), (Ok(()), "0".to_owned(), None));
 }

@@ -46,18 +46,29 @@ impl Shaky {
 
     /// The same on another folder of the disk.
     pub fn open_at(memory: MemoryDisk, folder: impl AsRef<Path>, options: LogOptions) -> Self {
+        Self::open_under(memory, folder, options, Clock::start(), 64 << 20)
+    }
+
+    /// The same under another clock, with snapshots by itself from so many bytes of log on.
+    pub fn open_under(
+        memory: MemoryDisk,
+        folder: impl AsRef<Path>,
+        options: LogOptions,
+        clock: Clock,
+        snapshot_log: u64,
+    ) -> Self {
         let disk = FaultyDisk::new(memory.clone());
         let folder = Arc::new(Folder::open(folder.as_ref(), Arc::new(disk.clone())).unwrap());
         let contracts = Contracts::new(Secret::from_hex(&"5a".repeat(32)).ok());
         let limits = Limits { max_memory: 1 << 30, max_filter_memory: 1 << 30, max_filters: 100 };
-        let engine = Engine::new(Journal::to_come(), contracts, Clock::start(), limits, Defaults::default(), 2);
+        let engine = Engine::new(Journal::to_come(), contracts, clock, limits, Defaults::default(), 2);
         let engine = Arc::new(engine);
         let loaded = load(&folder, &engine.contracts, options, 1).unwrap_or_else(|why| panic!("{why}"));
         engine.contracts.begin(DEFAULT, 1, engine.clock.now_ms());
         engine.journal.open(loaded.log);
         engine.restore(loaded.entries, loaded.next_id, |name, why| panic!("{}: {why}", name.escape_ascii()));
         engine.end_loading();
-        let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms, 64 << 20);
+        let keeping = Keeping::new(engine.clone(), folder, loaded.images, loaded.clock_ms, snapshot_log);
         let keeping = Arc::new(keeping);
         let desk = Desk::new(2, None, "run".to_owned(), Vec::new());
         desk.keeper.set(Arc::new(SharedKeeping(keeping.clone()))).unwrap();
