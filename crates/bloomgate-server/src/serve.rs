@@ -663,8 +663,7 @@ fn tell_unavailable(log: &Log, found: &Found) {
         Level::Error,
         "filters-unavailable",
         format_args!(
-            "{all} of {} cannot answer: their commands get an error, and no snapshot is made until they are repaired or \
-             deleted",
+            "{all} of {} cannot answer: their commands get an error until they are repaired or deleted",
             counted(found.filters as u64, "filter"),
         ),
         &[("count", (found.unavailable as u64).into())],

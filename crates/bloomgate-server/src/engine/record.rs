@@ -210,6 +210,23 @@ pub fn secret_of(contract: &Contract) -> u64 {
 }
 
 impl<'a> Record<'a> {
+    /// The filter that it is about; nothing if it is about none, or about all.
+    #[must_use]
+    pub fn filter(&self) -> Option<u64> {
+        match self {
+            Self::Create { id, .. }
+            | Self::Install { id, .. }
+            | Self::Add { id, .. }
+            | Self::Remove { id, .. }
+            | Self::Delete { id }
+            | Self::Removed { id, .. }
+            | Self::Rename { id, .. }
+            | Self::Expire { id, .. }
+            | Self::Advance { id, .. } => Some(*id),
+            Self::Flush | Self::Contract { .. } | Self::Master { .. } => None,
+        }
+    }
+
     /// Appends the record to a payload.
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {

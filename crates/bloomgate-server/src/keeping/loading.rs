@@ -6,6 +6,7 @@ use bloomgate::bloom::Sprout;
 use bloomgate::format::Limits;
 use bloomgate::{AnyFilter, Contract, ErrorKind, Kind, OpenOptions};
 
+use super::damaged::{Damaged, records};
 use super::manifest::{Form, Images, List, Listed, Made, Place, VERSION};
 use super::replay::{OTHER_SECRET, Replay, unavailable};
 use super::words;
@@ -165,8 +166,8 @@ impl<'a> Pack<'a> {
 const BATCH: usize = 8_192;
 
 impl Loader<'_> {
-    /// The filters of a part of the manifest, each with the sequence of its image; by several threads if they are many.
-    fn entries(&self, makings: &[Known], listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
+    /// The filters of a part of the manifest; by several threads if they are many.
+    fn entries(&self, makings: &[Known], listed: Vec<Listed>) -> Result<Vec<Read>, String> {
         let each = listed.len().div_ceil(self.threads.clamp(1, 16)).max(64);
         if listed.len() <= each {
             return self.some_entries(makings, listed);
@@ -185,14 +186,14 @@ impl Loader<'_> {
         })
     }
 
-    fn some_entries(&self, makings: &[Known], listed: Vec<Listed>) -> Result<Vec<(Entry, u64)>, String> {
+    fn some_entries(&self, makings: &[Known], listed: Vec<Listed>) -> Result<Vec<Read>, String> {
         let mut pack = Pack::new(self.folder);
         let restored = listed.into_iter().map(|one| {
             let known = makings.get(one.making as usize).ok_or("a filter of no making")?;
             let entry = if one.place.form == Form::Words {
                 small(&one, known, pack.source(&one.place))?
             } else {
-                let Made { recipe, maker, .. } = known.made.clone();
+                let (recipe, maker) = (known.made.recipe.clone(), known.made.maker);
                 let Listed { id, created_ms, kind, .. } = one;
                 self.entry(Imagined { id, name: &one.name, recipe, maker, created_ms, kind }, pack.source(&one.place))?
             };
@@ -201,16 +202,63 @@ impl Loader<'_> {
             if !one.retries.is_empty() {
                 entry.keep_answers(one.retries);
             }
-            Ok((entry, one.sequence))
+            let mut read = Read { entry, sequence: one.sequence, owed: None, damaged: None };
+            let (base, owed) = one.owed.unzip();
+            let base = base.unwrap_or(one.sequence);
+            if let Some(place) = owed.as_ref().filter(|_| read.entry.is_available()) {
+                match self.owed(one.id, place) {
+                    Ok(pieces) => read.owed = Some((base, pieces)),
+                    Err(Trouble::System(why)) => return Err(why),
+                    // With some of it missing its "no" would be wrong.
+                    Err(Trouble::Image(_, why)) => {
+                        let unavailable = read.entry.made_unavailable(why);
+                        read.entry = unavailable.map_err(|refusal| refusal.as_str().to_owned())?;
+                    }
+                }
+            }
+            if !read.entry.is_available() {
+                let made = known.made.clone();
+                read.damaged = Some(Damaged { made, base, place: one.place, owed, found: Vec::new() });
+            }
+            Ok(read)
         });
         restored.collect()
     }
+
+    /// The records that a filter is owed, in pieces that are whole.
+    fn owed(&self, id: u64, place: &Place) -> Result<Vec<u8>, Trouble> {
+        let path = self.folder.at(&place.file);
+        let failed = |error: std::io::Error| Trouble::System(format!("{}: {error}", path.display()));
+        let file = self.folder.disk().open(&path).map_err(failed)?;
+        let length = file.length().map_err(failed)?;
+        // Before memory is taken for it.
+        if place.offset.checked_add(place.length).is_none_or(|end| end > length) {
+            let why = format!("{} is shorter than the manifest says", path.display());
+            return Err(Trouble::Image(Lacks::Other, why));
+        }
+        let mut pieces = vec![0; place.length as usize];
+        let read = read_full(&*file, &mut pieces, place.offset).map_err(failed)?;
+        pieces.truncate(read);
+        records(id, &pieces).map_err(|why| Trouble::Image(Lacks::Other, why))?;
+        Ok(pieces)
+    }
+}
+
+/// A filter of the manifest.
+struct Read {
+    entry: Entry,
+    /// It is as of this sequence.
+    sequence: u64,
+    /// But its image is as of that one, and these records it is owed since, in pieces.
+    owed: Option<(u64, Vec<u8>)>,
+    /// What is kept of it, if it cannot answer.
+    damaged: Option<Damaged>,
 }
 
 /// How filters of the manifest are made, and what their words are the words of.
 #[derive(Debug)]
 struct Known {
-    made: Made,
+    made: Arc<Made>,
     /// Nothing if none of them is words in a pack.
     shared: Option<Result<Arc<Making>, Trouble>>,
 }
@@ -224,7 +272,7 @@ impl Loader<'_> {
             let sprout = words::sprout(&example).ok_or_else(|| Trouble::Image(Lacks::Other, no_chain.to_owned()))?;
             Ok(self.contracts.making_as(made.recipe.clone(), made.maker, sprout))
         });
-        Known { made, shared }
+        Known { made: Arc::new(made), shared }
     }
 }
 
@@ -248,7 +296,7 @@ fn small(one: &Listed, known: &Known, source: Result<Source<'_>, Trouble>) -> Re
             (Lacks::Other, "the manifest has no example of such filters".to_owned())
         }
     };
-    let Made { recipe, maker, .. } = known.made.clone();
+    let (recipe, maker) = (known.made.recipe.clone(), known.made.maker);
     let making = Arc::new(Making { recipe, maker, sprout: None });
     Entry::new(one.id, &one.name, making, one.created_ms, unavailable(one.kind, lacks, &why))
         .map_err(|refusal| failed(refusal.as_str()))
@@ -314,9 +362,18 @@ pub fn load_images<'a>(loader: &'a Loader<'a>) -> Result<Imaged<'a>, String> {
                 break;
             }
             listed.iter().for_each(|one| images.note(one));
-            for (entry, sequence) in loader.entries(&makings, listed)? {
+            for Read { entry, sequence, owed, damaged } in loader.entries(&makings, listed)? {
                 durable = durable.max(sequence);
-                replay.restore(entry, sequence);
+                if let Some(damaged) = damaged {
+                    images.keep(entry.id, damaged);
+                }
+                match owed {
+                    Some((base, pieces)) => {
+                        let records = records(entry.id, &pieces)?;
+                        replay.restore_owed(entry, base, &records, sequence)?;
+                    }
+                    None => replay.restore(entry, sequence),
+                }
             }
         }
     }
@@ -331,9 +388,10 @@ pub fn load(
     threads: usize,
 ) -> Result<Loaded, String> {
     let loader = Loader { folder, contracts, threads };
-    let Imaged { mut replay, replay_after, durable, images, clock_ms } = load_images(&loader)?;
+    let Imaged { mut replay, replay_after, durable, mut images, clock_ms } = load_images(&loader)?;
     let opened = open_log(folder, replay_after, durable, options, |sequence, payload| replay.batch(sequence, payload));
     let (log, recovery) = opened.map_err(|error| replay.other_secret.take().unwrap_or_else(|| error.to_string()))?;
+    replay.owed().for_each(|(id, piece)| images.owe(id, &piece));
     let (entries, next_id) = replay.finish()?;
     Ok(Loaded { entries, next_id, log, recovery, images, clock_ms })
 }

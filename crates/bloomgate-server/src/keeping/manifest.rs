@@ -7,6 +7,8 @@
 //!  number of filters u64, then each:
 //!    id u64, name, created ms u64, expires ms u64, making u32, deleted u64, kind u16, sequence u64,
 //!    form u8 (0 a file of its own, 1 an image in a pack, 2 words in a pack), file u32, offset u64, length u64,
+//!    with 3 more in the form, of a filter that cannot be read: the sequence of that image u64, and where the records lie that
+//!      it is owed since: file u32, offset u64, length u64,
 //!    answered requests
 //! ```
 //!
@@ -19,6 +21,7 @@ use std::sync::Arc;
 
 use bloomgate::Kind;
 
+use super::damaged::Damaged;
 use super::words;
 use crate::engine::entry::Maker;
 use crate::engine::fields::{Fields, Malformed, Put};
@@ -28,8 +31,11 @@ use crate::engine::record::{get_maker, put_maker};
 use crate::engine::retries::Retries;
 use crate::store::{Folder, Spool, Spooled};
 
-/// The version of what is written here.
+/// The version of what is written here. A server that does not know what is owed refuses the manifests that say so, and reads all
+/// others.
 pub const VERSION: u32 = 2;
+/// More in the form of a filter that is owed records.
+const OWED: u8 = 3;
 
 /// Where the bits of a filter lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,12 +67,36 @@ pub enum Form {
 pub struct Images {
     own: HashMap<u64, (u64, Place)>,
     packs: BTreeSet<String>,
+    /// Of those that cannot answer all is known, wherever they lie: they are carried over as they are.
+    damaged: HashMap<u64, Damaged>,
 }
 
 impl Images {
+    /// A filter cannot answer, and this is kept of it.
+    pub fn keep(&mut self, id: u64, damaged: Damaged) {
+        self.damaged.insert(id, damaged);
+    }
+
+    /// The log has said more of one that is kept.
+    pub fn owe(&mut self, id: u64, piece: &[u8]) {
+        if let Some(damaged) = self.damaged.get_mut(&id) {
+            damaged.found.extend_from_slice(piece);
+        }
+    }
+
+    /// What is kept of a filter that cannot answer.
+    #[must_use]
+    pub fn damaged(&self, id: u64) -> Option<&Damaged> {
+        self.damaged.get(&id)
+    }
+
     /// A filter has its image there.
     pub fn note(&mut self, one: &Listed) {
-        if one.place.form == Form::Whole {
+        if let Some((_, place)) = &one.owed {
+            self.packs.insert(place.file.to_string());
+        }
+        // The image of one that is owed records is not all of it: when it can be read, it is written anew.
+        if one.place.form == Form::Whole && one.owed.is_none() {
             self.own.insert(one.id, (one.sequence, one.place.clone()));
         } else if !self.packs.contains(&*one.place.file) {
             self.packs.insert(one.place.file.to_string());
@@ -99,6 +129,8 @@ pub struct Listed {
     pub kind: Kind,
     pub sequence: u64,
     pub place: Place,
+    /// Of one that cannot be read: the sequence of its image, and where the records lie that it is owed since.
+    pub owed: Option<(u64, Place)>,
     pub retries: Retries,
 }
 
@@ -148,34 +180,48 @@ impl<'f> Listing<'f> {
             return Ok(*number);
         }
         let example = making.sprout.as_ref().map(words::example).transpose()?;
-        let mut bytes = Vec::new();
-        put_maker(&mut bytes, making.maker);
-        making.recipe.put(&mut bytes);
-        bytes.put_bytes(example.as_deref().unwrap_or_default());
-        let next = self.numbers.len() as u32;
-        let number = *self.numbers.entry(bytes).or_insert_with_key(|bytes| {
-            self.makings.extend_from_slice(bytes);
-            next
-        });
+        let number = self.number(making.maker, &making.recipe, example.as_deref().unwrap_or_default());
         if example.is_some() {
             self.shared.insert(address, (number, making.clone()));
         }
         Ok(number)
     }
 
-    /// Appends a filter.
-    pub fn put(&mut self, one: &Listed) -> Result<(), String> {
-        let file = match &self.pack {
-            Some((name, number)) if *name == one.place.file => *number,
+    /// The number of a making of another manifest, whose example nobody may be able to read.
+    pub fn made(&mut self, made: &Made) -> u32 {
+        self.number(made.maker, &made.recipe, &made.example)
+    }
+
+    fn number(&mut self, maker: Maker, recipe: &Recipe, example: &[u8]) -> u32 {
+        let mut bytes = Vec::new();
+        put_maker(&mut bytes, maker);
+        recipe.put(&mut bytes);
+        bytes.put_bytes(example);
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry(bytes).or_insert_with_key(|bytes| {
+            self.makings.extend_from_slice(bytes);
+            next
+        })
+    }
+
+    fn file(&mut self, place: &Place) -> u32 {
+        match &self.pack {
+            Some((name, number)) if *name == place.file => *number,
             _ => {
-                self.files.push(one.place.file.clone());
+                self.files.push(place.file.clone());
                 let number = self.files.len() as u32 - 1;
-                if one.place.form != Form::Whole {
-                    self.pack = Some((one.place.file.clone(), number));
+                if place.form != Form::Whole {
+                    self.pack = Some((place.file.clone(), number));
                 }
                 number
             }
-        };
+        }
+    }
+
+    /// Appends a filter.
+    pub fn put(&mut self, one: &Listed) -> Result<(), String> {
+        let file = self.file(&one.place);
+        let owed = one.owed.as_ref().map(|(base, place)| (base, self.file(place), place));
         self.ids.push(one.id);
         let out = &mut self.filters;
         out.put_u64(one.id);
@@ -186,14 +232,21 @@ impl<'f> Listing<'f> {
         out.put_u64(one.deleted);
         out.put_u16(one.kind.number());
         out.put_u64(one.sequence);
-        out.put_u8(match one.place.form {
+        let form = match one.place.form {
             Form::Whole => 0,
             Form::Image => 1,
             Form::Words => 2,
-        });
+        };
+        out.put_u8(if owed.is_some() { form + OWED } else { form });
         out.put_u32(file);
         out.put_u64(one.place.offset);
         out.put_u64(one.place.length);
+        if let Some((base, file, place)) = owed {
+            out.put_u64(*base);
+            out.put_u32(file);
+            out.put_u64(place.offset);
+            out.put_u64(place.length);
+        }
         one.retries.put(out);
         if out.len() >= IN_MEMORY {
             let put_aside = |error| format!("the list of the filters could not be put aside: {error}");
@@ -275,6 +328,11 @@ impl<'f, 'a> List<'f, 'a> {
     fn one(&mut self) -> Result<Listed, Malformed> {
         let wrong = |what| Malformed { what, left: 0 };
         let Self { fields, makings, files, .. } = self;
+        let file = |fields: &mut Fields<'_>| match files.get(fields.u32("a file")? as usize) {
+            Some(file) => Ok(file.clone()),
+            None => Err(wrong("a file of the list")),
+        };
+        let mut is_owed = false;
         Ok(Listed {
             id: fields.u64("an id")?,
             name: fields.bytes("a name")?.to_vec(),
@@ -288,15 +346,31 @@ impl<'f, 'a> List<'f, 'a> {
             kind: Kind::from_number(fields.u16("a kind")?).ok_or(wrong("a known kind"))?,
             sequence: fields.u64("a sequence")?,
             place: Place {
-                form: match fields.u8("a form")? {
-                    0 => Form::Whole,
-                    1 => Form::Image,
-                    2 => Form::Words,
-                    _ => return Err(wrong("a known form")),
+                form: {
+                    let form = fields.u8("a form")?;
+                    is_owed |= form >= OWED;
+                    match if is_owed { form - OWED } else { form } {
+                        0 => Form::Whole,
+                        1 => Form::Image,
+                        2 => Form::Words,
+                        _ => return Err(wrong("a known form")),
+                    }
                 },
-                file: files.get(fields.u32("a file")? as usize).ok_or(wrong("a file of the list"))?.clone(),
+                file: file(fields)?,
                 offset: fields.u64("an offset")?,
                 length: fields.u64("a length")?,
+            },
+            owed: match is_owed {
+                true => Some((
+                    fields.u64("a sequence")?,
+                    Place {
+                        form: Form::Image,
+                        file: file(fields)?,
+                        offset: fields.u64("an offset")?,
+                        length: fields.u64("a length")?,
+                    },
+                )),
+                false => None,
             },
             retries: Retries::get(fields)?,
         })
@@ -334,6 +408,8 @@ mod tests {
             kind: Kind::Scalable,
             sequence: id * 11,
             place: Place { form: Form::Words, file: Arc::from("pack"), offset: id * 13, length: 17 },
+            owed: (id % 100 == 9)
+                .then(|| (id * 19, Place { form: Form::Image, file: Arc::from("pack"), offset: id * 23, length: 29 })),
             retries: Retries::default(),
         };
         let hashing = Hashing { algorithm: Algorithm::Xxh3, seed: 0, contract: String::new(), epoch: 0 };

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod backup;
+pub mod damaged;
 pub mod loading;
 pub mod manifest;
 pub mod opening;

@@ -3,13 +3,17 @@
 use std::io::Write;
 use std::sync::Arc;
 
+use super::damaged::Damaged;
 use super::manifest::{Form, Listed, Place};
 use super::words;
 use crate::engine::small::Small;
-use crate::store::{Folder, ImageFile};
+use crate::store::{Folder, ImageFile, read_full};
 
 /// Images up to this size go into one file together.
 pub(super) const SMALL: u64 = 64 << 10;
+
+/// Bytes that are taken over at once.
+const PIECE: u64 = 256 << 10;
 
 /// Many small images in one file, and what was written into it and beside it.
 pub(super) struct Pack {
@@ -21,6 +25,8 @@ pub(super) struct Pack {
     copied: Copied,
     /// Filters whose place is known, to be listed.
     pub listed: Vec<Listed>,
+    /// Filters that cannot answer, as they lie here.
+    pub damaged: Vec<(u64, Damaged)>,
     /// Bytes of all files that are complete.
     written: u64,
 }
@@ -36,8 +42,8 @@ struct Copied {
 impl Pack {
     /// That of a snapshot after which the log is read from this sequence on.
     pub fn new(folder: &Arc<Folder>, sequence: u64) -> Self {
-        let (copied, listed) = Default::default();
-        Self { folder: folder.clone(), sequence, file: None, at: 0, copied, listed, written: 0 }
+        let (copied, listed, damaged) = Default::default();
+        Self { folder: folder.clone(), sequence, file: None, at: 0, copied, listed, damaged, written: 0 }
     }
 
     /// Appends the file of a filter.
@@ -79,6 +85,41 @@ impl Pack {
         file.write_all(bytes).map_err(|error| format!("an image could not be written: {error}"))?;
         let place = Place { form, file: name.clone(), offset: self.at, length: bytes.len() as u64 };
         self.at += bytes.len() as u64;
+        Ok(place)
+    }
+
+    /// Takes over what is kept of a filter that cannot answer, as it lies there. What has a file to itself stays in it.
+    pub fn carry_over(&mut self, damaged: &Damaged) -> Result<(Place, Option<Place>), String> {
+        let Damaged { place, owed, found, .. } = damaged;
+        let place = match place.form {
+            Form::Whole => place.clone(),
+            form => self.take_over(form, place, &[])?,
+        };
+        let owed = match owed {
+            Some(there) => Some(self.take_over(Form::Image, there, found)?),
+            None if found.is_empty() => None,
+            None => Some(self.put(Form::Image, found)?),
+        };
+        Ok((place, owed))
+    }
+
+    /// Copies what lies at a place of another pack, as much as there is of it, and appends some more.
+    fn take_over(&mut self, form: Form, from: &Place, more: &[u8]) -> Result<Place, String> {
+        let path = self.folder.at(&from.file);
+        let failed = |error: std::io::Error| format!("{} could not be read: {error}", path.display());
+        let file = self.folder.disk().open(&path).map_err(failed)?;
+        let mut piece = vec![0; PIECE.min(from.length) as usize];
+        let mut place = self.put(form, &[])?;
+        while place.length < from.length {
+            let wanted = PIECE.min(from.length - place.length) as usize;
+            let read =
+                read_full(&*file, &mut piece[..wanted], from.offset.saturating_add(place.length)).map_err(failed)?;
+            place.length += self.put(form, &piece[..read])?.length;
+            if read < wanted {
+                break;
+            }
+        }
+        place.length += self.put(form, more)?.length;
         Ok(place)
     }
 

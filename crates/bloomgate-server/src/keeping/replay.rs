@@ -10,6 +10,7 @@ use std::time::Duration;
 use bloomgate::{AnyFilter, Contract, Digest, Insertion, Kind, WhenFull};
 use bloomgate_command::Refusal;
 
+use super::damaged::Owed;
 use super::loading::{Imagined, Loader, Source};
 use crate::engine::contracts::Contracts;
 use crate::engine::entry::{Bits, Body, Entry, Lacks};
@@ -27,6 +28,8 @@ struct Restored {
     entry: Entry,
     /// The sequence of its image: what came up to it is in the bits.
     base: u64,
+    /// What the log owes it, if it cannot answer and its image is kept for whoever can read it.
+    owed: Option<Owed>,
 }
 
 /// Filters that are being brought up to date.
@@ -55,7 +58,30 @@ impl<'a> Replay<'a> {
     pub fn restore(&mut self, entry: Entry, base: u64) {
         entry.touch(base);
         self.next_id = self.next_id.max(entry.id + 1);
-        self.filters.insert(entry.id, Restored { entry, base });
+        let owed = (!entry.is_available()).then(Owed::default);
+        self.filters.insert(entry.id, Restored { entry, base, owed });
+    }
+
+    /// A filter of the manifest that could not be read for a while and can now: its image is as of a sequence, and these records it
+    /// is owed since. All else that the manifest says of it is as of another sequence.
+    pub fn restore_owed(&mut self, entry: Entry, base: u64, owed: &[(u64, &[u8])], through: u64) -> Result<(), String> {
+        let (id, deleted, answers) = (entry.id, entry.deleted(), entry.retries());
+        self.restore(entry, base);
+        for &(sequence, record) in owed {
+            self.batch(sequence, record)?;
+        }
+        if let Some(restored) = self.filters.get_mut(&id) {
+            restored.base = through;
+            restored.entry.touch(through);
+            restored.entry.set_deleted(deleted);
+            restored.entry.keep_answers(answers);
+        }
+        Ok(())
+    }
+
+    /// What the log owes those that cannot answer, in pieces.
+    pub fn owed(&self) -> impl Iterator<Item = (u64, Vec<u8>)> {
+        self.filters.iter().filter_map(|(&id, restored)| restored.owed.as_ref().map(|owed| (id, owed.piece(id))))
     }
 
     /// Everything that one batch of the log says.
@@ -81,6 +107,11 @@ impl<'a> Replay<'a> {
     }
 
     fn record(&mut self, sequence: u64, record: Record<'_>) -> Result<(), String> {
+        if let Some(restored) = record.filter().and_then(|id| self.filters.get_mut(&id))
+            && let Some(owed) = restored.owed.as_mut().filter(|_| sequence > restored.base)
+        {
+            owed.put(sequence, &record);
+        }
         match record {
             Record::Create { id, created_ms, maker, name, recipe, secret } => {
                 if self.filters.contains_key(&id) {
@@ -245,7 +276,7 @@ impl Restored {
     /// it) is news to it, so its image counts as one from just before the batch.
     fn made(entry: Entry, sequence: u64) -> Self {
         entry.touch(sequence);
-        Self { entry, base: sequence.saturating_sub(1) }
+        Self { entry, base: sequence.saturating_sub(1), owed: None }
     }
 
     /// The log could not be applied to it: it answers with an error from now on.

@@ -14,6 +14,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
+use super::damaged::Damaged;
 use super::manifest::{Form, Images, Listed, Listing, Place, VERSION};
 use super::pack::{Pack, SMALL};
 use super::{Keeping, lock};
@@ -79,6 +80,9 @@ impl Keeping {
                     images.note(&one);
                     listing.put(&one)?;
                 }
+                for (id, damaged) in pack.damaged.drain(..) {
+                    images.keep(id, damaged);
+                }
             }
         }
         let images_bytes = pack.finish()?;
@@ -119,6 +123,10 @@ impl Keeping {
 
     /// Takes the image of a filter; nothing if it has gone meanwhile.
     fn image(&self, entry: &Entry, listing: &mut Listing<'_>, pack: &mut Pack) -> Result<Option<Listed>, String> {
+        // That changes with the next start at the earliest.
+        if !entry.is_available() {
+            return self.carry_over(entry, listing, pack);
+        }
         // Before anybody has to wait: of a making that is new to the list an example is written.
         let making = listing.making(&entry.making)?;
         let engine = &self.engine;
@@ -199,10 +207,31 @@ impl Keeping {
                     pack.beside(file)?
                 }
             }
-            // It cannot be read; what lies there stays for whoever repairs it, with all that was logged since. One without
-            // an image is in the log alone: a manifest without it would make its name answer "no".
             Body::Unavailable { .. } => return Err(unavailable(entry)),
         };
+        Ok(Some(listed))
+    }
+
+    /// Takes over what is kept of a filter that cannot answer; nothing if it has gone meanwhile. One of which nothing is kept is in
+    /// the log alone, and stays there: a manifest without it would make its name answer "no".
+    fn carry_over(&self, entry: &Entry, listing: &mut Listing<'_>, pack: &mut Pack) -> Result<Option<Listed>, String> {
+        let kept = lock(&self.images).damaged(entry.id).cloned();
+        let making = kept.as_ref().map(|damaged| listing.made(&damaged.made));
+        let retries = entry.retries();
+        let mut listed = {
+            let _alone = self.engine.stop();
+            if self.engine.names.by_id(entry.id).is_none() {
+                return Ok(None);
+            }
+            listed(entry, making.unwrap_or_default(), self.engine.journal.appended(), None)
+        };
+        // Nobody writes to it, so what is owed up to that sequence is what the last start has found.
+        let Some(damaged) = kept else { return Err(unavailable(entry)) };
+        let (place, owed) = pack.carry_over(&damaged)?;
+        let base = if owed.is_some() { damaged.base } else { listed.sequence };
+        (listed.place, listed.retries) = (place.clone(), retries);
+        listed.owed = owed.clone().map(|owed| (base, owed));
+        pack.damaged.push((entry.id, Damaged { made: damaged.made, base, place, owed, found: Vec::new() }));
         Ok(Some(listed))
     }
 
@@ -294,13 +323,15 @@ fn listed(entry: &Entry, making: u32, sequence: u64, writer: Option<&Writer>) ->
         kind: entry.kind(),
         sequence,
         place: Place { form: Form::Whole, file: Arc::from(""), offset: 0, length: 0 },
+        owed: None,
         retries: writer.map(|writer| writer.retries.clone()).unwrap_or_default(),
     }
 }
 
 fn unavailable(entry: &Entry) -> String {
     format!(
-        "filter '{}' is unavailable, so no snapshot is made: its image and the log are kept as they are. Repair or delete it",
+        "filter '{}' is unavailable, so no snapshot is made: what is in it can be told from the log alone, which is kept. Repair or \
+         delete it",
         entry.name().escape_ascii()
     )
 }

@@ -2,6 +2,7 @@
 
 mod backups;
 mod crashing;
+mod damaged;
 mod failing;
 mod house;
 mod races;
