@@ -127,6 +127,13 @@ impl Names {
         self.by_id.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
+    /// The filters of these ids, without those that are gone.
+    #[must_use]
+    pub fn of_ids(&self, ids: &[u64]) -> Vec<Entry> {
+        let by_id = self.by_id.read().unwrap_or_else(PoisonError::into_inner);
+        ids.iter().filter_map(|&id| by_id.get(id).cloned()).collect()
+    }
+
     /// Filters from an id on, at most so many, in the order of their ids.
     #[must_use]
     pub fn from_id(&self, first: u64, count: usize) -> Vec<Entry> {

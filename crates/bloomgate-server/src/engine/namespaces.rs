@@ -11,6 +11,7 @@
 //! and what they take is counted anew; a [`Claim`] from before tells by its epoch that it is not in that count.
 
 mod charging;
+mod own;
 mod paying;
 
 pub use charging::{Beside, Claim, Moving};
@@ -18,13 +19,14 @@ pub use paying::{LONGEST_WAIT, Owed, cost_of};
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::audit::{Audit, Counters, Counts};
 use super::budget::{Limit, Refused};
 use super::shadows::RESERVED;
 use super::{Engine, Permit};
 use crate::access::{MAX_NAMESPACES, Namespace as Declared};
+use own::Own;
 
 /// One namespace: its limits (0 is none), what its filters take, and what was counted.
 #[derive(Debug, Default)]
@@ -35,6 +37,8 @@ pub struct Namespace {
     used: AtomicU64,
     /// Without shadows.
     filters: AtomicU64,
+    /// The ids of its filters, shadows among them.
+    own: RwLock<Own>,
     counts: Audit,
     /// Commands that were run on its names.
     commands: Counters<1>,
@@ -91,6 +95,14 @@ impl Namespace {
             (bytes <= left || bytes <= instead).then(|| used.saturating_add(bytes))
         });
         taken.map(drop).map_err(|_| left)
+    }
+
+    fn own(&self) -> RwLockReadGuard<'_, Own> {
+        self.own.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn own_mut(&self) -> RwLockWriteGuard<'_, Own> {
+        self.own.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn give_back(&self, bytes: u64) {
@@ -223,6 +235,12 @@ impl Namespaces {
         self.registry().names.iter().find(|(_, (number, _))| *number == space).map(|(name, _)| name.clone())
     }
 
+    /// The numbers of those that are declared.
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u16> {
+        self.registry().names.values().map(|(number, _)| *number).collect()
+    }
+
     /// How many filters it has, without shadows.
     #[must_use]
     pub fn filters(&self, space: u16) -> u64 {
@@ -336,10 +354,11 @@ impl Namespace {
 
 /// Gives every filter its namespace and counts what they take.
 fn count_anew(engine: &Engine, registry: &Registry) {
-    let places = || registry.names.values().filter_map(|(number, _)| engine.namespaces.at(*number));
-    for place in places() {
+    // Those that are declared no more, too: their filters are others' now.
+    for place in engine.namespaces.places.iter().filter_map(OnceLock::get) {
         place.used.store(0, Ordering::Relaxed);
         place.filters.store(0, Ordering::Relaxed);
+        place.own_mut().clear();
     }
     let mut next = 0;
     loop {

@@ -18,16 +18,15 @@ const MAX_KEYS: usize = 1_000_000;
 pub(super) const MAX_SCAN: u64 = 10_000;
 /// SCAN takes so many steps of its pattern, and bytes of names that match, for each name that it was to look at, and so many in
 /// all, then gives its cursor back: about 1 ms.
-const STEPS_EACH: u64 = 1_024;
+pub(crate) const STEPS_EACH: u64 = 1_024;
 const MAX_STEPS: u64 = 1 << 20;
 /// KEYS takes so many in all: about 1 s of a worker.
 const KEYS_STEPS: u64 = 1 << 29;
 /// So often it looks at all filters, if names are moved meanwhile.
 const KEYS_TRIES: usize = 3;
 
-/// In a namespace SCAN looks at so many of all filters in one call, unless COUNT is more: about 50 us. A call may find none
-/// and have a cursor all the same.
-const SPARSE: usize = 2_000;
+/// RANDOMKEY looks at so many.
+const AROUND: usize = 64;
 /// FLUSHALL of a namespace deletes so many at a time.
 const FLUSHED: usize = 256;
 
@@ -118,10 +117,10 @@ fn all_names(call: &Call<'_, '_, '_>, pattern: &[u8]) -> Outcome {
         let mut listing = Listing::new(call, pattern);
         let mut next = 0;
         loop {
-            let entries = names.from_id(next, MAX_SCAN as usize);
-            let Some(last) = entries.last() else { break };
-            next = last.id + 1;
+            let (entries, then) = seen_from_id(&call.engine(), listing.bound, next, MAX_SCAN as usize);
             entries.iter().try_for_each(|entry| listing.look(entry, &entry.name()))?;
+            let Some(then) = then else { break };
+            next = then;
         }
         if names.settled_generation() == generation {
             return Ok(listing.reply());
@@ -195,15 +194,8 @@ fn scan(call: &Call<'_, '_, '_>, cursor: u64, pattern: Option<&[u8]>, count: u64
     let engine = call.engine();
     let now = engine.clock.now_ms();
     let count = count.clamp(1, MAX_SCAN) as usize;
-    let bound = call.bound();
-    let (entries, mut next) = match bound {
-        None => {
-            let entries = engine.names.visible_from_id(cursor, count);
-            let next = if entries.len() < count { 0 } else { entries.last().map_or(0, |last| last.id + 1) };
-            (entries, next)
-        }
-        Some(_) => seen_from_id(&engine, bound, cursor, count, SPARSE),
-    };
+    let (entries, next) = seen_from_id(&engine, call.bound(), cursor, count);
+    let mut next = next.unwrap_or(0);
     let most = (count as u64 * STEPS_EACH).min(MAX_STEPS);
     let (mut names, mut steps) = (Vec::new(), 0);
     for entry in &entries {
@@ -229,10 +221,10 @@ fn random(call: &Call<'_, '_, '_>) -> Reply {
     let engine = call.engine();
     // Any of them: the clock is random enough for a look around.
     let from = engine.clock.now_ns() % engine.next_id().max(1);
-    let entry = match call.bound() {
-        None => engine.names.visible_from_id(from, 1).pop().or_else(|| engine.names.visible_from_id(0, 1).pop()),
-        bound => [from, 0].iter().find_map(|&from| seen_from_id(&engine, bound, from, 1, MAX_SCAN as usize).0.pop()),
-    };
+    let bound = call.bound();
+    // A piece, and not one: the first may be a shadow.
+    let one = |first: u64| seen_from_id(&engine, bound, first, AROUND).0.into_iter().next();
+    let entry = one(from).or_else(|| one(0));
     entry.map_or(Reply::Nil, |entry| Reply::Bulk(call.shown(&entry)))
 }
 
@@ -249,25 +241,23 @@ fn is_seen_as(bound: Option<(u16, &Space)>, entry: &Entry, name: &[u8]) -> bool 
     }
 }
 
-/// Up to `count` filters that a user sees, from an id on, of `most` that are looked at; and where to go on, 0 at the end.
-fn seen_from_id(
+/// Filters that a user sees, from an id on, of `count` that are looked at; and where to go on, nothing at the end. Of one who is
+/// bound to a namespace none but its own are looked at: how many others have is nothing to it. Some of those may be shadows, so
+/// there may be none and something to go on with all the same.
+pub(crate) fn seen_from_id(
     engine: &Engine,
     bound: Option<(u16, &Space)>,
     from: u64,
     count: usize,
-    most: usize,
-) -> (Vec<Entry>, u64) {
-    let looked_at = engine.names.from_id(from, most.max(count));
-    let mut next = if looked_at.len() < most.max(count) { 0 } else { looked_at.last().map_or(0, |last| last.id + 1) };
-    let mut seen = Vec::new();
-    for entry in looked_at.into_iter().filter(|entry| is_seen(bound, entry)) {
-        if seen.len() == count {
-            next = entry.id;
-            break;
-        }
-        seen.push(entry);
-    }
-    (seen, next)
+) -> (Vec<Entry>, Option<u64>) {
+    let Some((number, _)) = bound else {
+        let entries = engine.names.visible_from_id(from, count);
+        let next = entries.last().filter(|_| entries.len() == count).map(|last| last.id + 1);
+        return (entries, next);
+    };
+    let (mut entries, next) = engine.filters_of(number, from, count);
+    entries.retain(|entry| is_seen(bound, entry));
+    (entries, next)
 }
 
 /// Deletes all filters of a namespace, in pieces: others write meanwhile, unless it is part of a transaction.
@@ -277,7 +267,7 @@ fn flush_space(call: &mut Call<'_, '_, '_>, number: u16, space: &Space) -> Outco
     let end = engine.next_id();
     let mut next = 0;
     loop {
-        let (seen, then) = seen_from_id(&engine, Some((number, space)), next, FLUSHED, MAX_SCAN as usize);
+        let (seen, then) = seen_from_id(&engine, Some((number, space)), next, FLUSHED);
         call.alone(|permit| {
             let mut sequence = 0;
             for entry in seen.iter().filter(|entry| entry.id < end) {
@@ -289,9 +279,9 @@ fn flush_space(call: &mut Call<'_, '_, '_>, number: u16, space: &Space) -> Outco
             }
             Ok(((), sequence))
         })?;
-        next = then;
-        if next == 0 || next >= end {
-            return Ok(Reply::Ok);
+        match then {
+            Some(then) if then < end => next = then,
+            _ => return Ok(Reply::Ok),
         }
     }
 }

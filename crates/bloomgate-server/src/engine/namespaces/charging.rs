@@ -194,6 +194,7 @@ impl Engine {
     pub(super) fn enrol(&self, entry: &Entry, space: u16, bytes: u64) {
         entry.set_space(space);
         if let Some(place) = self.namespaces.at(space) {
+            place.own_mut().insert(entry.id);
             place.used.fetch_add(bytes, Ordering::Relaxed);
             place.filters.fetch_add(u64::from(!is_reserved(&entry.name())), Ordering::Relaxed);
         }
@@ -276,6 +277,7 @@ impl Engine {
     pub(in crate::engine) fn leave(&self, entry: &Entry, bytes: u64) {
         self.budget.release(bytes);
         if let Some(place) = self.namespaces.at(entry.space()) {
+            place.own_mut().remove(entry.id);
             place.give_back(bytes);
             place.filters.fetch_sub(u64::from(!is_reserved(&entry.name())), Ordering::Relaxed);
         }
@@ -323,6 +325,7 @@ impl Engine {
         if let Some(place) = self.namespaces.at(moving.to) {
             place.filters.fetch_add(u64::from(is_seen), Ordering::Relaxed);
         }
+        self.namespaces.hand_over(entry.id, entry.space(), moving.to);
         entry.set_space(moving.to);
     }
 
@@ -365,6 +368,8 @@ impl Engine {
     /// They have changed names.
     pub(in crate::engine) fn end_swap(&self, one: &Entry, other: &Entry) {
         let (first, second) = (one.space(), other.space());
+        self.namespaces.hand_over(one.id, first, second);
+        self.namespaces.hand_over(other.id, second, first);
         one.set_space(second);
         other.set_space(first);
     }
