@@ -1,7 +1,7 @@
 //! The HTTP side of a server: its threads, what they share, and how it ends.
 //!
-//! Its threads are its own, as many as there are reactors, each with its view of the engine: a body of a million keys holds up
-//! nobody who speaks RESP for longer than the processor is shared.
+//! Its threads are its own, as many as there are reactors, each with its view of the engine, and a step behind those: a body of a
+//! million keys holds up nobody who speaks RESP for longer than the processor is shared, and has a quarter of it then.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -54,6 +54,10 @@ const BODIES_OF_ONE: usize = 128;
 /// Streams of events that are open at once, and how many of one tenant or user.
 const STREAMS: usize = 100;
 const STREAMS_OF_ONE: usize = 50;
+
+/// How far its threads step back: behind reactors and before workers. Of a core that a reactor wants all of they have a quarter,
+/// which is enough for health checks and scrapes.
+const BEHIND: i32 = 5;
 
 /// What all requests share.
 pub struct House {
@@ -219,10 +223,12 @@ impl Http {
             // What takes long goes to the workers; files are read and written here, a few at once.
             .max_blocking_threads(32)
             .thread_name("bloomgate-http")
+            .on_thread_start(|| crate::net::step_back(BEHIND))
             .enable_all()
             .build()?;
         let (shared, waiting) = (house.clone(), house.clone());
         let thread = std::thread::Builder::new().name("bloomgate-http".into()).spawn(move || {
+            crate::net::step_back(BEHIND);
             runtime.block_on(async {
                 let Ok(listener) = TcpListener::from_std(listener) else { return };
                 tokio::spawn(tend(shared.clone()));
@@ -310,7 +316,7 @@ async fn tend(house: Arc<House>) {
             continue;
         }
         if is_time(1, growth::EVERY_MS) {
-            house.growth.look(&house.engine);
+            tokio::task::block_in_place(|| house.growth.look(&house.engine));
         }
     }
 }

@@ -154,6 +154,22 @@ impl Talk {
         self.dues.see(dues.seen);
     }
 
+    /// Pays for what is looked at and no command tells, in items of the namespace that the user is bound to; waits as long as
+    /// that has had its share. Whoever has all names pays nothing.
+    pub(super) async fn pay(&mut self, mut cost: u64) -> Result<(), Problem> {
+        if cost == 0 || self.namespace().is_none() {
+            return Ok(());
+        }
+        let house = self.house.clone();
+        loop {
+            let wait = self.session.pay_to_look(&mut house.core(), &mut cost);
+            match wait.map_err(|refusal| reply::problem(refusal.as_str()))? {
+                Some(time) => self.rest(time).await,
+                None => return Ok(()),
+            }
+        }
+    }
+
     /// Shows what the user may see and no command tells.
     pub(super) fn view<T>(
         &mut self,
@@ -176,6 +192,16 @@ impl Talk {
         let mut core = house.core();
         let told = self.session.view_early(&mut core, &house.desk, role, &mut self.dues, tell);
         told.map_err(|refusal| reply::problem(refusal.as_str()))
+    }
+
+    /// A problem about a filter as the user sees it: one who is bound to a namespace knows the name without its prefix, and
+    /// raises no limits.
+    pub(super) fn retold(&self, problem: Problem, name: &[u8]) -> Problem {
+        let Some(space) = self.session.space() else { return problem };
+        let mut full = Vec::new();
+        let name = space.put_full(name, &mut full).is_ok().then_some(&full[..]);
+        let told = space.retold(Refusal::new(problem.detail().to_owned()), name.into_iter());
+        problem.with_detail(told.as_str())
     }
 
     /// Waits until what was answered is as durable as the policy wants; a problem where the disk failed what was written.

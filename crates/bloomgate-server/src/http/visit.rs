@@ -276,12 +276,15 @@ async fn asked(visit: &mut Visit) -> Result<Keyed, Problem> {
     idempotency::begin(&visit.house, visit.user(), &key, print).map(Keyed::Turn)
 }
 
-/// Runs a handler. Here for all of them: nothing is said before it is as durable as the policy wants, a problem neither: it may
-/// say how much was done.
+/// Runs a handler. Here for all of them: a bound user pays for what is looked at; nothing is said before it is as durable as the
+/// policy wants, a problem neither: it may say how much was done; and a problem is told as that user sees it.
 async fn run(visit: &mut Visit) -> Answer {
-    let answer = (visit.route.run)(visit).await;
+    let answer = match visit.talk.pay(visit.route.costs).await {
+        Ok(()) => (visit.route.run)(visit).await,
+        Err(problem) => Err(problem),
+    };
     visit.talk.settle().await?;
-    answer
+    answer.map_err(|problem| visit.talk.retold(problem, &visit.name()))
 }
 
 /// The route of a request, with the parts of its path that stand for names.

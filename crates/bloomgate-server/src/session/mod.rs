@@ -311,6 +311,25 @@ impl Session {
         tell(&mut Call::new(core, desk, dues, &self.client, space.as_deref()).by(Some(&user)))
     }
 
+    /// Pays for what a bound user wants to look at and no command tells: how long to wait before it comes again, nothing once it
+    /// is paid for and that time has come.
+    pub fn pay_to_look(&mut self, core: &mut Core, cost: &mut u64) -> Result<Option<Duration>, Refusal> {
+        let pause = self.pause(core);
+        if !pause.is_zero() {
+            return Ok(Some(pause));
+        }
+        core.scratch.owed = Owed { until_ns: 0, ..std::mem::take(&mut self.owed) };
+        let paid = self.pay_ahead(core, *cost, 0);
+        self.owed.add(std::mem::take(&mut core.scratch.owed));
+        match paid {
+            Ok(_) => *cost = 0,
+            Err(NotDone::Busy) => {}
+            Err(NotDone::Refused(refusal)) => return Err(refusal),
+        }
+        let pause = self.pause(core);
+        Ok((*cost > 0 || !pause.is_zero()).then_some(pause))
+    }
+
     /// The namespace that the user is bound to.
     #[must_use]
     pub fn space(&self) -> Option<&Space> {

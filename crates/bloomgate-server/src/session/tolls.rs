@@ -10,13 +10,19 @@ use super::names::MAX_SCAN;
 /// A command that changes a filter by its name: nobody else writes meanwhile. DEL costs as much for each name.
 const CHANGE: u64 = 10;
 /// A command about no filter, such as INFO.
-const TELLING: u64 = 50;
-/// A long command, on a worker.
-const LONG: u64 = 100;
+pub const TELLING: u64 = 50;
+/// A long command, on a worker, or what takes as long over HTTP.
+pub const LONG: u64 = 100;
 /// SCAN looks at so many names for an item.
 const SCANNED: u64 = 10;
 /// So many bytes of words cost as much as an item.
 const BYTES: u64 = 256;
+
+/// What a look at so many filters costs: a list.
+#[must_use]
+pub fn of_looking(filters: u64) -> u64 {
+    filters.div_ceil(SCANNED)
+}
 
 /// What a command costs beside its items. What concerns the conversation itself (PING, MULTI, ...) costs its bytes alone.
 #[must_use]
