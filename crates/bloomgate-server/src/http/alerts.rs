@@ -3,6 +3,7 @@
 //! They are looked for every ten seconds ([`Lookout`](super::lookout::Lookout)), and told by /v1/overview, /v1/alerts,
 //! /v1/events and the webhook. Each has a section in docs/runbook.md.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -18,8 +19,9 @@ use crate::logging::counted;
 use crate::session::desk::Desk;
 use crate::session::space::Space;
 
-/// Alerts of one sort that are told.
+/// Alerts of one sort that are told, and that users of one namespace are told, whatever filters others have.
 const MOST: usize = 100;
+const MOST_OF_ONE: usize = 20;
 /// A snapshot is too old after a day, if the log has grown by so much since.
 const OLD_SECONDS: f64 = 86_400.0;
 const MUCH_LOG: u64 = 256 << 20;
@@ -83,16 +85,58 @@ pub(super) fn snapshot_age(engine: &Engine, desk: &Desk) -> f64 {
     }
 }
 
+/// What one look has found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// For those who run the server.
+    all: Vec<Alert>,
+    /// For the users of each namespace, by its number.
+    of_spaces: HashMap<u16, Vec<Alert>>,
+}
+
+impl Found {
+    /// For those who run the server.
+    pub(super) fn all(&self) -> &[Alert] {
+        &self.all
+    }
+
+    /// For somebody who is bound to this namespace, or to none.
+    pub(super) fn of(&self, bound: Option<u16>) -> &[Alert] {
+        match bound {
+            None => &self.all,
+            Some(space) => self.of_spaces.get(&space).map_or(&[], |alerts| alerts),
+        }
+    }
+
+    /// Takes the alerts of one sort, each with the namespace of its filter.
+    fn take(&mut self, alerts: impl Iterator<Item = (u16, Alert)>) {
+        let (mut told, mut of_each) = (0, HashMap::<u16, usize>::new());
+        for (space, alert) in alerts {
+            if space != 0 {
+                let of_one = of_each.entry(space).or_default();
+                if *of_one < MOST_OF_ONE {
+                    *of_one += 1;
+                    self.of_spaces.entry(space).or_default().push(alert.clone());
+                }
+            }
+            if told < MOST {
+                told += 1;
+                self.all.push(alert);
+            }
+        }
+    }
+}
+
 /// The alerts of the last look, and what those before it have seen.
 #[derive(Debug, Default)]
 pub(super) struct Alerts {
-    now: Mutex<Arc<Vec<Alert>>>,
+    now: Mutex<Arc<Found>>,
     attack: Mutex<Window>,
 }
 
 impl Alerts {
     /// Those there are.
-    pub(super) fn now(&self) -> Arc<Vec<Alert>> {
+    pub(super) fn now(&self) -> Arc<Found> {
         self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -107,6 +151,7 @@ impl Alerts {
             found.push(of_server("BloomgateUnderAttack", "under-attack", "warning", why));
         }
         of_memory(engine, &mut found);
+        let mut found = Found { all: found, of_spaces: HashMap::new() };
         of_filters(engine, survey, &mut found);
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(found);
     }
@@ -177,50 +222,58 @@ fn percent(rate: f64) -> String {
     format!("{short} %")
 }
 
-fn of_filters(engine: &Engine, survey: &Survey, found: &mut Vec<Alert>) {
-    found.extend(survey.overfull.iter().map(|one| Alert {
+fn of_filters(engine: &Engine, survey: &Survey, found: &mut Found) {
+    let overfull = survey.overfull.iter().map(|one| Alert {
         name: "BloomgateOverCapacity",
         section: "over-capacity",
         severity: "warning",
         summary: format!("it holds {}, and was made for {}", counted(one.items, "item"), counted(one.capacity, "item")),
         filter: Some(one.name.clone()),
         alike: survey.over_capacity,
-    }));
+    });
+    found.take(survey.overfull.iter().map(|one| one.space).zip(overfull));
     let findings = engine.watch.findings.all();
-    let named = |finding: &Finding| Some(engine.names.by_id(finding.id)?.name().into_owned());
+    // One that is gone has none.
+    let filter_of = |finding: &Finding| engine.names.by_id(finding.id);
     let is_high = |one: &&Finding| one.interval().0 > TWICE * one.promised;
     let all_high = findings.iter().filter(is_high).count() as u64;
     let high = findings.iter().filter(is_high).filter_map(|one| {
-        Some(Alert {
+        let filter = filter_of(one)?;
+        let alert = Alert {
             name: "BloomgateRateTooHigh",
             section: "rate-too-high",
             severity: "warning",
             summary: format!("it measures {} and promises {}", percent(one.measured()?), percent(one.promised)),
-            filter: Some(named(one)?),
+            filter: Some(filter.name().into_owned()),
             alike: all_high,
-        })
+        };
+        Some((filter.space(), alert))
     });
-    found.extend(high.take(MOST));
+    found.take(high);
     // Those whose rate is above twice the promised one are among them (Verdict::Poisoned). The others are on their way there.
     let poisonous = |one: &Finding| one.score().filter(|&score| score > POISONED);
     let all_poisoned = findings.iter().filter(|one| poisonous(one).is_some()).count() as u64;
     let poisoned = findings.iter().filter_map(|one| {
-        let score = poisonous(one)?;
-        Some(Alert {
+        let (score, filter) = (poisonous(one)?, filter_of(one)?);
+        let alert = Alert {
             name: "BloomgatePoisoning",
             section: "poisoning",
             severity: "critical",
             summary: format!("its bits are {score:.1} standard deviations from those of random keys"),
-            filter: Some(named(one)?),
+            filter: Some(filter.name().into_owned()),
             alike: all_poisoned,
-        })
+        };
+        Some((filter.space(), alert))
     });
-    found.extend(poisoned.take(MOST));
+    found.take(poisoned);
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    use super::super::survey::Overfull;
+    use super::*;
 
     fn read(path: &str) -> String {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)).unwrap()
@@ -236,16 +289,34 @@ mod tests {
     fn rates_are_for_people() {
         for (rate, told) in [(0.45049, "45 %"), (0.01, "1 %"), (0.000_257_4, "0.0257 %"), (1.0, "100 %"), (0.0, "0 %")]
         {
-            assert_eq!(super::percent(rate), told);
+            assert_eq!(percent(rate), told);
         }
+    }
+
+    /// A hundred alerts about filters of others leave those of a namespace to its users.
+    #[test]
+    fn users_of_a_namespace_are_told_of_its_filters_whatever_others_have() {
+        let overfull = |name: String, space| Overfull { name: name.into_bytes(), space, items: 2, capacity: 1 };
+        let mut survey = Survey { over_capacity: 131, ..Survey::default() };
+        survey.overfull.extend((0..130).map(|number| overfull(format!("b:{number}"), 2)));
+        survey.overfull.push(overfull("a:mine".to_owned(), 1));
+        let contracts = crate::engine::contracts::Contracts::new(None);
+        let limits = crate::engine::Limits { max_memory: 1 << 24, max_filter_memory: 1 << 24, max_filters: 100 };
+        let (journal, clock) = (crate::engine::journal::Journal::nowhere(), crate::engine::clock::Clock::start());
+        let engine = Engine::new(journal, contracts, clock, limits, crate::engine::Defaults::default(), 1);
+        let mut found = Found::default();
+        of_filters(&engine, &survey, &mut found);
+        assert_eq!((found.of(None).len(), found.of(Some(2)).len(), found.of(Some(3)).len()), (MOST, MOST_OF_ONE, 0));
+        let own: Vec<_> = found.of(Some(1)).iter().map(|alert| (alert.name, alert.filter.as_deref())).collect();
+        assert_eq!(own, [("BloomgateOverCapacity", Some(&b"a:mine"[..]))]);
     }
 
     #[test]
     fn more_than_nine_tenths_are_nearly_all() {
         for (used, most, is_nearly) in [(90, 100, false), (91, 100, true), (0, 0, false), (1, 0, true)] {
-            assert_eq!(super::is_nearly_spent(used, most), is_nearly, "{used} of {most}");
+            assert_eq!(is_nearly_spent(used, most), is_nearly, "{used} of {most}");
         }
-        assert!(super::is_nearly_spent(u64::MAX, u64::MAX) && !super::is_nearly_spent(u64::MAX / 2, u64::MAX));
+        assert!(is_nearly_spent(u64::MAX, u64::MAX) && !is_nearly_spent(u64::MAX / 2, u64::MAX));
     }
 
     #[test]

@@ -23,14 +23,15 @@ use super::talk::Talk;
 use super::visit::Visit;
 use super::{Answer, overview};
 use crate::engine::audit::Counts;
-use crate::engine::shadows::is_reserved;
 use crate::session::call::Call;
+use crate::session::names::seen_from_id;
+use crate::session::tolls;
 
 /// How often figures are told.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long one who does not read is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Filters that are looked at for what was asked of them since the last time.
+/// Filters that are looked at for what was asked of them since the last time: of a bound user those of the namespace.
 const LOOKED_AT: usize = 5_000;
 /// Of those, the most that are told.
 const TOLD: usize = 200;
@@ -92,6 +93,13 @@ impl Stream {
                 line = heard(self.listening.as_mut()) => self.tell_who_runs_it("log", &logged(&line)).await?,
                 _ = tick.tick() => {
                     let house = self.house.clone();
+                    // For what it looked at the last time; nobody who ends it waits for that.
+                    let cost = tolls::TELLING + tolls::of_looking(self.before.len() as u64);
+                    tokio::select! {
+                        () = ended(&mut ending) => return None,
+                        () = self.door.gone() => return None,
+                        paid = self.talk.pay(cost) => paid.ok()?,
+                    }
                     let before = &mut self.before;
                     let told = self.talk.view(Role::Read, |call| {
                         let stats = json!({
@@ -202,17 +210,9 @@ fn logged(line: &str) -> Value {
 /// The filters that were asked or changed since the last time, those with the most first.
 fn active(call: &Call<'_, '_, '_>, before: &mut HashMap<u64, Counts>) -> Result<Vec<Value>, Refusal> {
     let engine = call.engine();
-    let bound = call.bound();
     let mut now = HashMap::new();
     let mut moved = Vec::new();
-    for entry in engine.names.from_id(0, LOOKED_AT) {
-        let is_seen = match bound {
-            None => !is_reserved(&entry.name()),
-            Some((number, space)) => entry.space() == number && space.has(&entry.name()),
-        };
-        if !is_seen {
-            continue;
-        }
+    for entry in seen_from_id(&engine, call.bound(), 0, LOOKED_AT).0 {
         let counts = entry.counts();
         let was = before.get(&entry.id).copied().unwrap_or_default();
         let more = counts.lookups.saturating_sub(was.lookups) + counts.adds.saturating_sub(was.adds);

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::engine::Engine;
+use crate::engine::shadows::is_reserved;
 
 /// How often it is looked.
 pub(super) const EVERY_MS: u64 = 10_000;
-/// Filters that are looked at: 20,000 take 5 ms.
+/// Filters that are looked at, the first of all: 20,000 take 5 ms. As many more at most are the first of each namespace.
 const MOST: usize = 20_000;
 /// How far apart the two looks are that a rate is made of, at least half of it.
 const STRETCH_MS: u64 = 300_000;
@@ -43,8 +44,20 @@ impl Growth {
 
     /// Looks at the filters there are.
     pub(super) fn look(&self, engine: &Engine) {
+        self.look_at(engine, MOST);
+    }
+
+    fn look_at(&self, engine: &Engine, most: usize) {
         let now_ms = engine.clock.now_ms();
-        let entries = engine.names.visible_from_id(0, MOST);
+        let mut entries = engine.names.visible_from_id(0, most);
+        let last = entries.last().map_or(0, |last| last.id);
+        let spaces = engine.namespaces.numbers();
+        // However many filters others have, each namespace has its share.
+        let share = most / spaces.len().max(1);
+        for space in spaces {
+            let (own, _) = engine.filters_of(space, 0, share);
+            entries.extend(own.into_iter().filter(|entry| entry.id > last && !is_reserved(&entry.name())));
+        }
         let mut before = std::mem::take(&mut *self.seen());
         let mut now = HashMap::with_capacity(entries.len());
         for entry in entries {
@@ -71,7 +84,43 @@ fn step(before: Option<Seen>, now: Look) -> Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use bloomgate::Secret;
+
     use super::*;
+    use crate::access::Namespace;
+    use crate::engine::clock::Clock;
+    use crate::engine::contracts::Contracts;
+    use crate::engine::journal::Journal;
+    use crate::engine::{Core, Defaults, Limits};
+    use crate::session::Session;
+    use crate::session::desk::Desk;
+
+    /// A namespace's first filters are looked at, however many others were made before them.
+    #[test]
+    fn each_namespace_has_its_share_of_the_looks() {
+        let contracts = Contracts::new(Secret::from_hex(&"5a".repeat(32)).ok());
+        let limits = Limits { max_memory: 1 << 24, max_filter_memory: 1 << 24, max_filters: 100 };
+        let engine = Engine::new(Journal::nowhere(), contracts, Clock::start(), limits, Defaults::default(), 1);
+        let (engine, desk) = (Arc::new(engine), Desk::new(1, None, "run".into(), Vec::new()));
+        let declared =
+            |prefix: &str| (prefix.to_owned(), Namespace { prefix: prefix.to_owned(), ..Namespace::default() });
+        engine.stop().declare(&["a:", "b:"].map(declared).into());
+        let (mut core, mut session) = (Core::new(engine.clone(), 0), Session::new(desk.welcome(None), &desk));
+        for name in ["b:1", "b:2", "b:3", "b:4", "b:5", "a:1", "a:2", "a:3", "b:6"] {
+            let (line, mut out) = (format!("BF.RESERVE {name} 0.01 100\r\n"), Vec::new());
+            let turn = session.turn(&mut core, &desk, line.as_bytes(), &mut out);
+            session.forget(turn.consumed);
+            assert_eq!(out, b"+OK\r\n");
+        }
+        let growth = Growth::default();
+        growth.look_at(&engine, 4);
+        let looked_at = |name: &&str| growth.seen().contains_key(&engine.find(name.as_bytes()).unwrap().id);
+        let known: Vec<&str> =
+            ["b:1", "b:4", "b:5", "a:1", "a:2", "a:3", "b:6"].into_iter().filter(looked_at).collect();
+        assert_eq!(known, ["b:1", "b:4", "a:1", "a:2"]);
+    }
 
     #[test]
     fn a_rate_is_of_the_last_minutes() {

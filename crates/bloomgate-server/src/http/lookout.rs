@@ -14,7 +14,7 @@ use bloomgate_http::listen::Traffic;
 use bloomgate_http::moment;
 use bloomgate_http::webhook::{Origin, Patience, Receiver, Webhook};
 
-use super::alerts::{Alert, Alerts};
+use super::alerts::{Alert, Alerts, Found};
 use super::survey::{Survey, Surveys};
 use crate::engine::Engine;
 use crate::logging::{Level, Log};
@@ -60,7 +60,7 @@ impl Lookout {
     }
 
     /// The alerts there are.
-    pub(super) fn now(&self) -> Arc<Vec<Alert>> {
+    pub(super) fn now(&self) -> Arc<Found> {
         self.alerts.now()
     }
 
@@ -78,7 +78,7 @@ impl Lookout {
         self.surveys.go_on(engine);
         self.alerts.look(engine, desk, &self.traffic, &self.survey());
         if let Some(webhook) = &self.webhook {
-            webhook.tell(self.now().iter().map(Alert::for_webhook).collect(), moment::now());
+            webhook.tell(self.now().all().iter().map(Alert::for_webhook).collect(), moment::now());
         }
     }
 
@@ -95,6 +95,7 @@ impl Lookout {
         let (stop, stopped) = mpsc::sync_channel::<()>(0);
         let (lookout, engine, desk) = (self.clone(), engine.clone(), desk.clone());
         let thread = std::thread::Builder::new().name("bloomgate-alerts".into()).spawn(move || {
+            crate::net::step_back(10);
             let mut looked: Option<Instant> = None;
             loop {
                 let pause = match looked {

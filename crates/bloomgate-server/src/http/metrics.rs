@@ -13,6 +13,7 @@ use bloomgate_http::webhook;
 
 use super::figures::shown;
 use super::serving::House;
+use super::survey::Together;
 use crate::engine::audit::Counts;
 use crate::engine::entry::Entry;
 use crate::engine::namespaces::Told;
@@ -240,8 +241,8 @@ fn namespaces(scrape: &mut Scrape, house: &House) {
 }
 
 /// Items and capacity of a namespace.
-fn sums(spaces: &HashMap<u16, (u64, u64)>, number: u16) -> (u64, u64) {
-    spaces.get(&number).copied().unwrap_or_default()
+fn sums(spaces: &HashMap<u16, Together>, number: u16) -> (u64, u64) {
+    spaces.get(&number).map_or((0, 0), |together| (together.items, together.capacity))
 }
 
 /// What two namespaces come to.

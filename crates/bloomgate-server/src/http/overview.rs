@@ -88,7 +88,9 @@ pub(super) async fn alerts(visit: &mut Visit) -> Answer {
 }
 
 pub(super) fn alerts_of(house: &House, call: &Call<'_, '_, '_>) -> Vec<Value> {
-    house.lookout.now().iter().filter_map(|alert| alert.to_json(call.space())).collect()
+    let found = house.lookout.now();
+    let alerts = found.of(call.bound().map(|(number, _)| number)).iter();
+    alerts.filter_map(|alert| alert.to_json(call.space())).collect()
 }
 
 /// The server at a glance; of a bound user what is in the namespace in place of all.

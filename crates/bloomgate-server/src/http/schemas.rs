@@ -167,7 +167,10 @@ fn filters() -> Vec<(&'static str, Value)> {
                 ("limit", whole()),
                 (
                     "truncated",
-                    about(truth(), "There are more than 100,000 filters, and only the first made were looked at."),
+                    about(
+                        truth(),
+                        "More than 100,000 filters match, and only the first made of them are in the list; or the pattern took too long.",
+                    ),
                 ),
                 ("filters", list(answer(brief()))),
             ]),

@@ -12,6 +12,7 @@ mod keys;
 mod limits;
 mod long_files;
 mod metrics;
+mod neighbours;
 mod repeating;
 mod secure;
 mod server;
