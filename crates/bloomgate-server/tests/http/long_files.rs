@@ -223,6 +223,10 @@ fn what_is_too_large_is_told_before_it_is_sent() {
     let mut client = running.client();
     let why = client.send("PUT", &path("sparse"), &[KIND], &sparse).problem(413, "too-large");
     assert!(why.contains("max-filter-memory"), "{why}");
+    // One of another system is held whole while it is read.
+    let foreign = vec![b'x'; (16 << 20) + 1];
+    let why = running.client().send("PUT", &path("foreign"), &[KIND], &foreign).problem(413, "too-large");
+    assert!(why.contains("those of other systems are taken up to 16777216 bytes"), "{why}");
     // Two that fit, each for itself.
     let file = file_of(30 * MB);
     client.send("PUT", &path("one"), &[KIND], &file).is(201);
