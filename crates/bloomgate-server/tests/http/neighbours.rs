@@ -143,7 +143,7 @@ fn waits(client: &mut Client) -> u64 {
 #[test]
 fn looks_are_paid_for() {
     let running = Running::start();
-    let (mut ann, mut bob) = with_ann_and_bob(&running, "ITEMSPERSECOND 1000");
+    let (_, mut bob) = with_ann_and_bob(&running, "ITEMSPERSECOND 1000");
     all_are_done(&running, (0..1_000).map(|number| format!("BF.RESERVE b:u{number} 0.01 10\r\n")));
     let mut root = running.client();
     let paths = [
@@ -165,36 +165,38 @@ fn looks_are_paid_for() {
     }
     let free = begun.elapsed();
     assert_eq!(waits(&mut root), 0);
-    // What may come at once is spent by the first.
+    // Of 1,100 items 512 may come at once, whatever the machine does meanwhile.
     let begun = Instant::now();
     bob.get("/v1/advice").is(200);
     let took = begun.elapsed();
-    // 1,100 items, of which 512 may come at once.
     assert!(took > Duration::from_millis(500), "{took:?}, and {free:?} for all of them without a limit");
-    for path in paths {
-        let before = waits(&mut root);
-        bob.get(path).is(200);
-        assert!(waits(&mut root) > before, "{path}");
-    }
-    // A list of 1,000 costs as many items as SCAN takes for them, and what a long command costs.
+    // A list costs as much as SCAN for the filters it looks at, as a long command, and 1 for each row: 300.
     let begun = Instant::now();
-    bob.get("/v1/filters").is(200);
+    (0..3).for_each(|_| drop(bob.get("/v1/filters").is(200)));
     let took = begun.elapsed();
-    assert!(took > Duration::from_millis(150) && took < Duration::from_secs(10), "{took:?}");
-    // A stream pays for each look around: it waits when others have spent what there is.
+    assert!(took > Duration::from_millis(300) && took < Duration::from_secs(10), "{took:?}");
+    // A machine that has much else to do may take so long between two of them that there is nothing to wait for.
+    assert_eq!(running.resp(&["BG.NAMESPACE SET b ITEMSPERSECOND 200"]), ["+OK"]);
+    for path in &paths[3..] {
+        let before = waits(&mut root);
+        let has_waited = (0..30).any(|_| {
+            bob.get(path).is(200);
+            waits(&mut root) > before
+        });
+        assert!(has_waited, "{path}");
+    }
+    // A stream pays for each look around.
     let mut stream = Stream::open(&running, Some("bob:p"));
-    stream.next("stats", |_| true).unwrap();
-    assert_eq!(running.resp(&["BG.NAMESPACE SET b ITEMSPERSECOND 100"]), ["+OK"]);
-    for _ in 0..3 {
-        bob.get("/v1/filters").is(200);
-    }
+    assert_eq!(running.resp(&["BG.NAMESPACE SET b ITEMSPERSECOND 50"]), ["+OK"]);
+    bob.get("/v1/filters").is(200);
     let before = waits(&mut root);
-    for _ in 0..2 {
+    let has_waited = (0..8).any(|_| {
         stream.next("stats", |_| true).unwrap();
-    }
-    assert!(waits(&mut root) > before);
+        waits(&mut root) > before
+    });
+    assert!(has_waited);
     // The other tenant has no part in it, nor has whoever asks whether the server is well.
-    ann.get("/v1/filters").is(200);
+    Client::new(running.http).login("ann", "p").get("/v1/filters").is(200);
     for path in ["/healthz", "/readyz", "/metrics"] {
         root.get(path).is(200);
     }
