@@ -407,22 +407,22 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_part_make_the_rate_that_is_expected_of_it() {
-        let blocked = |rate| AnyFilter::from(Blocked::builder().items(1_000).rate(rate).build().unwrap());
-        let counting = Counting::builder().items(1_000).rate(0.000_1).build().unwrap();
+        let blocked = |rate| AnyFilter::from(Blocked::builder().items(10_000).rate(rate).build().unwrap());
+        let counting = Counting::builder().items(10_000).rate(0.000_1).build().unwrap();
         let one = Tightening::Plateau { stages: 1, then: 0.0 };
-        let chain = |shares| Scalable::builder().items(100).rate(0.001).tightening(shares);
-        let halved = chain(Tightening::Geometric(0.5)).build().unwrap();
-        let whole = chain(one).when_full(WhenFull::GoOn).build().unwrap();
-        let ring = Rotating::builder().items(1_000).rate(0.000_1).window(Duration::from_secs(60)).build().unwrap();
+        let chain = |items, shares| Scalable::builder().items(items).rate(0.001).tightening(shares);
+        let halved = chain(1_000, Tightening::Geometric(0.5)).build().unwrap();
+        let whole = chain(10_000, one).when_full(WhenFull::GoOn).build().unwrap();
+        let ring = Rotating::builder().items(40_000).rate(0.000_1).window(Duration::from_secs(60)).build().unwrap();
         let filters = [blocked(0.01), blocked(0.000_01), counting.into(), halved.into(), whole.into(), ring.into()];
         let mut per_key = Vec::new();
         for filter in filters {
-            let filter = keys(filter, 700);
+            let filter = keys(filter, 7_000);
             for part in filter.parts() {
                 let lines = part.lines.expect("a part of lines");
                 let rate = crate::math::blocked::rate(lines.count, lines.per_key, lines.paired, part.items);
                 // What is expected reckons with keys that were taken for known; a line of a key more or less is a factor.
-                assert!((rate - part.expected_rate).abs() <= rate * 0.02, "{}: {part:?}, {rate}", filter.kind());
+                assert!((rate - part.expected_rate).abs() <= rate * 0.05, "{}: {part:?}, {rate}", filter.kind());
                 assert_eq!(lines.paired, filter.kind() == Kind::Counting);
                 per_key.push(lines.per_key);
             }
