@@ -3,7 +3,7 @@
 //! Nothing is counted for them on the way of a lookup that was not counted by its thread anyhow; a scrape adds up. What only a
 //! walk over all filters tells comes from the last one of the lookout (`survey.rs`), ten seconds old at most.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use bloomgate::Kind;
@@ -106,6 +106,8 @@ const COUNTED: u64 = 1 << 20;
 const LINES: u64 = 1_024;
 /// Letters of a filter's name in a label.
 const LABEL: usize = 128;
+/// What stands between the letters of a name that is not told whole and the filter's number.
+const CUT: char = '…';
 
 /// Everything at one moment.
 pub(super) fn scrape(house: &House) -> Scrape {
@@ -302,14 +304,32 @@ fn filters(scrape: &mut Scrape, house: &House) {
     largest.sort_by_key(|(bytes, entry)| (std::cmp::Reverse(*bytes), entry.id));
     largest.truncate(FILTERS_TOLD);
     let mut random = Random::new();
+    let mut told = HashSet::new();
     for (bytes, entry) in largest {
-        filter(scrape, house, &entry, bytes, &mut random);
+        let label = label(&entry.name(), entry.id);
+        // Names change while they are looked at: after a swap the second filter may have that of the first.
+        if told.insert(label.clone()) {
+            filter(scrape, house, &entry, &label, bytes, &mut random);
+        }
     }
 }
 
-fn filter(scrape: &mut Scrape, house: &House, entry: &Entry, bytes: u64, random: &mut Random) {
-    let name: String = shown(&entry.name()).chars().take(LABEL).collect();
-    let label = [("filter", &*name)];
+/// The label of a filter, which no other one has: its name. Where that is no text, is too long, or could be taken for one that is
+/// not told whole, as much of it as there is room for and the filter's number.
+fn label(name: &[u8], id: u64) -> String {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match std::str::from_utf8(name) {
+        Ok(text)
+            if text.chars().count() <= LABEL && !text.rsplit_once(CUT).is_some_and(|(_, number)| is_number(number)) =>
+        {
+            text.to_owned()
+        }
+        _ => shown(name).chars().take(LABEL).chain([CUT]).chain(id.to_string().chars()).collect(),
+    }
+}
+
+fn filter(scrape: &mut Scrape, house: &House, entry: &Entry, label: &str, bytes: u64, random: &mut Random) {
+    let label = [("filter", label)];
     let facts = entry.with(|filter| (filter.len(), filter.capacity(), filter.promised_rate(), filter.expected_rate()));
     let Some((items, capacity, asked, expected)) = facts else { return };
     scrape.whole(&F_ITEMS, &label, items);
@@ -362,6 +382,21 @@ mod tests {
     #[test]
     fn names_keep_the_rules() {
         assert_eq!(check(&table()), Vec::<String>::new());
+    }
+
+    /// Two series with the same labels spoil the scrape, and whoever may make filters may call them anything.
+    #[test]
+    fn no_two_filters_have_the_same_label() {
+        let long = |last: &str| format!("{}{last}", "x".repeat(LABEL)).into_bytes();
+        assert_eq!(label(b"shop:seen", 1), "shop:seen");
+        assert_eq!(label("é".repeat(LABEL).as_bytes(), 1), "é".repeat(LABEL));
+        assert_eq!(label(&long("a"), 7), format!("{}…7", "x".repeat(LABEL)));
+        assert_eq!(label(b"\xfe\xff", 7), "\u{fffd}\u{fffd}…7");
+        assert_eq!(label("a…".as_bytes(), 7), "a…");
+        let names =
+            [long("a"), long("b"), b"\xff".to_vec(), b"\xfe".to_vec(), "\u{fffd}…3".into(), "\u{fffd}…3…5".into()];
+        let labels: HashSet<String> = (1..).zip(&names).map(|(id, name)| label(name, id)).collect();
+        assert_eq!(labels.len(), names.len(), "{labels:?}");
     }
 
     #[test]

@@ -180,6 +180,35 @@ fn labels_are_bounded_and_nobody_is_forgotten() {
     running.stop();
 }
 
+/// Whoever may make filters may call them anything: two series that are alike would spoil the whole scrape.
+#[test]
+fn filters_whose_names_are_told_alike_have_series_of_their_own() {
+    let running = Running::start();
+    let mut client = running.client();
+    let begin = "x".repeat(140);
+    // The last two look like what is told of the others: theirs is the first number.
+    for name in [format!("{begin}a"), format!("{begin}b"), "%FF".into(), "%FE".into(), "%EF%BF%BD%E2%80%A61".into()] {
+        client.put(&format!("/v1/filters/{name}/keys/k")).is(404);
+        let file = {
+            let wish = json!({"name": "made", "kind": "blocked", "capacity": 50_000});
+            client.json("POST", "/v1/filters", &wish).is(201);
+            client.get("/v1/filters/made/snapshot").is(200).body
+        };
+        let kind = [("content-type", "application/vnd.bloomgate.filter")];
+        client.send("PUT", &format!("/v1/filters/{name}/snapshot"), &kind, &file).is(201);
+        client.delete("/v1/filters/made").is(204);
+    }
+    let text = client.get("/metrics").is(200).text().to_owned();
+    let mut seen = std::collections::BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let series = line.rsplit_once(' ').unwrap().0;
+        assert!(seen.insert(series), "{series} is there twice");
+    }
+    let told = seen.iter().filter(|series| series.starts_with("bloomgate_filter_items{")).count();
+    assert_eq!(told, 5, "{seen:#?}");
+    running.stop();
+}
+
 /// The thread that a running server starts visits its filters by itself: nobody asks for BG.STATS here.
 #[test]
 fn a_running_server_probes_its_filters_by_itself() {
