@@ -144,7 +144,7 @@ fn one(alert: &Alert, origin: &Origin, since: Duration, until: Option<Duration>)
         labels.insert(name.to_owned(), value.into());
     }
     if let Some(filter) = &alert.filter {
-        labels.insert("filter".to_owned(), shortened(filter, NAME).into());
+        labels.insert("filter".to_owned(), label(filter).into());
     }
     let fingerprint = fingerprint(&labels);
     json!({
@@ -157,6 +157,15 @@ fn one(alert: &Alert, origin: &Origin, since: Duration, until: Option<Duration>)
         "generatorURL": "",
         "fingerprint": fingerprint,
     })
+}
+
+/// A filter's name as a label; of a long one as much as there is room for and, behind `…`, 16 digits of its SHA-256: receivers
+/// take two alerts with the same labels for one.
+fn label(name: &str) -> String {
+    let Some((end, _)) = name.char_indices().nth(NAME) else { return name.to_owned() };
+    let sum = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
+    let digits: String = sum.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}…{digits}", &name[..end])
 }
 
 /// The same text for the same labels, other ones for others: FNV-1a (Fowler, Noll and Vo, 1991) of the labels in their order.
@@ -250,6 +259,24 @@ mod tests {
         assert_eq!(told(true, "[2001:db8::1]:8443").1, "https://[2001:db8::1]:8443/runbook#over-capacity");
         let everywhere = told(false, "0.0.0.0:8479").1;
         assert!(everywhere.ends_with(":8479/runbook#over-capacity") && !everywhere.contains("0.0.0.0"), "{everywhere}");
+    }
+
+    #[test]
+    fn long_names_that_begin_alike_are_two_alerts_to_receivers_too() {
+        let name = |last: &str| format!("{}{last}", "é".repeat(NAME));
+        let alerts = ["", "a", "b"].map(|last| alert("Full", Some(&name(last)), "it is"));
+        let message = Firing::default().change(alerts.to_vec(), Duration::ZERO).unwrap().message(&origin());
+        let told: std::collections::BTreeSet<String> = message["alerts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| {
+                let filter = one["labels"]["filter"].as_str().unwrap();
+                assert!(filter.starts_with(&name("")) && filter.chars().count() <= NAME + 17, "{filter}");
+                one["fingerprint"].to_string()
+            })
+            .collect();
+        assert_eq!((told.len(), &message["alerts"][0]["labels"]["filter"]), (3, &json!(name(""))));
     }
 
     #[test]
