@@ -10,6 +10,7 @@ use std::sync::Arc;
 use axum::body::{Body, Bytes};
 use axum::http::header::{ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, ETAG};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
+use axum::response::IntoResponse;
 use bloomgate::Address;
 use bloomgate_command::{Refusal, Role};
 use bloomgate_http::problem::Problem;
@@ -102,21 +103,29 @@ pub(super) fn full_name(call: &Call<'_, '_, '_>, name: &[u8]) -> Result<Vec<u8>,
 /// `GET /v1/filters/{name}/snapshot`.
 pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
     let name = visit.name();
-    // Who goes on with a part of a file wants that file.
+    // Who goes on with a part of a file wants that file. Without a range of it the header says nothing (RFC 9110, 13.1.5): an old
+    // file as the answer to who wants all of it would be one that does not know the keys of since then.
+    let asked = span(visit);
     let goes_on = visit.header(&IF_RANGE).is_some();
     let part_of = visit.header(&IF_RANGE).and_then(|tag| tag.to_str().ok());
     let wanted = part_of.and_then(|tag| address(tag.trim().trim_matches('"')));
-    if let Some(wanted) = wanted
+    if asked.is_some()
+        && let Some(wanted) = wanted
         && let Some(file) = kept(visit, &name, wanted)?
     {
-        return given(visit, &name, wanted, &file, true);
+        return match conditions(visit, &wanted.to_string())? {
+            Some(answer) => Ok(answer),
+            None => given(visit, &name, wanted, &file, asked),
+        };
     }
+    // Of another one than the client has a part of: all of it.
+    let part = |now: Address| asked.filter(|_| !goes_on || wanted == Some(now));
     if let Some(entry) = fetching::long_one(visit, &name)? {
         let file = fetching::fetch(visit, &entry).await?;
         let now = file.address;
         return match conditions(visit, &now.to_string())? {
             Some(answer) => Ok(answer),
-            None => given(visit, &name, now, &File::Long(file), !goes_on || wanted == Some(now)),
+            None => given(visit, &name, now, &File::Long(file), part(now)),
         };
     }
     let digest = match visit.talk.say(&[b"BG.DIGEST", &name]).await? {
@@ -136,8 +145,7 @@ pub(super) async fn snapshot(visit: &mut Visit) -> Answer {
         _ => (None, Bytes::new()),
     };
     let now = now.ok_or_else(|| Problem::internal("the file was not told"))?;
-    // Another one than the client has a part of: all of it.
-    given(visit, &name, now, &File::Whole(file), !goes_on || wanted == Some(now))
+    given(visit, &name, now, &File::Whole(file), part(now))
 }
 
 /// What If-None-Match and If-Match have to say about a file: an answer, a problem, or nothing.
@@ -165,9 +173,11 @@ pub(super) async fn by_address(visit: &mut Visit) -> Answer {
     let file = kept(visit, &name, wanted)?.ok_or_else(|| {
         Problem::not_found("the file of this address is not kept here (any more): fetch the snapshot as it is now")
     })?;
-    let mut response = given(visit, &name, wanted, &file, true)?;
-    let forever = HeaderValue::from_static("private, max-age=31536000, immutable");
-    response.headers_mut().insert(CACHE_CONTROL, forever);
+    let mut response = given(visit, &name, wanted, &file, span(visit))?;
+    if response.status().is_success() {
+        let forever = HeaderValue::from_static("private, max-age=31536000, immutable");
+        response.headers_mut().insert(CACHE_CONTROL, forever);
+    }
     Ok(response)
 }
 
@@ -177,17 +187,20 @@ pub(super) fn tag(headers: &mut HeaderMap, address: &str) {
     }
 }
 
+/// The part of a file that a request asks for; of one that asks for the head alone, and so of all (RFC 9110, 14.2), none.
+fn span(visit: &Visit) -> Option<Span> {
+    let asked = visit.header(&RANGE).filter(|_| visit.head.method == Method::GET)?;
+    Span::read(asked.to_str().ok()?)
+}
+
 /// A file, or the part of it that is asked for.
-fn given(visit: &Visit, name: &[u8], address: Address, file: &File, may_be_part: bool) -> Answer {
+fn given(visit: &Visit, name: &[u8], address: Address, file: &File, asked: Option<Span>) -> Answer {
     let length = file.length();
-    let asked = visit.header(&RANGE).filter(|_| may_be_part && visit.head.method == Method::GET);
-    let range = match asked.and_then(|value| range(value.to_str().unwrap_or_default(), length)) {
-        Some(Err(())) => {
-            let detail = format!("the file has {length} bytes: ask for a range within them");
-            let title = "There is no such range";
-            return Err(Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable", title, detail));
-        }
-        Some(Ok(range)) => Some(range),
+    let range = match asked {
+        Some(asked) => match asked.within(length) {
+            Some(range) => Some(range),
+            None => return Ok(no_such_range(length)),
+        },
         None => None,
     };
     let (first, last) = range.unwrap_or((0, length.saturating_sub(1)));
@@ -218,26 +231,58 @@ fn given(visit: &Visit, name: &[u8], address: Address, file: &File, may_be_part:
     Ok(response)
 }
 
-/// The one range that is asked for; nothing for what is not understood, which is as if nothing was asked.
-fn range(text: &str, length: u64) -> Option<Result<(u64, u64), ()>> {
-    let (first, last) = text.strip_prefix("bytes=")?.split_once('-')?;
-    let number = |text: &str| text.trim().parse::<u64>();
-    let found = match (first.trim(), last.trim()) {
-        ("", "") => return None,
-        ("", last) => {
-            let count = number(last).ok()?.min(length);
-            (length - count, length.checked_sub(1)?)
-        }
-        (first, "") => (number(first).ok()?, length.checked_sub(1)?),
-        (first, last) => {
-            let (first, last) = (number(first).ok()?, number(last).ok()?);
-            if last < first {
-                return None;
-            }
-            (first, last.min(length.checked_sub(1)?))
-        }
-    };
-    Some(if found.0 <= found.1 && found.0 < length { Ok(found) } else { Err(()) })
+/// 416, with the length of which there are ranges.
+fn no_such_range(length: u64) -> Response<Body> {
+    let detail = format!("the file has {length} bytes: ask for a range within them");
+    let title = "There is no such range";
+    let problem = Problem::new(StatusCode::RANGE_NOT_SATISFIABLE, "range-not-satisfiable", title, detail);
+    let mut response = problem.into_response();
+    if let Ok(value) = HeaderValue::try_from(format!("bytes */{length}")) {
+        response.headers_mut().insert(CONTENT_RANGE, value);
+    }
+    response
+}
+
+/// A range of bytes as it is asked for, of a file of any length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Span {
+    /// From a byte on.
+    From(u64),
+    /// From a byte to another, both included.
+    Within(u64, u64),
+    /// So many at the end.
+    Last(u64),
+}
+
+impl Span {
+    /// The one range that is asked for; nothing for what is not understood, and for several, which is as if nothing was asked.
+    fn read(text: &str) -> Option<Self> {
+        let (unit, range) = text.split_once('=')?;
+        let (first, last) = range.split_once('-')?;
+        // More than can be counted is more than any file has.
+        let number = |text: &str| {
+            let is_one = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            is_one.then(|| text.parse::<u64>().unwrap_or(u64::MAX))
+        };
+        let span = match (first.trim(), last.trim()) {
+            ("", last) => Self::Last(number(last)?),
+            (first, "") => Self::From(number(first)?),
+            (first, last) => Self::Within(number(first)?, number(last)?),
+        };
+        let is_empty = matches!(span, Self::Within(first, last) if last < first);
+        (unit.trim().eq_ignore_ascii_case("bytes") && !is_empty).then_some(span)
+    }
+
+    /// Its first and last byte in a file of this length; nothing if that has none of them.
+    fn within(self, length: u64) -> Option<(u64, u64)> {
+        let end = length.checked_sub(1)?;
+        let (first, last) = match self {
+            Self::From(first) => (first, end),
+            Self::Within(first, last) => (first, last.min(end)),
+            Self::Last(count) => (length - count.min(length), end),
+        };
+        (first <= last).then_some((first, last))
+    }
 }
 
 fn gone() -> Problem {
@@ -279,23 +324,27 @@ mod tests {
     #[test]
     fn one_range_is_understood_and_others_are_as_none() {
         for (text, wanted) in [
-            ("bytes=0-9", Some(Ok((0, 9)))),
-            ("bytes=90-", Some(Ok((90, 99)))),
-            ("bytes=90-1000", Some(Ok((90, 99)))),
-            ("bytes=-10", Some(Ok((90, 99)))),
-            ("bytes=-1000", Some(Ok((0, 99)))),
-            ("bytes=100-", Some(Err(()))),
-            ("bytes=100-200", Some(Err(()))),
-            ("bytes=-0", Some(Err(()))),
+            ("bytes=0-9", Some(Some((0, 9)))),
+            ("bytes=90-", Some(Some((90, 99)))),
+            ("bytes=90-1000", Some(Some((90, 99)))),
+            ("bytes=90-99999999999999999999999", Some(Some((90, 99)))),
+            ("bytes=-10", Some(Some((90, 99)))),
+            ("bytes=-1000", Some(Some((0, 99)))),
+            ("Bytes= 0 - 9", Some(Some((0, 9)))),
+            ("bytes=100-", Some(None)),
+            ("bytes=100-200", Some(None)),
+            ("bytes=99999999999999999999999-", Some(None)),
+            ("bytes=-0", Some(None)),
             ("bytes=9-0", None),
             ("bytes=0-1,5-6", None),
+            ("bytes=+1-9", None),
             ("bytes=a-b", None),
             ("items=0-9", None),
             ("bytes=-", None),
             ("", None),
         ] {
-            assert_eq!(range(text, 100), wanted, "{text}");
+            assert_eq!(Span::read(text).map(|span| span.within(100)), wanted, "{text}");
         }
-        assert_eq!(range("bytes=0-", 0), None);
+        assert_eq!(Span::From(0).within(0), None);
     }
 }

@@ -53,7 +53,8 @@ pub(super) const RANGE: Header = header(
 pub(super) const IF_RANGE: Header = header(
     "If-Range",
     TAG,
-    "The tag of the file that the range is of: while that is kept it is given, and all of the file of now after that.",
+    "The tag of the file that the range is of: while that is kept the range is one of it, and all of the file of now is given \
+     after that. Without one range it says nothing.",
 );
 /// The address of a body, for whoever wants it checked.
 pub(super) const CONTENT_ADDRESS: Header = header(
@@ -66,7 +67,7 @@ pub(super) const CONTENT_ADDRESS: Header = header(
 pub(super) const IDEMPOTENCY_KEY: Header = header(
     "Idempotency-Key",
     Form::Like("^[!-~]{1,128}$"),
-    "The same key with the same request within ten minutes gets the same answer.",
+    "The same key with the same request of the same user within ten minutes gets the same answer.",
 );
 
 /// The tag of a file.
@@ -77,6 +78,9 @@ pub(super) const CONTENT_RANGE: Header = header(
     Form::Like("^bytes [0-9]+-[0-9]+/[0-9]+$"),
     "The first byte, the last one, and how many there are in all.",
 );
+/// Of what there are parts.
+pub(super) const NO_RANGE: Header =
+    header("Content-Range", Form::Like(r"^bytes \*/[0-9]+$"), "How many bytes there are in all.");
 /// That parts are to be had.
 pub(super) const ACCEPT_RANGES: Header =
     header("Accept-Ranges", Form::Only("bytes"), "Ranges of bytes may be asked for.");

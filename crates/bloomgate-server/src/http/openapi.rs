@@ -263,13 +263,15 @@ fn responses(route: &Route, is_open: bool) -> Value {
             405 => "The method is not allowed here.",
             406 => "The answer is not to be had in this form.",
             408 => "The body did not arrive in time.",
-            409 => "The name is taken, or a request with this Idempotency-Key is under way.",
+            409 => {
+                "The name is taken, or a request with this Idempotency-Key is under way, or was done and its answer not kept."
+            }
             412 => "It is not the one you think it is.",
             413 => "The body is too large.",
             415 => "A body of this type is not understood.",
             416 => "There is no such range.",
             422 => "Understood, and refused: the detail says why.",
-            429 => "Too many requests with an Idempotency-Key.",
+            429 => "The answers to requests with an Idempotency-Key take too much; nothing was done.",
             507 => "There is no memory for it now, or no room on the disk.",
             _ => "Not now: the server loads, stops, is busy, or its disk fails.",
         };

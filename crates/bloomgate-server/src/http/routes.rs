@@ -11,7 +11,7 @@ use axum::http::{Method, Response};
 use bloomgate_http::problem::Problem;
 
 use super::headers::{
-    ACCEPT_RANGES, CONTENT_ADDRESS, CONTENT_RANGE, ETAG, Header, IF_MATCH, IF_RANGE, LOCATION, RANGE, Sends,
+    ACCEPT_RANGES, CONTENT_ADDRESS, CONTENT_RANGE, ETAG, Header, IF_MATCH, IF_RANGE, LOCATION, NO_RANGE, RANGE, Sends,
     UNLESS_SAME, UNLESS_THERE, sends,
 };
 use super::serving::House;
@@ -186,8 +186,12 @@ const fn needs(name: &'static str, takes: Takes, about: &'static str) -> Asks {
 }
 
 /// What the answers with a file have.
-const FILE: [Sends; 3] =
-    [sends(ETAG, &[200, 206, 304]), sends(ACCEPT_RANGES, &[200, 206]), sends(CONTENT_RANGE, &[206])];
+const FILE: [Sends; 4] = [
+    sends(ETAG, &[200, 206, 304]),
+    sends(ACCEPT_RANGES, &[200, 206]),
+    sends(CONTENT_RANGE, &[206]),
+    sends(NO_RANGE, &[416]),
+];
 /// Any whole number.
 const ANY: Takes = Takes::Whole(0, u64::MAX);
 

@@ -50,9 +50,12 @@ fn a_snapshot_is_the_filter_and_its_tag_the_address() {
     let other = [("range", "bytes=200-"), ("if-range", "\"00\"")];
     let now = client.send("GET", "/v1/filters/seen/snapshot", &other, b"").is(200);
     assert_ne!(now.header("etag"), Some(&*tag));
-    client
-        .send("GET", "/v1/filters/seen/snapshot", &[("range", "bytes=99999999-")], b"")
-        .problem(416, "range-not-satisfiable");
+    for path in ["/v1/filters/seen/snapshot".to_owned(), format!("/v1/filters/seen/snapshot/{address}")] {
+        let none = client.send("GET", &path, &[("range", "bytes=99999999-")], b"");
+        assert_eq!(none.header("content-range"), Some(&*format!("bytes */{}", whole.body.len())));
+        assert!(none.header("cache-control").is_none_or(|how| !how.contains("immutable")), "it is not the file");
+        none.problem(416, "range-not-satisfiable");
+    }
     let kept = client.get(&format!("/v1/filters/seen/snapshot/{address}")).is(200);
     assert_eq!(kept.body, whole.body);
     assert!(kept.header("cache-control").unwrap().contains("immutable"));
@@ -69,6 +72,43 @@ fn a_snapshot_is_the_filter_and_its_tag_the_address() {
     client.get(&format!("/v1/filters/seen/delta?since={}", "0".repeat(64))).problem(404, "not-found");
     client.get("/v1/filters/seen/delta?since=now").problem(400, "bad-request");
     client.get("/v1/filters/seen/delta").problem(400, "bad-request");
+    running.stop();
+}
+
+/// An old file says a wrong no to the keys since then: who did not ask for a part of it gets the one of now (RFC 9110, 13.1.5).
+#[test]
+fn without_a_range_of_it_an_old_file_is_not_given() {
+    let running = Running::start();
+    let mut client = filled(&running);
+    let old = client.get("/v1/filters/seen/snapshot").is(200);
+    let old_tag = old.header("etag").unwrap().to_owned();
+    client.put("/v1/filters/seen/keys/another").is(200);
+    let now = client.get("/v1/filters/seen/snapshot").is(200);
+    let now_tag = now.header("etag").unwrap().to_owned();
+    assert_ne!(old_tag, now_tag);
+    let ranges = ["", "bytes=0-1,3-4", "bytes=9-3", "items=0-1", "bytes=x-", "bytes=0-1, "];
+    for tag in [&*old_tag, &*now_tag, "\"00\"", &*format!("W/{old_tag}"), "Thu, 19 Nov 2026 20:00:00 GMT"] {
+        for range in ranges {
+            let mut headers = vec![("if-range", tag)];
+            headers.extend((!range.is_empty()).then_some(("range", range)));
+            let whole = client.send("GET", "/v1/filters/seen/snapshot", &headers, b"").is(200);
+            assert_eq!(whole.header("etag"), Some(&*now_tag), "{headers:?}");
+            assert!(whole.body == now.body, "{headers:?}");
+        }
+        // Of a head there is no part.
+        let head = [("if-range", tag), ("range", "bytes=0-1")];
+        let head = client.send("HEAD", "/v1/filters/seen/snapshot", &head, b"").is(200);
+        assert_eq!(head.header("etag"), Some(&*now_tag), "{tag}");
+    }
+    // With one it is, and what the other conditions say is said of it.
+    let part = [("if-range", &*old_tag), ("range", "bytes=1000-1099")];
+    let given = client.send("GET", "/v1/filters/seen/snapshot", &part, b"").is(206);
+    assert_eq!((given.header("etag"), &*given.body), (Some(&*old_tag), &old.body[1_000..1_100]));
+    for (name, tag, status) in
+        [("if-match", &now_tag, 412), ("if-match", &old_tag, 206), ("if-none-match", &old_tag, 304)]
+    {
+        client.send("GET", "/v1/filters/seen/snapshot", &[part[0], part[1], (name, &**tag)], b"").is(status);
+    }
     running.stop();
 }
 
