@@ -79,6 +79,16 @@ impl Book {
         self.users.insert(user.name.clone(), Arc::new(user));
     }
 
+    /// Gives each user the number of before, and this one to those whose names nobody had.
+    pub(super) fn number_makings(&mut self, before: &Self, making: u64) {
+        for (name, user) in &mut self.users {
+            let making = before.user(name).map_or(making, |known| known.making);
+            if user.making != making {
+                Arc::make_mut(user).making = making;
+            }
+        }
+    }
+
     /// Whether the namespaces can be together; else the name of one that cannot, and why.
     pub fn check_namespaces(&self) -> Result<(), (String, String)> {
         if self.namespaces.len() > MAX_NAMESPACES {

@@ -178,7 +178,8 @@ impl Directory {
         self.path.as_deref()
     }
 
-    fn install(&self, book: Book) {
+    fn install(&self, mut book: Book) {
+        book.number_makings(&self.book(), self.generation() + 1);
         *self.book.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(book);
         // After the book: whoever sees the number sees the book.
         self.generation.fetch_add(1, Ordering::Release);

@@ -21,6 +21,9 @@ pub struct User {
     pub roles: Roles,
     /// The name of the declared namespace they are bound to; none for all names.
     pub namespace: Option<String>,
+    /// The same as long as somebody has the name: who is made after another was deleted has another. Not in the file; whoever was
+    /// there at the start has 0.
+    pub making: u64,
 }
 
 impl User {
@@ -34,6 +37,7 @@ impl User {
             no_password: false,
             roles: Roles::NONE,
             namespace: None,
+            making: 0,
         }
     }
 

@@ -6,7 +6,7 @@ pub const MOST_OF_ONE: usize = 16;
 pub const MOST: usize = 512;
 
 /// Whom a load or a dump is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Holder {
     /// The users that are bound to a namespace.
     Namespace(u16),
