@@ -117,6 +117,9 @@ pub(super) async fn bring(visit: &mut Visit) -> Answer {
     let brought = read(visit, bringing, length, said).await?;
     let address = brought.address;
     let replaced = install(visit, &name, brought, &conditions)?;
+    if replaced {
+        visit.talk.needed(Role::Delete);
+    }
     let status = if replaced { StatusCode::OK } else { StatusCode::CREATED };
     let mut response = answers::json(status, &written(visit, &name).await?);
     tag(response.headers_mut(), &address.to_string());

@@ -85,6 +85,7 @@ async fn run(visit: &mut Visit, deed: Deed) -> Answer {
         let detail = format!("{most} bodies of keys are being read, the most at once: send yours again in a moment");
         Problem::unavailable(detail, BODY_TIME / 60)
     })?;
+    visit.talk.needed(deed.role());
     let mut done = Done::default();
     let name = visit.name();
     let mut batch = Batch::new(&[]);

@@ -47,6 +47,7 @@ mod schemas;
 mod seats;
 mod serving;
 mod sets;
+mod shelf;
 mod survey;
 mod talk;
 mod tenants;

@@ -302,6 +302,7 @@ async fn tend(house: Arc<House>) {
         }
         let now_ms = house.engine.clock.now_ms();
         house.fetches.forget_old(now_ms);
+        house.remembered.forget_old(now_ms);
         let mut is_time = |place: usize, every_ms: u64| {
             let due = now_ms.saturating_sub(looked[place]) >= every_ms;
             if due {

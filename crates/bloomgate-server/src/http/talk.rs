@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bloomgate_command::{Refusal, Role};
+use bloomgate_command::{Refusal, Role, Roles, parse};
 use bloomgate_http::problem::Problem;
 
 use super::reply::{self, Reply};
@@ -33,6 +33,8 @@ pub(super) struct Talk {
     since: Instant,
     input: Vec<u8>,
     out: Vec<u8>,
+    /// What the user needed so far, if somebody wants to know.
+    needs: Option<Roles>,
 }
 
 impl Talk {
@@ -40,7 +42,7 @@ impl Talk {
     pub(super) fn new(house: &Arc<House>, from: Caller) -> Self {
         let session = Session::new(house.desk.visitor(from.address, from.has_certificate), &house.desk);
         let (input, out) = (Vec::new(), Vec::new());
-        Self { house: house.clone(), session, dues: Dues::default(), since: Instant::now(), input, out }
+        Self { house: house.clone(), session, dues: Dues::default(), since: Instant::now(), input, out, needs: None }
     }
 
     /// Who it is now.
@@ -61,6 +63,21 @@ impl Talk {
         }
     }
 
+    /// From now on it is noted which roles the user needs.
+    pub(super) fn note_needs(&mut self) {
+        self.needs = Some(Roles::NONE);
+    }
+
+    /// The roles that the user needed for what was said and shown since.
+    pub(super) fn needs(&self) -> Roles {
+        self.needs.unwrap_or_default()
+    }
+
+    /// Notes that the user needed a role.
+    pub(super) fn needed(&mut self, role: Role) {
+        self.needs = self.needs.map(|needs| needs.with(role));
+    }
+
     /// Says words; the reply. An error of the command is a problem.
     pub(super) async fn say(&mut self, words: &[&[u8]]) -> Result<Reply<'_>, Problem> {
         match self.hear(words).await? {
@@ -71,6 +88,11 @@ impl Talk {
 
     /// The same, and an error of the command is a reply like others.
     pub(super) async fn hear(&mut self, words: &[&[u8]]) -> Result<Reply<'_>, Problem> {
+        if self.needs.is_some()
+            && let Ok((spec, request)) = parse(words)
+        {
+            spec.needs(&request).iter().for_each(|role| self.needed(role));
+        }
         let mut input = std::mem::take(&mut self.input);
         input.clear();
         write_command(&mut input, words);
@@ -176,6 +198,7 @@ impl Talk {
         role: Role,
         tell: impl FnOnce(&mut Call<'_, '_, '_>) -> Result<T, Refusal>,
     ) -> Result<T, Problem> {
+        self.needed(role);
         let house = self.house.clone();
         let mut core = house.core();
         let told = self.session.view(&mut core, &house.desk, role, &mut self.dues, tell);
@@ -188,6 +211,7 @@ impl Talk {
         role: Role,
         tell: impl FnOnce(&mut Call<'_, '_, '_>) -> Result<T, Refusal>,
     ) -> Result<T, Problem> {
+        self.needed(role);
         let house = self.house.clone();
         let mut core = house.core();
         let told = self.session.view_early(&mut core, &house.desk, role, &mut self.dues, tell);

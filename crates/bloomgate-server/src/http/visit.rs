@@ -15,6 +15,7 @@ use bloomgate_http::problem::Problem;
 use bloomgate_http::{base64, health, pages};
 
 use super::headers::Header;
+use super::idempotency::Asking;
 use super::query::Query;
 use super::routes::{ROUTES, Route, Shape, Who};
 use super::serving::{Caller, House, LONGEST_BODY};
@@ -223,7 +224,7 @@ async fn route(house: &Arc<House>, from: Caller, head: Parts, body: &mut Option<
     let under_way = tokio::spawn(async move {
         let _busy = visit.house.busy();
         let answer = run(&mut visit).await;
-        (asked.keep(answer).await, visit.body)
+        (asked.keep(answer, visit.talk.needs()).await, visit.body)
     });
     let (response, rest) =
         under_way.await.map_err(|_| Problem::internal("the request was not carried out to its end"))?;
@@ -263,17 +264,23 @@ async fn asked(visit: &mut Visit) -> Result<Keyed, Problem> {
             read
         }
     };
+    visit.talk.note_needs();
     let head = &visit.head;
-    let header = |name| head.headers.get(name).map_or(&b""[..], HeaderValue::as_bytes);
-    let print = idempotency::print(&[
+    let header = |name: &str| head.headers.get(name).map_or(&b""[..], HeaderValue::as_bytes);
+    let mut texts = vec![
         head.method.as_str().as_bytes(),
         head.uri.path().as_bytes(),
         head.uri.query().unwrap_or_default().as_bytes(),
-        header(CONTENT_TYPE),
-        header(ACCEPT),
+        header(CONTENT_TYPE.as_str()),
+        header(ACCEPT.as_str()),
         &read,
-    ]);
-    idempotency::begin(&visit.house, visit.user(), &key, print).map(Keyed::Turn)
+    ];
+    // With another condition it is another request.
+    texts.extend(visit.route.reads.iter().map(|reads| header(reads.name)));
+    let print = idempotency::print(&texts);
+    let user = visit.talk.user().ok_or_else(|| Problem::unauthorized("nobody asks any more"))?;
+    let asking = Asking { user, namespace: visit.talk.namespace(), holder: visit.talk.holder(), key: &key };
+    idempotency::begin(&visit.house, &asking, print).map(Keyed::Turn)
 }
 
 /// Runs a handler. Here for all of them: a bound user pays for what is looked at; nothing is said before it is as durable as the

@@ -179,3 +179,165 @@ fn a_key_is_free_again_when_the_body_broke_off() {
     });
     running.stop();
 }
+
+/// An answer is of whoever asked, with what that user may do: not of the next one with that name, nor of one who may no more.
+#[test]
+fn an_answer_is_given_again_to_the_same_user_who_still_may() {
+    let running = Running::start();
+    running.resp(&["ACL SETUSER bob on >secret +@all"]);
+    let mut admin = running.client();
+    admin.json("POST", "/v1/filters", &json!({"name": "f", "kind": "counting", "capacity": 1_000})).is(201);
+    let file = admin.get("/v1/filters/f/snapshot").is(200).body;
+    let mut bob = Client::new(running.http).login("bob", "secret");
+    let json = ("content-type", "application/json");
+    let lines = ("content-type", "text/plain");
+    let kind = ("content-type", "application/vnd.bloomgate.filter");
+    let command = json!({"argv": ["BG.CREATE", "made", "KIND", "blocked", "CAPACITY", "100"]}).to_string();
+    // Each with the role that it needs.
+    let requests: [(&str, &str, (&str, &str), &[u8], &str); 6] = [
+        ("PUT", "/v1/filters/f/keys/alice", lines, b"", "write"),
+        ("POST", "/v1/filters/f/add", lines, b"alice\nbob\n", "write"),
+        ("POST", "/v1/filters/f/remove", lines, b"bob\n", "delete"),
+        ("PUT", "/v1/filters/f/snapshot", kind, &file, "delete"),
+        ("POST", "/v1/command", json, command.as_bytes(), "write"),
+        ("PUT", "/v1/namespaces/shop", json, br#"{"prefix":"shop:"}"#, "admin"),
+    ];
+    let send = |bob: &mut Client, number: usize| {
+        let (method, path, kind, body, _) = requests[number];
+        bob.send(method, path, &[("idempotency-key", &*number.to_string()), kind], body)
+    };
+    let replayed = |answer: &crate::harness::Answer| answer.header("idempotency-replayed") == Some("true");
+    for number in 0..requests.len() {
+        assert!(!replayed(&send(&mut bob, number).is(200)), "{number}");
+    }
+    for role in ["read", "write", "delete", "admin"] {
+        running.resp(&["ACL SETUSER bob -@all", &format!("ACL SETUSER bob +@all -@{role}")]);
+        for (number, (_, path, _, _, needs)) in requests.iter().enumerate() {
+            let answer = send(&mut bob, number);
+            // A filter is told of after it was brought, and its file's place looked at.
+            let reads = path.ends_with("/snapshot");
+            let may = *needs != role && !(reads && (role == "read" || role == "write"));
+            assert_eq!((answer.status, replayed(&answer)), (if may { 200 } else { 403 }, may), "{path} without {role}");
+        }
+    }
+    // Who has it again has the answer again, and nothing was done meanwhile.
+    running.resp(&["ACL SETUSER bob +@all"]);
+    (0..requests.len()).for_each(|number| assert!(replayed(&send(&mut bob, number).is(200)), "{number}"));
+    // Another password is not another user.
+    running.resp(&["ACL SETUSER bob resetpass >other"]);
+    let mut changed = Client::new(running.http).login("bob", "other");
+    assert!(replayed(&send(&mut changed, 0).is(200)));
+    // Bound to a namespace, it is about other filters.
+    running.resp(&["ACL SETUSER bob namespace=shop"]);
+    assert!(!replayed(&send(&mut changed, 0).is(404)));
+    running.resp(&["ACL SETUSER bob namespace=*"]);
+    assert!(replayed(&send(&mut changed, 0).is(200)));
+    // Whoever has the name after it was deleted is another user.
+    running.resp(&["ACL DELUSER bob", "ACL SETUSER bob on >secret +@all"]);
+    let before = admin.get("/v1/filters/f/keys/alice/count").json()["count"].as_u64().unwrap();
+    assert!(!replayed(&send(&mut bob, 0).is(200)));
+    assert_eq!(admin.get("/v1/filters/f/keys/alice/count").json()["count"], before + 1);
+    running.stop();
+}
+
+#[test]
+fn with_another_condition_it_is_another_request() {
+    let running = Running::start();
+    let mut client = running.client();
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "blocked", "capacity": 1_000})).is(201);
+    let file = client.get("/v1/filters/f/snapshot").is(200);
+    let tag = file.header("etag").unwrap();
+    let headers = [("content-type", "application/octet-stream"), ("idempotency-key", "k")];
+    let conditions = [
+        ("if-none-match", "*"),
+        ("if-match", tag),
+        ("if-match", "*"),
+        ("content-address", tag),
+        ("range", "bytes=0-1"),
+    ];
+    let mut send = |condition: &[(&str, &str)]| {
+        client.send("PUT", "/v1/filters/f/snapshot", &[&headers, condition].concat(), &file.body)
+    };
+    send(&conditions[..1]).problem(412, "precondition-failed");
+    assert_eq!(send(&conditions[..1]).is(412).header("idempotency-replayed"), Some("true"));
+    send(&[]).problem(422, "key-reused");
+    for condition in &conditions[1..4] {
+        send(&[*condition]).problem(422, "key-reused");
+    }
+    // What the route does not read says nothing.
+    assert_eq!(send(&[conditions[0], conditions[4]]).is(412).header("idempotency-replayed"), Some("true"));
+    running.stop();
+}
+
+/// Writes with a key are limited by the memory that their answers take: nobody's answers push out those that were promised, and
+/// nobody's are in the way of others.
+#[test]
+fn who_sends_too_many_with_a_key_is_refused_and_nobody_else() {
+    let running = Running::start_with(Settings { client_memory: 1 << 20, ..settings() });
+    running.resp(&["ACL SETUSER other on >secret +@all"]);
+    let (mut client, mut other) = (running.client(), Client::new(running.http).login("other", "secret"));
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "counting", "capacity": 10_000})).is(201);
+    let put = |client: &mut Client, key: &str| {
+        client.send("PUT", &format!("/v1/filters/f/keys/{key}"), &[("idempotency-key", key)], b"")
+    };
+    let mut taken = 0;
+    let refused = loop {
+        let answer = put(&mut client, &taken.to_string());
+        if answer.status != 200 {
+            break answer;
+        }
+        taken += 1;
+    };
+    assert!((500..1_200).contains(&taken), "{taken} answers in half a mebibyte");
+    let wait: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((1..=60).contains(&wait), "{wait}");
+    let why = refused.problem(429, "too-many");
+    assert!(why.contains("this user") && why.contains("of 1048576 free"), "{why}");
+    for key in ["other-1", "other-2"] {
+        put(&mut other, key).is(200);
+    }
+    // Without a key it is a write like any other, and what was answered is given again, the first as well as the last.
+    client.put("/v1/filters/f/keys/plain").is(200);
+    for number in [0, taken - 1] {
+        let again = put(&mut client, &number.to_string()).is(200);
+        assert_eq!(again.header("idempotency-replayed"), Some("true"), "{number}");
+        assert_eq!(client.get(&format!("/v1/filters/f/keys/{number}/count")).json()["count"], 1, "{number}");
+    }
+    assert_eq!(client.get(&format!("/v1/filters/f/keys/{taken}")).json()["answer"], "no", "a refused one was not done");
+    running.stop();
+}
+
+/// A thousand keyed writes in ten minutes are less than two a second.
+#[test]
+fn a_program_may_send_every_write_with_a_key() {
+    let running = Running::start();
+    let mut client = running.client();
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "blocked", "capacity": 10_000})).is(201);
+    for number in 0..3_000 {
+        let key = number.to_string();
+        client.send("PUT", &format!("/v1/filters/f/keys/{key}"), &[("idempotency-key", &*key)], b"").is(200);
+    }
+    running.stop();
+}
+
+/// An answer that there is no room for is not the end of the promise: the request is known, and not done again.
+#[test]
+fn a_request_whose_answer_is_too_long_to_be_kept_is_not_done_again() {
+    let running = Running::start_with(Settings { client_memory: 1 << 20, ..settings() });
+    let mut client = running.client();
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "counting", "capacity": 200_000})).is(201);
+    // Two bytes a key, and an answer of six in JSON: 600 KB are more than half of what there is.
+    let body = b"k\n".repeat(100_000);
+    let headers = [("idempotency-key", "long"), ("content-type", "text/plain"), ("accept", "application/json")];
+    let first = client.send("POST", "/v1/filters/f/add", &headers, &body).is(200);
+    assert_eq!(first.json()["keys"], 100_000, "the first one is answered");
+    let count = client.get("/v1/filters/f/keys/k/count").json()["count"].clone();
+    for _ in 0..2 {
+        let again = client.send("POST", "/v1/filters/f/add", &headers, &body);
+        assert_eq!(again.header("idempotency-replayed"), Some("true"));
+        again.problem(409, "answer-not-kept");
+    }
+    assert_eq!(client.get("/v1/filters/f/keys/k/count").json()["count"], count);
+    assert_eq!(client.get("/v1/filters/f").json()["items"], 100_000, "added once");
+    running.stop();
+}
