@@ -6,19 +6,34 @@ use serde_json::{Map, Value};
 /// Values of one body: more than there may be keys.
 const MOST_VALUES: usize = 1 << 18;
 
-/// How many values a body has at most: each but the first stands behind a comma or a bracket.
-fn values(body: &[u8]) -> usize {
-    let (mut values, mut in_text, mut escaped) = (1, false, false);
-    for &byte in body {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = in_text,
-            b'"' => in_text = !in_text,
-            b',' | b'[' | b'{' if !in_text => values += 1,
-            _ => {}
+/// What a look at the letters of a body tells.
+#[derive(Debug, PartialEq, Eq)]
+struct Outline {
+    /// How many values it has at most: each but the first stands behind a comma or a bracket.
+    values: usize,
+    /// How many fields the object has that is all of it: each has a colon, and none else.
+    fields: usize,
+}
+
+impl Outline {
+    fn of(body: &[u8]) -> Self {
+        let (mut outline, mut depth) = (Self { values: 1, fields: 0 }, 0_usize);
+        let (mut in_text, mut escaped) = (false, false);
+        for &byte in body {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = in_text,
+                b'"' => in_text = !in_text,
+                _ if in_text => {}
+                b',' => outline.values += 1,
+                b'[' | b'{' => (outline.values, depth) = (outline.values + 1, depth + 1),
+                b']' | b'}' => depth = depth.saturating_sub(1),
+                b':' if depth == 1 => outline.fields += 1,
+                _ => {}
+            }
         }
+        outline
     }
-    values
 }
 
 /// An object that a client sent; what is taken out of it is known, and what is left over is refused.
@@ -32,13 +47,17 @@ impl Object {
     /// Reads a body.
     pub(super) fn read(body: &[u8]) -> Result<Self, Problem> {
         // Before anything is made of it: a value takes 32 bytes, and in a body two are enough.
-        let values = values(body);
+        let Outline { values, fields } = Outline::of(body);
         if values > MOST_VALUES {
             return Err(Problem::too_large(format!(
                 "the body has {values} values, at most {MOST_VALUES} are read: send less at once"
             )));
         }
         match serde_json::from_slice(body) {
+            // Of two with one name the reader keeps the last: keys in the first would be missing, and nobody would know.
+            Ok(Value::Object(read)) if read.len() != fields => {
+                Err(Problem::bad_request("a field stands in the body twice: give each once"))
+            }
             Ok(Value::Object(fields)) => Ok(Self { fields, known: Vec::new() }),
             Ok(other) => Err(Problem::bad_request(format!("the body is {}: send a JSON object", kind_of(&other)))),
             Err(error) => Err(Problem::bad_request(format!("the body is no JSON: {error}"))),
@@ -151,19 +170,26 @@ mod tests {
         assert!(object.text("kind").unwrap().is_none());
         let why = object.end().unwrap_err();
         assert!(why.detail().contains("'kynd'") && why.detail().contains("kind"), "{}", why.detail());
-        for wrong in ["", "[]", "{", "{\"a\":1}x"] {
+        for wrong in ["", "[]", "{", "{\"a\":1}x", r#"{"a":1,"a":1}"#, r#"{"a":[],"b":{"a":1},"\u0061":[]}"#] {
             assert_eq!(read(wrong).unwrap_err().status(), 400, "{wrong}");
         }
         assert!(read(r#"{"a":1}"#).unwrap().text("a").is_err() && read(r#"{"n":-1}"#).unwrap().whole("n").is_err());
         assert!(read(r#"{"l":[1]}"#).unwrap().texts("l").is_err());
+        // Further down a name may stand once more.
+        assert!(read(r#"{"a":{"a":1,"b":":"},"b":[{"a":1},{"a":1}]}"#).is_ok() && read("{}").is_ok());
     }
 
     #[test]
     fn values_are_counted_before_they_are_read() {
-        for (text, wanted) in
-            [("0", 1), (r#"{"a":1,"b":[1,2]}"#, 5), (r#"{"a":"1,2,[{\",\\","b":","}"#, 3), (r#"["\\\\","\",",0]"#, 4)]
-        {
-            assert_eq!(values(text.as_bytes()), wanted, "{text}");
+        for (text, values, fields) in [
+            ("0", 1, 0),
+            (r#"{"a":1,"b":[1,2]}"#, 5, 2),
+            (r#"{"a":"1,2,[{\",\\","b":","}"#, 3, 2),
+            (r#"["\\\\","\",",0]"#, 4, 0),
+            (r#" {"a:":{"b":{"c":1}, "d" : ":"},"e\":" : [{"f":2}]} "#, 8, 2),
+            ("]]}:", 1, 0),
+        ] {
+            assert_eq!(Outline::of(text.as_bytes()), Outline { values, fields }, "{text}");
         }
         let long = |count: usize| format!(r#"{{"l":[{}]}}"#, vec!["0"; count].join(","));
         assert!(Object::read(long(MOST_VALUES - 2).as_bytes()).is_ok());

@@ -5,7 +5,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::http::header::{ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use axum::http::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, TRANSFER_ENCODING,
+    WWW_AUTHENTICATE,
+};
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
 use axum::response::IntoResponse;
@@ -147,6 +150,28 @@ pub(super) fn wrong_type(got: Option<&str>, allowed: &[&str]) -> Problem {
     )
 }
 
+/// Refuses a body that is not what its bytes are: nobody here undoes a coding, and lines of what was packed are keys that nobody
+/// meant, while those that were meant would be answered with no.
+fn check_plain(headers: &HeaderMap) -> Result<(), Problem> {
+    let refused = |detail: &str| {
+        let title = "A body of this type is not understood";
+        Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported-media-type", title, detail))
+    };
+    let is_only = |name, plain: &str| {
+        let mut values = headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii());
+        values.all(|value| value.is_empty() || value.eq_ignore_ascii_case(plain.as_bytes()))
+    };
+    if !is_only(CONTENT_ENCODING, "identity") || !is_only(TRANSFER_ENCODING, "chunked") {
+        return refused(
+            "the body is in a coding (Content-Encoding, Transfer-Encoding), and none is undone here: send it as it is",
+        );
+    }
+    if headers.get_all(CONTENT_TYPE).iter().count() > 1 {
+        return refused("the header Content-Type is there twice: give it once");
+    }
+    Ok(())
+}
+
 /// The answer to a request.
 pub(super) async fn answer(house: Arc<House>, from: Caller, request: Request<Body>) -> Response<Body> {
     let (head, body) = request.into_parts();
@@ -198,6 +223,9 @@ async fn route(house: &Arc<House>, from: Caller, head: Parts, body: &mut Option<
     let query = Query::read(head.uri.query(), route.query)?;
     let talk = enter(house, &head, from).await?;
     query.check_needed()?;
+    if route.takes != Shape::Nothing {
+        check_plain(&head.headers)?;
+    }
     // From here on the handler reads it, or lets it lie.
     let Some(rest) = body.take() else { return Err(Problem::internal("the body is gone")) };
     let held = Held { house: house.clone(), bytes: 0 };

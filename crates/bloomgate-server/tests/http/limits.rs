@@ -73,6 +73,37 @@ fn nonsense_is_told_and_nothing_ends() {
 }
 
 /// Four million numbers in a body of eight megabytes are counted, not kept.
+/// Lines of what was packed are keys that nobody meant, and those that were meant would be answered with no.
+#[test]
+fn a_body_in_a_coding_is_refused_and_not_taken_for_keys() {
+    let running = Running::start();
+    let mut client = running.client();
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "blocked", "capacity": 1_000})).is(201);
+    let (lines, json) = (("content-type", "text/plain"), ("content-type", "application/json"));
+    let codings = ["gzip", "GZIP", "br", "identity, gzip", "zstd"];
+    for coding in codings.map(|coding| ("content-encoding", coding)) {
+        for path in ["/v1/filters/f/add", "/v1/filters/f/check", "/v1/filters/f/remove", "/v1/command"] {
+            let why = client.send("POST", path, &[lines, coding], b"alice\n").problem(415, "unsupported-media-type");
+            assert!(why.contains("Content-Encoding"), "{why}");
+        }
+        client.send("PUT", "/v1/filters/g/snapshot", &[coding], b"x").problem(415, "unsupported-media-type");
+    }
+    let packed = b"POST /v1/filters/f/add HTTP/1.1\r\nhost: localhost\r\ncontent-type: text/plain\r\n\
+                   transfer-encoding: gzip, chunked\r\n\r\n6\r\nalice\n\r\n0\r\n\r\n";
+    running.client().raw(packed).problem(415, "unsupported-media-type");
+    // Which of two it is nobody knows.
+    let why =
+        client.send("POST", "/v1/filters/f/add", &[lines, json], b"alice\n").problem(415, "unsupported-media-type");
+    assert!(why.contains("twice"), "{why}");
+    let twice = client.send("POST", "/v1/filters/f/add", &[json], br#"{"keys":["alice"],"keys":["bob"]}"#);
+    let why = twice.problem(400, "bad-request");
+    assert!(why.contains("twice"), "{why}");
+    assert_eq!(client.get("/v1/filters/f").json()["items"], 0, "nothing was added");
+    client.send("POST", "/v1/filters/f/add", &[lines, ("content-encoding", "identity")], b"alice\n").is(200);
+    assert_eq!(client.get("/v1/filters/f/keys/alice").json()["answer"], "maybe");
+    running.stop();
+}
+
 #[test]
 fn lists_without_end_are_refused_before_they_are_read() {
     let running = Running::start();
