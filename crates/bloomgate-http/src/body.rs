@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -9,7 +11,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_LENGTH;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use hyper::body::Frame;
+use hyper::body::{Frame, SizeHint};
 use tokio::sync::mpsc;
 
 use crate::problem::Problem;
@@ -88,22 +90,60 @@ impl HttpBody for Pieces {
 }
 
 /// Reads what is left of a body and throws it away, up to so many bytes and for so long: a client that is still sending
-/// when it is refused then gets to see why.
-pub async fn discard(body: &mut Body, most: usize, within: Duration) {
+/// when it is refused then gets to see why. Whether that was all of it: if not, there can be no other request behind it.
+pub async fn discard(body: &mut Body, most: usize, within: Duration) -> bool {
     if body.is_end_stream() {
-        return;
+        return true;
     }
     let all = async {
         let mut left = most;
-        while let Some(Ok(frame)) = body.frame().await {
+        loop {
+            let frame = match body.frame().await {
+                Some(Ok(frame)) => frame,
+                Some(Err(_)) => return false,
+                None => return true,
+            };
             match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
                 Some(less) => left = less,
-                None => return,
+                None => return false,
             }
         }
     };
     // However it ends, the answer is given.
-    _ = tokio::time::timeout(within, all).await;
+    tokio::time::timeout(within, all).await.unwrap_or(false)
+}
+
+/// The same body, and whether somebody has begun to read it: before that a client that waits for `100 Continue` has sent none of
+/// it, and need not be asked to.
+pub fn noticed(body: Body) -> (Body, Arc<AtomicBool>) {
+    let begun = Arc::new(AtomicBool::new(false));
+    (Body::new(Noticed { body, begun: begun.clone() }), begun)
+}
+
+struct Noticed {
+    body: Body,
+    begun: Arc<AtomicBool>,
+}
+
+impl HttpBody for Noticed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.begun.store(true, Ordering::Relaxed);
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
 }
 
 /// How the problem of a body begins that did not come to its end.
@@ -203,7 +243,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_nobody_wanted_is_thrown_away_up_to_a_limit() {
         let mut long = Body::new(Fives(10));
-        discard(&mut long, 20, Duration::from_secs(1)).await;
+        assert!(!discard(&mut long, 20, Duration::from_secs(1)).await);
         // Four pieces fit, the fifth ended it; five are left.
         assert_eq!(read(&mut long, 100, Duration::from_secs(1)).await.unwrap_err().status(), 408);
         let mut long = Body::new(Fives(10));
@@ -213,7 +253,8 @@ mod tests {
         let begun = tokio::time::Instant::now();
         discard(&mut Body::new(Fives(1)), 100, Duration::from_secs(5)).await;
         assert_eq!(begun.elapsed(), Duration::from_secs(5));
-        discard(&mut Body::empty(), 100, Duration::from_secs(5)).await;
+        assert!(discard(&mut Body::empty(), 100, Duration::from_secs(5)).await);
+        assert!(discard(&mut Body::from("12345"), 5, Duration::from_secs(5)).await);
         assert_eq!(begun.elapsed(), Duration::from_secs(5));
     }
 }

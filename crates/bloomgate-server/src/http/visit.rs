@@ -1,13 +1,13 @@
 //! One request: which route it is, whether it was meant for us, who asks, and then the handler.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::http::header::{
-    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue, TRANSFER_ENCODING,
-    WWW_AUTHENTICATE,
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderMap, HeaderValue,
+    TRANSFER_ENCODING, WWW_AUTHENTICATE,
 };
 use axum::http::request::Parts;
 use axum::http::{Method, Request, Response, StatusCode};
@@ -52,11 +52,18 @@ pub(super) struct Visit {
     pub query: Query,
     /// The body, where it was read already.
     whole: Option<Bytes>,
+    /// Whether it was: then what stands in its place is a copy, and nothing of it is still to come.
+    was_read: bool,
     /// What was read of the body, until it is answered.
     held: Held,
 }
 
 impl Visit {
+    /// What is still to come of the body.
+    fn rest(self) -> Body {
+        if self.was_read { Body::empty() } else { self.body }
+    }
+
     /// The name of the filter that it is about.
     pub(super) fn name(&self) -> Vec<u8> {
         self.parts.first().cloned().unwrap_or_default()
@@ -177,6 +184,8 @@ pub(super) async fn answer(house: Arc<House>, from: Caller, request: Request<Bod
     let (head, body) = request.into_parts();
     let _busy = house.busy();
     let head_only = head.method == Method::HEAD;
+    let waits = head.headers.get(EXPECT).is_some_and(|what| what.as_bytes().eq_ignore_ascii_case(b"100-continue"));
+    let (body, begun) = if waits { body::noticed(body) } else { (body, Arc::new(AtomicBool::new(true))) };
     let mut body = Some(body);
     let mut response = match route(&house, from, head, &mut body).await {
         Ok(response) => response,
@@ -188,14 +197,18 @@ pub(super) async fn answer(house: Arc<House>, from: Caller, request: Request<Bod
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response.headers_mut().insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    if let Some(mut rest) = body {
-        body::discard(&mut rest, UNWANTED, UNWANTED_TIME).await;
-    }
+    let is_over = match body {
+        // Whoever waits to be asked for the body is not, if nobody wants it.
+        Some(rest) if !begun.load(Ordering::Relaxed) => rest.is_end_stream(),
+        Some(mut rest) => body::discard(&mut rest, UNWANTED, UNWANTED_TIME).await,
+        // It announced more than anybody reads.
+        None => false,
+    };
     if head_only {
         *response.body_mut() = Body::empty();
     }
-    if house.is_stopping() {
-        // The next request goes elsewhere.
+    if house.is_stopping() || !is_over {
+        // The next request goes elsewhere: nobody would find it behind what is left of this one.
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
@@ -229,22 +242,23 @@ async fn route(house: &Arc<House>, from: Caller, head: Parts, body: &mut Option<
     // From here on the handler reads it, or lets it lie.
     let Some(rest) = body.take() else { return Err(Problem::internal("the body is gone")) };
     let held = Held { house: house.clone(), bytes: 0 };
-    let mut visit = Visit { house: house.clone(), talk, head, body: rest, route, parts, query, whole: None, held };
+    let mut visit =
+        Visit { house: house.clone(), talk, head, body: rest, route, parts, query, whole: None, was_read: false, held };
     let asked = match asked(&mut visit).await {
         Ok(Keyed::No) => None,
         Ok(Keyed::Turn(idempotency::Turn::First(asked))) => Some(asked),
         Ok(Keyed::Turn(idempotency::Turn::Again(response))) => {
-            *body = Some(visit.body);
+            *body = Some(visit.rest());
             return Ok(response);
         }
         Err(problem) => {
-            *body = Some(visit.body);
+            *body = Some(visit.rest());
             return Err(problem);
         }
     };
     let Some(asked) = asked else {
         let answer = run(&mut visit).await;
-        *body = Some(visit.body);
+        *body = Some(visit.rest());
         return answer;
     };
     // In a task of its own, which goes on when the client does not wait: what was done has to be known when it asks again.
@@ -252,7 +266,7 @@ async fn route(house: &Arc<House>, from: Caller, head: Parts, body: &mut Option<
     let under_way = tokio::spawn(async move {
         let _busy = visit.house.busy();
         let answer = run(&mut visit).await;
-        (asked.keep(answer, visit.talk.needs()).await, visit.body)
+        (asked.keep(answer, visit.talk.needs()).await, visit.rest())
     });
     let (response, rest) =
         under_way.await.map_err(|_| Problem::internal("the request was not carried out to its end"))?;
@@ -289,6 +303,7 @@ async fn asked(visit: &mut Visit) -> Result<Keyed, Problem> {
             // Some handlers want it whole, others piece by piece.
             visit.body = Body::from(read.clone());
             visit.whole = Some(read.clone());
+            visit.was_read = true;
             read
         }
     };

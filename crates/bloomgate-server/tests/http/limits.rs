@@ -104,6 +104,57 @@ fn a_body_in_a_coding_is_refused_and_not_taken_for_keys() {
     running.stop();
 }
 
+/// Who waits for `100 Continue` before it sends a long file is not asked for it when it is refused.
+#[test]
+fn a_body_that_is_not_wanted_is_not_asked_for() {
+    let running = Running::start();
+    let head = |method: &str, path: &str, more: &str| {
+        format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n{more}\r\n").into_bytes()
+    };
+    let lines = "content-type: text/plain\r\ncontent-length: 6\r\n";
+    let long = "content-type: application/octet-stream\r\ncontent-length: 99999999999999\r\n";
+    for (method, path, more, status) in [
+        ("POST", "/v1/nowhere", lines, 404),
+        ("POST", "/v1/filters/f/add", "authorization: Basic eDp5\r\ncontent-length: 6\r\n", 401),
+        ("POST", "/v1/filters/f/add", "content-length: 6\r\n", 415),
+        ("PUT", "/v1/filters/f/snapshot", long, 413),
+        ("PUT", "/v1/filters/f/snapshot", "content-type: text/plain\r\ncontent-length: 6\r\n", 415),
+    ] {
+        let mut client = running.client();
+        let began = std::time::Instant::now();
+        let answer = client.raw(&head(method, path, more)).is(status);
+        assert_eq!(answer.header("connection"), Some("close"), "{path}: the body is still to come, or is not");
+        assert!(began.elapsed() < std::time::Duration::from_secs(4), "{path}: it waited for the body");
+    }
+    // And who is wanted is.
+    let mut client = running.client();
+    client.json("POST", "/v1/filters", &json!({"name": "f", "kind": "blocked", "capacity": 1_000})).is(201);
+    client.raw(&head("POST", "/v1/filters/f/add", lines)).is(100);
+    assert_eq!(client.raw(b"alice\n").is(200).text(), "1\n");
+    assert_eq!(client.get("/v1/filters/f/keys/alice").json()["answer"], "maybe");
+    running.stop();
+}
+
+/// Where more is left of a refused body than is thrown away, there is no place for another request behind it: that is said.
+#[test]
+fn a_connection_that_cannot_go_on_says_so() {
+    let running = Running::start();
+    let mut client = running.client();
+    let file = [("content-type", "text/plain")];
+    for (length, ends) in [(0, false), (1, false), (60 << 10, false), (200 << 10, true)] {
+        let refused = client.send("PUT", "/v1/filters/f/snapshot", &file, &vec![b'x'; length]).is(415);
+        assert_eq!(refused.header("connection") == Some("close"), ends, "{length}");
+    }
+    let mut client = running.client();
+    let announced = b"POST /v1/filters/f/check HTTP/1.1\r\nhost: localhost\r\ncontent-length: 99999999999\r\n\r\n";
+    assert_eq!(client.raw(announced).is(413).header("connection"), Some("close"));
+    let mut client = running.client();
+    let chunked = b"PUT /v1/filters/f/snapshot HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n";
+    assert_eq!(client.raw(chunked).is(415).header("connection"), None);
+    client.get("/v1/filters").is(200);
+    running.stop();
+}
+
 #[test]
 fn lists_without_end_are_refused_before_they_are_read() {
     let running = Running::start();
