@@ -30,6 +30,8 @@ texts! {
     NOT_FOUND = "ERR not found";
     /// There is such a filter already.
     ITEM_EXISTS = "ERR item exists";
+    /// There would be memory, if filters that were deleted were not being read.
+    MEMORY_IN_USE = "ERR the memory of deleted filters is still being read from: try again in a moment";
     /// A word where none or another should be.
     SYNTAX = "ERR syntax error";
     /// Not an integer of 64 bits.

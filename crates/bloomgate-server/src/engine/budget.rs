@@ -52,13 +52,15 @@ pub struct Refused {
     allowed: u64,
     limit: Limit,
     fits: Option<Fits>,
+    /// There is room as soon as filters that were deleted are let go of.
+    soon: bool,
 }
 
 impl Refused {
     /// So many bytes were wanted, and so many are left under a limit.
     #[must_use]
     pub fn new(wanted: u64, allowed: u64, limit: Limit) -> Self {
-        Self { wanted, allowed, limit, fits: None }
+        Self { wanted, allowed, limit, fits: None, soon: false }
     }
 
     /// The limit that there is no room under.
@@ -76,7 +78,7 @@ impl Refused {
     /// Why a filter does not grow, after what became of the item: in the words of a reply.
     #[must_use]
     pub fn of_growth(&self) -> String {
-        let Self { wanted, allowed, limit, fits } = self;
+        let Self { wanted, allowed, limit, fits, .. } = self;
         let instead = match fits {
             Some(Fits::Capacity(items)) => format!("a new filter for {items} items would fit: add to that"),
             Some(Fits::Bytes(bytes)) => format!("a new filter of {bytes} bytes would fit: add to that"),
@@ -99,6 +101,12 @@ impl Refused {
         ))
     }
 
+    /// The same where there is room in a moment: what is said then is [`Refusal::MEMORY_IN_USE`], whatever was asked for.
+    #[must_use]
+    pub fn for_a_moment(self) -> Self {
+        Self { soon: true, ..self }
+    }
+
     /// With what there would be room for.
     #[must_use]
     pub fn with(self, fits: Fits) -> Self {
@@ -108,7 +116,10 @@ impl Refused {
 
 impl std::fmt::Display for Refused {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { wanted, allowed, limit, fits } = self;
+        let Self { wanted, allowed, limit, fits, soon } = self;
+        if *soon {
+            return f.write_str(Refusal::MEMORY_IN_USE.as_str());
+        }
         write!(
             f,
             "ERR Insufficient memory to create filter: it needs {wanted} bytes and {allowed} are left under {limit}; "

@@ -1,6 +1,6 @@
 //! What takes long with memory, done by threads of its own so that no reactor stands still for it: the next stage of a
 //! filter that fills up is made ahead, by one; pages of large filters are brought in, and large filters that are gone give
-//! theirs back, by another, since adds wait for the first and nobody for the second.
+//! theirs back ([`leaving`](super::leaving)), by another, since adds wait for the first and nobody for the second.
 //!
 //! **Why.** The first touch of a page has the kernel find and clear it. A huge page takes 0.1 ms, and 5 ms where the
 //! machine's own memory is lent to it on demand; the first hundred keys of a new stage of 100 MB touched all its pages,
@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bloomgate::AnyFilter;
 
@@ -29,8 +29,8 @@ enum Chore {
     BringIn(u64),
     /// Make the next stage of it.
     Grow(u64),
-    /// Let go of this one when everybody else has.
-    LetGo(Entry),
+    /// Free the memory of filters that everybody has let go of.
+    LetGo,
     /// Let go of contracts that no filter hashes under.
     DropContracts,
 }
@@ -42,6 +42,8 @@ pub struct Chores {
     pages: OnceLock<Sender<Chore>>,
     /// Whether contracts are about to be dropped.
     drops_contracts: AtomicBool,
+    /// Whether filters that are gone are about to be looked at.
+    lets_go: AtomicBool,
 }
 
 impl Chores {
@@ -103,10 +105,16 @@ impl Chores {
         }
     }
 
-    /// A filter lost its name.
-    pub fn let_go(&self, entry: Entry, bytes: u64) {
-        if bytes >= LARGE {
-            self.leave(Chore::LetGo(entry));
+    /// Whether a thread frees the memory of large filters.
+    #[must_use]
+    pub fn frees_memory(&self) -> bool {
+        self.pages.get().is_some()
+    }
+
+    /// Filters lost their names, and are large or held by somebody.
+    pub fn let_go(&self) {
+        if !self.lets_go.swap(true, Ordering::AcqRel) && !self.leave(Chore::LetGo) {
+            self.lets_go.store(false, Ordering::Release);
         }
     }
 }
@@ -150,18 +158,26 @@ impl Engine {
 }
 
 fn work(engine: &Weak<Engine>, queue: &Receiver<Chore>) {
-    let mut leaving: Vec<Entry> = Vec::new();
+    // When it looked last, if some were still held then.
+    let mut looked: Option<Instant> = None;
     loop {
-        let chore = match leaving.is_empty() {
-            true => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            false => queue.recv_timeout(LOOK),
+        let chore = match looked {
+            None => queue.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => queue.recv_timeout(LOOK.saturating_sub(at.elapsed())),
         };
         let engine = engine.upgrade();
+        // However many chores come: what is gone must not wait for a pause between them.
+        if let Some(engine) = &engine
+            && (matches!(chore, Ok(Chore::LetGo)) || looked.is_some_and(|at| at.elapsed() >= LOOK))
+        {
+            engine.chores.lets_go.store(false, Ordering::Release);
+            engine.free_leaving();
+            looked = (!engine.leaving.is_empty()).then(Instant::now);
+        }
         let found = |id| engine.as_ref().and_then(|engine| engine.names.by_id(id));
         match (chore, &engine) {
             (Err(RecvTimeoutError::Disconnected), _) | (_, None) => return,
-            (Err(RecvTimeoutError::Timeout), _) => leaving.retain(|entry| entry.holders() > 1),
-            (Ok(Chore::LetGo(entry)), _) => leaving.push(entry),
+            (Err(RecvTimeoutError::Timeout) | Ok(Chore::LetGo), _) => {}
             (Ok(Chore::DropContracts), Some(engine)) => {
                 engine.chores.drops_contracts.store(false, Ordering::Release);
                 engine.drop_unused_contracts();

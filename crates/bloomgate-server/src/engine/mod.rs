@@ -21,6 +21,7 @@ pub mod fields;
 pub mod holders;
 mod ids;
 pub mod journal;
+pub mod leaving;
 mod live;
 pub mod loads;
 pub mod making;
@@ -53,6 +54,7 @@ use contracts::Contracts;
 use dumps::Dumps;
 use entry::{Body, Entry};
 use journal::Journal;
+use leaving::{Farewell, Leaving};
 use live::LiveDefaults;
 use loads::Loads;
 use names::{Names, Nearby};
@@ -126,6 +128,8 @@ pub struct Engine {
     defaults: LiveDefaults,
     /// What is done by a thread of its own.
     pub chores: Chores,
+    /// Filters that lost their names and are still charged.
+    pub leaving: Leaving,
     /// Filters that are being fetched in chunks.
     pub dumps: Dumps,
     /// Filters that come in chunks and are not whole yet.
@@ -151,6 +155,8 @@ pub struct Permit<'a> {
     hold: Hold<'a>,
     /// Records of a transaction, which go to the log together.
     batch: Option<Vec<u8>>,
+    /// Last, so that others may write again when it goes.
+    farewell: Farewell<'a>,
 }
 
 #[derive(Debug)]
@@ -254,6 +260,7 @@ impl Engine {
             max_filters: limits.max_filters.into(),
             defaults: LiveDefaults::new(&defaults),
             chores: Chores::default(),
+            leaving: Leaving::default(),
             dumps: Dumps::default(),
             loads: Loads::default(),
             watch: Watch::default(),
@@ -266,17 +273,22 @@ impl Engine {
     /// The right to write through a thread's gate.
     #[inline]
     pub fn pass(&self, thread: usize) -> Permit<'_> {
-        Permit { engine: self, hold: Hold::Passing(self.turnstile.pass(thread)), batch: None }
+        self.permit(Hold::Passing(self.turnstile.pass(thread)), None)
     }
 
     /// The right to write alone.
     pub fn stop(&self) -> Permit<'_> {
-        Permit { engine: self, hold: Hold::Alone(self.turnstile.stop()), batch: None }
+        self.permit(Hold::Alone(self.turnstile.stop()), None)
     }
 
     /// The right to write alone, with all records together in the end.
     pub fn transaction(&self) -> Permit<'_> {
-        Permit { engine: self, hold: Hold::Alone(self.turnstile.stop()), batch: Some(Vec::new()) }
+        self.permit(Hold::Alone(self.turnstile.stop()), Some(Vec::new()))
+    }
+
+    #[inline]
+    fn permit<'a>(&'a self, hold: Hold<'a>, batch: Option<Vec<u8>>) -> Permit<'a> {
+        Permit { engine: self, hold, batch, farewell: Farewell { engine: self, count: 0 } }
     }
 
     /// What happens ten times a second, through a thread's gate: windows move, and files that were given out long ago go.

@@ -219,7 +219,9 @@ impl Engine {
 
     /// Gives back a filter that gets no name.
     pub fn abandon(&self, prepared: Prepared) {
-        self.give_up(prepared.claim);
+        let Prepared { entry, claim } = prepared;
+        drop(entry);
+        self.give_up(claim);
     }
 }
 
@@ -346,12 +348,16 @@ impl Permit<'_> {
         Ok(sequence)
     }
 
-    /// A filter lost its name: its memory goes when the last lookup is done.
-    fn retire(&self, entry: Entry) {
+    /// A filter lost its name: its memory goes when the last lookup is done, and its charge with it.
+    fn retire(&mut self, entry: Entry) {
         let bits = entry.take_charge();
         self.engine().watch.forget(&entry);
-        self.engine().leave(&entry, bits + entry.overhead());
-        self.engine().chores.let_go(entry, bits);
+        let claim = self.engine().leave(&entry, bits + entry.overhead());
+        // What nobody finds any more holds no other.
+        if entry.shadow().is_some() {
+            entry.set_shadow(None);
+        }
+        self.farewell.count += usize::from(self.engine().part_with(entry, claim));
     }
 
     /// Gives a filter another name; what had it goes.

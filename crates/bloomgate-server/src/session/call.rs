@@ -68,7 +68,17 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// Runs it; a refusal is as the user sees it. `full` are the words, with names as they are in the engine.
     pub fn run(mut self, spec: &Spec, request: Request<'_>, full: &[&[u8]]) -> Outcome {
         let space = self.space;
-        match (space, dispatch::run(&mut self, request)) {
+        // Filters that this thread knew and that are gone since must not keep their memory from what this command makes.
+        self.core.nearby.refresh(&self.core.engine.names);
+        let outcome = dispatch::run(&mut self, request);
+        if self.held.is_none() {
+            self.core.let_go();
+        }
+        match (space, outcome) {
+            // A transaction holds up those whom it would have to wait for.
+            (_, Err(NotDone::Refused(refusal))) if refusal == Refusal::MEMORY_IN_USE && self.held.is_none() => {
+                Err(NotDone::Busy)
+            }
             (Some(space), Err(NotDone::Refused(refusal))) => Err(space.retold(refusal, spec.names_in(full)).into()),
             (_, outcome) => outcome,
         }
@@ -201,6 +211,9 @@ impl<'c, 'p, 'e> Call<'c, 'p, 'e> {
     /// Changes what there is, with nobody else writing.
     pub fn alone<T>(&mut self, work: impl FnOnce(&mut Permit<'_>) -> Result<(T, u64), Refusal>) -> Result<T, NotDone> {
         let engine = self.engine();
+        // Before the permit goes: what was deleted is freed then, unless somebody holds it.
+        let nearby = &mut self.core.nearby;
+        let work = |permit: &mut Permit<'_>| work(permit).inspect(|_| nearby.refresh(&engine.names));
         let (value, sequence) = match &mut self.held {
             Some(permit) => work(permit)?,
             None => work(&mut engine.stop())?,

@@ -270,7 +270,7 @@ fn flush_space(call: &mut Call<'_, '_, '_>, number: u16, space: &Space) -> Outco
         let (seen, then) = seen_from_id(&engine, Some((number, space)), next, FLUSHED);
         call.alone(|permit| {
             let mut sequence = 0;
-            for entry in seen.iter().filter(|entry| entry.id < end) {
+            for entry in seen.into_iter().filter(|entry| entry.id < end) {
                 // It may have gone, or got another name, since it was looked for.
                 let there = engine.names.by_id(entry.id).filter(|entry| is_seen(Some((number, space)), entry));
                 if let Some(entry) = there {

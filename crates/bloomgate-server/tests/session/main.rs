@@ -8,6 +8,7 @@ mod chores;
 mod copying;
 mod events;
 mod forging;
+mod leaving;
 mod limits;
 mod listing;
 mod quotas;

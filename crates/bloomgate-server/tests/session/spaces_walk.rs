@@ -193,6 +193,9 @@ fn a_namespace_is_charged_for_what_its_filters_take_whatever_happens() {
             load_again(&mut talk, &from, &to);
             talk.engine.clock.set(NOW_MS + round * 10_000);
             talk.engine.remove_expired();
+            // Ten times a second a thread lets go of what it knew.
+            talk.core.nearby.refresh(&talk.engine.names);
+            talk.engine.free_leaving();
             check(&talk, "the end of some");
         }
         if seed % 2 == 0 {
@@ -202,6 +205,8 @@ fn a_namespace_is_charged_for_what_its_filters_take_whatever_happens() {
             let mut ann = talk.another();
             ann.say("AUTH ann p");
             assert_eq!(ann.say("FLUSHALL"), "+OK");
+            talk.core.nearby.refresh(&talk.engine.names);
+            talk.engine.free_leaving();
             check(&talk, "FLUSHALL of a namespace");
             let a = talk.engine.namespaces.tell("a").unwrap();
             assert_eq!((a.used, a.filters), (0, 0));

@@ -25,6 +25,11 @@ impl Claim {
     pub(in crate::engine) fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// The namespace that it is charged to; 0 for none.
+    pub(in crate::engine) fn space(&self) -> u16 {
+        self.space
+    }
 }
 
 /// Memory beside the filters: bytes of a load that are no filter yet, or a file that was given out.
@@ -81,14 +86,23 @@ impl Engine {
         )))
     }
 
-    /// Charges memory for a filter that is to have this name, in its namespace and in the budget. Files that were given out
-    /// make place for it.
+    /// Charges memory for a filter that is to have this name, in its namespace and in the budget. Filters that nobody holds
+    /// any more make place for it, and files that were given out.
     pub(in crate::engine) fn claim(&self, name: &[u8], bytes: u64) -> Result<Claim, Refused> {
         let claim = self.claim_in_space(name, bytes, true)?;
         while let Err(refused) = self.budget.charge(0, bytes) {
-            if self.budget.fits_one(0, bytes).is_err() || !self.bases.drop_oldest(self, None) {
+            let fits = self.budget.fits_one(0, bytes).is_ok();
+            if fits && self.free_leaving() {
+                continue;
+            }
+            let soon = fits && self.will_free(None, bytes.saturating_sub(refused.allowed()));
+            // Somebody else may have freed something since it was refused.
+            if fits && !soon && self.budget.charge(0, bytes).is_ok() {
+                break;
+            }
+            if !fits || soon || !self.bases.drop_oldest(self, None) {
                 self.give_back_claim(&claim, bytes);
-                return Err(refused);
+                return Err(if soon { refused.for_a_moment() } else { refused });
             }
         }
         Ok(claim)
@@ -97,9 +111,11 @@ impl Engine {
     /// Charges memory beside the filters under a name: so much of it to its namespace, and all of it to the budget.
     pub(crate) fn claim_beside(&self, name: &[u8], of_space: u64, all: u64) -> Result<Beside, Refused> {
         let claim = self.claim_in_space(name, of_space, false)?;
-        if let Err(refused) = self.budget.charge_beside(all) {
-            self.give_back_claim(&claim, of_space);
-            return Err(refused);
+        while let Err(refused) = self.budget.charge_beside(all) {
+            if !self.free_leaving() {
+                self.give_back_claim(&claim, of_space);
+                return Err(refused);
+            }
         }
         Ok(Beside { claim, all })
     }
@@ -128,6 +144,14 @@ impl Engine {
             drop(registry);
             match taken {
                 Ok(()) => return Ok(Claim { space, epoch, bytes }),
+                Err(_) if self.free_leaving() => {}
+                Err(left) if self.will_free(Some(space), bytes.saturating_sub(left)) => {
+                    return Err(self.namespaces.uncounted_refusal(space, bytes, left).for_a_moment());
+                }
+                // Somebody else may have freed something since it was refused.
+                Err(_) if self.namespaces.at(space).is_none_or(|place| place.take(bytes, 0).is_ok()) => {
+                    return Ok(Claim { space, epoch, bytes });
+                }
                 Err(_) if drops_files && self.bases.drop_oldest(self, Some(space)) => {}
                 Err(left) => return Err(self.namespaces.refusal(space, bytes, left)),
             }
@@ -212,14 +236,15 @@ impl Engine {
     pub(in crate::engine) fn charge_growth(&self, entry: &Entry, bytes: u64) -> bool {
         let place = self.namespaces.at(entry.space());
         while place.is_some_and(|place| place.take(bytes, 0).is_err()) {
-            if !self.bases.drop_oldest(self, Some(entry.space())) {
+            if !self.free_leaving() && !self.bases.drop_oldest(self, Some(entry.space())) {
                 return false;
             }
         }
         let charged = loop {
             match self.budget.charge(entry.charged(), bytes) {
                 Err(_)
-                    if self.budget.fits_one(entry.charged(), bytes).is_ok() && self.bases.drop_oldest(self, None) => {}
+                    if self.budget.fits_one(entry.charged(), bytes).is_ok()
+                        && (self.free_leaving() || self.bases.drop_oldest(self, None)) => {}
                 charged => break charged.is_ok(),
             }
         };
@@ -273,14 +298,13 @@ impl Engine {
         }
     }
 
-    /// A filter lost its name, and gives back so many bytes.
-    pub(in crate::engine) fn leave(&self, entry: &Entry, bytes: u64) {
-        self.budget.release(bytes);
+    /// A filter lost its name, with nobody else writing: what is given back when its memory is free.
+    pub(in crate::engine) fn leave(&self, entry: &Entry, bytes: u64) -> Claim {
         if let Some(place) = self.namespaces.at(entry.space()) {
             place.own_mut().remove(entry.id);
-            place.give_back(bytes);
             place.filters.fetch_sub(u64::from(!is_reserved(&entry.name())), Ordering::Relaxed);
         }
+        Claim { space: entry.space(), epoch: self.namespaces.epoch.load(Ordering::Acquire), bytes }
     }
 
     /// A filter is to get another name, in place of what has it: charged in that namespace if it is another. With nobody
