@@ -9,6 +9,7 @@ use crate::spec::{Flag, Group, Parser, Right, Spec};
 
 const ANY: u32 = u32::MAX;
 const OPEN: &[Flag] = &[Flag::Noscript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth];
+const LOGIN: &[Flag] = &[Flag::Noscript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoAuth, Flag::NoMulti];
 const OWN: &[Flag] = &[Flag::Noscript, Flag::Loading, Flag::Stale, Flag::Fast];
 const OTHERS: &[Flag] = &[Flag::Admin, Flag::Noscript, Flag::Loading, Flag::Stale];
 
@@ -19,6 +20,9 @@ const ON_OFF: &[Word] = &[flag("ON"), flag("OFF")];
 const REPLY: &[Word] = &[flag("ON"), flag("OFF"), flag("SKIP")];
 const OFF: &[Word] = &[flag("OFF")];
 const PAUSE: &[Word] = &[flag("WRITE"), flag("ALL")];
+
+/// How those that change the conversation differ.
+const NO_MULTI: &str = "It is refused between MULTI and EXEC, and EXEC with it; Redis runs it there.";
 
 const fn connection(name: &'static str, least: u32, most: u32, parser: Parser) -> Spec {
     Spec::new(name, Group::Connection, least, most, parser)
@@ -75,7 +79,8 @@ const CLIENT: [Spec; 13] = [
         .says("(ON | OFF)", "Taken for compatibility: nothing is evicted by use.")
         .example("CLIENT NO-TOUCH ON", "OK"),
     connection("client|reply", 3, 3, client_reply)
-        .flags(OWN)
+        .flags(&[Flag::Noscript, Flag::Loading, Flag::Stale, Flag::Fast, Flag::NoMulti])
+        .differs(NO_MULTI)
         .options(2, REPLY)
         .says("(ON | OFF | SKIP)", "Whether this connection gets replies.")
         .example("CLIENT REPLY ON", "OK"),
@@ -83,11 +88,13 @@ const CLIENT: [Spec; 13] = [
         .flags(OWN)
         .options(2, OFF)
         .says("OFF", "There is no tracking of names: it can only be off.")
+        .differs("ON is an error: there are no invalidations, and nothing to keep in a client's cache but answers that change with every add.")
         .example("CLIENT TRACKING OFF", "OK"),
     connection("client|pause", 3, 4, client_pause)
         .flags(OTHERS)
         .options(3, PAUSE)
         .says("milliseconds [WRITE | ALL]", "Refused: clients are not paused.")
+        .differs("An error that says so; Redis holds clients off for that time.")
         .example("CLIENT PAUSE 100 WRITE", "(error) ERR clients are not paused: ..."),
     connection("client|unpause", 2, 2, |_| Ok(Request::ClientUnpause))
         .flags(OTHERS)
@@ -97,7 +104,8 @@ const CLIENT: [Spec; 13] = [
 
 pub(crate) const SPECS: [Spec; 13] = [
     connection("hello", 1, ANY, hello)
-        .flags(OPEN)
+        .flags(LOGIN)
+        .differs(NO_MULTI)
         .options(2, HELLO)
         .says(
             "[(2 | 3) [AUTH user password] [SETNAME name]]",
@@ -108,7 +116,8 @@ pub(crate) const SPECS: [Spec; 13] = [
             "1# server => redis\n2# version => 8.0.0\n3# proto => 3\n4# ...",
         ),
     connection("auth", 2, ANY, auth)
-        .flags(OPEN)
+        .flags(LOGIN)
+        .differs(NO_MULTI)
         .says("[user] password", "Logs in.")
         .example("AUTH default secret", "OK"),
     connection("ping", 1, 2, |args| Ok(Request::Ping { message: args.from(1).first().copied() }))
@@ -143,6 +152,7 @@ pub(crate) const SPECS: [Spec; 13] = [
     transaction("exec", 1, 1, |_| Ok(Request::Exec))
         .flags(&[Flag::Noscript, Flag::Loading, Flag::Stale])
         .says("", "Runs the queued commands as one; nil if a watched name changed.")
+        .differs("Others do not write meanwhile where a queued command writes, a name is watched, or two of them look at filters; lookups of others go on. A long one that only asks runs beside writers.")
         .costs("that of the queued commands")
         .example("EXEC", "(error) ERR EXEC without MULTI"),
     transaction("discard", 1, 1, |_| Ok(Request::Discard))
@@ -154,6 +164,7 @@ pub(crate) const SPECS: [Spec; 13] = [
         .keys(1, -1, 1)
         .right(Right::Read)
         .says("key [key ...]", "EXEC runs only if these names do not change before it.")
+        .differs("A name without a filter that gets one and loses it again before EXEC has not changed; in Redis it has.")
         .costs("O(n) for n names")
         .example("WATCH seen", "OK"),
     transaction("unwatch", 1, 1, |_| Ok(Request::Unwatch))

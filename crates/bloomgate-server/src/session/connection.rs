@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use bloomgate_command::{ClientReply, Protocol, Refusal, Reply, Request, Shutdown, command_reply, command_reply_in};
+use bloomgate_command::{
+    ClientAttribute, ClientReply, Protocol, Refusal, Reply, Request, Shutdown, command_reply, command_reply_in,
+};
 
 use super::desk::{Client, Desk};
 use super::login::Hello;
@@ -44,7 +46,7 @@ impl Replies {
 impl Session {
     /// Runs a command that concerns the conversation; nothing if it is of another sort.
     pub(super) fn own(&mut self, core: &mut Core, desk: &Desk, request: &Request<'_>, dues: &mut Dues) -> Option<Own> {
-        if let Some(reply) = stateless(Some(self.protocol), request) {
+        if let Some(reply) = stateless(Some(self.protocol), request).or_else(|| of_client(&self.client, request)) {
             return Some(Own::Reply(reply));
         }
         let reply = match *request {
@@ -80,24 +82,6 @@ impl Session {
                 let executed = transaction.execute(core, desk, dues, &self.client, who);
                 core.scratch.in_one_go = false;
                 executed
-            }
-            Request::ClientId => Ok(Reply::Int(self.client.id as i64)),
-            Request::ClientInfo => Ok(Reply::Verbatim(format!("{}\n", describe(&self.client)))),
-            Request::ClientGetname => {
-                let name = self.client.card().name.clone();
-                Ok(if name.is_empty() { Reply::Nil } else { Reply::Bulk(name) })
-            }
-            Request::ClientSetname { name } => {
-                self.client.card().name = name.to_vec();
-                Ok(Reply::Ok)
-            }
-            Request::ClientSetinfo { attribute, value } => {
-                let mut card = self.client.card();
-                match attribute {
-                    bloomgate_command::ClientAttribute::LibName => card.library = value.to_vec(),
-                    bloomgate_command::ClientAttribute::LibVer => card.version = value.to_vec(),
-                }
-                Ok(Reply::Ok)
             }
             Request::ClientReply(mode) => {
                 self.replies = match mode {
@@ -161,6 +145,31 @@ pub(super) fn stateless(protocol: Option<Protocol>, request: &Request<'_>) -> Op
             Some(protocol) => command_reply_in(protocol, query),
             None => command_reply(query),
         },
+        _ => return None,
+    })
+}
+
+/// Commands about the client alone, which are the same in a transaction.
+pub(super) fn of_client(client: &Client, request: &Request<'_>) -> Option<Reply> {
+    Some(match *request {
+        Request::ClientId => Reply::Int(client.id as i64),
+        Request::ClientInfo => Reply::Verbatim(format!("{}\n", describe(client))),
+        Request::ClientGetname => {
+            let name = client.card().name.clone();
+            if name.is_empty() { Reply::Nil } else { Reply::Bulk(name) }
+        }
+        Request::ClientSetname { name } => {
+            client.card().name = name.to_vec();
+            Reply::Ok
+        }
+        Request::ClientSetinfo { attribute, value } => {
+            let mut card = client.card();
+            match attribute {
+                ClientAttribute::LibName => card.library = value.to_vec(),
+                ClientAttribute::LibVer => card.version = value.to_vec(),
+            }
+            Reply::Ok
+        }
         _ => return None,
     })
 }

@@ -7,8 +7,9 @@ use bloomgate_command::{Flag, Request, Spec};
 
 use super::names::MAX_SCAN;
 
-/// A command that changes a filter by its name: nobody else writes meanwhile. DEL costs as much for each name.
-const CHANGE: u64 = 10;
+/// A command that changes a filter by its name: nobody else writes meanwhile, as nobody does while EXEC runs what needs that or
+/// WATCH looks. DEL costs as much for each name.
+pub(super) const CHANGE: u64 = 10;
 /// A command about no filter, such as INFO.
 pub const TELLING: u64 = 50;
 /// A long command, on a worker, or what takes as long over HTTP.
@@ -34,6 +35,7 @@ pub fn of_command(spec: &Spec, request: &Request<'_>, words: &[&[u8]]) -> u64 {
     let cost = match *request {
         Request::Command(_) => TELLING,
         Request::Scan { count, .. } => TELLING + count.min(MAX_SCAN) / SCANNED,
+        Request::Watch { .. } => CHANGE + names,
         _ if spec.role().is_none() => 0,
         _ if spec.heavy && !request.is_small() => LONG,
         _ if spec.has(Flag::Write) => names * CHANGE,

@@ -1,7 +1,7 @@
 //! MULTI, EXEC, DISCARD and WATCH: commands that run together.
 //!
-//! Queued commands run in their order with nobody else writing, and their records go to the log as one batch: after a
-//! crash all of them happened or none did. A watched name whose filter came, went or changed since makes EXEC do
+//! Queued commands run in their order with nobody else writing, unless at most one of them looks at a filter and none
+//! writes; their records go to the log as one batch: after a crash all of them happened or none did. A watched name whose filter came, went or changed since makes EXEC do
 //! nothing. Lookups of others take no lock, so they may see a transaction half done; other writers never do.
 //!
 //! Nobody else writing means that everybody else waits, and reactors with them. So a transaction has a price, which is told
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use bloomgate_command::{Flag, Refusal, Reply, Request, Spec, find, parse};
 
-use super::call::Call;
+use super::call::{Call, Outcome};
 use super::desk::{Client, Desk};
 use super::names::MAX_SCAN;
 use super::space::{Space, in_full};
@@ -64,6 +64,8 @@ pub struct Transaction {
     /// What the items cost that the queued commands ask for or change, and what the others cost.
     items: u64,
     others: u64,
+    /// Queued commands that look at filters, or change them.
+    looks: usize,
     watched: BTreeMap<Vec<u8>, Seen>,
     watched_bytes: usize,
 }
@@ -119,10 +121,19 @@ impl Transaction {
         self.bytes + self.watched_bytes + (self.queued.len() + self.watched.len()) * WORD_BYTES
     }
 
-    /// What its commands cost of the items of a namespace: those without items, and the items of the others.
+    /// What it costs of the items of a namespace: by itself and for its commands without items, and the items of the others.
     #[must_use]
     pub fn costs(&self) -> (u64, u64) {
-        (self.others, self.items)
+        let itself = if self.stops_writers() { super::tolls::CHANGE } else { 1 };
+        (itself + self.others, self.items)
+    }
+
+    /// Whether nobody else writes while it runs: it writes itself, or what was watched has to be as it was when it asks, or two
+    /// of its commands are to see the same. Whoever asks once finds what there is at some instant anyway, and who says PING
+    /// need not have everybody wait; nor does a long one that only asks.
+    fn stops_writers(&self) -> bool {
+        let needs_to = self.writes || (!self.is_long() && (!self.watched.is_empty() || self.looks > 1));
+        needs_to && !self.spoiled
     }
 
     /// A command between MULTI and EXEC was refused: EXEC will do nothing.
@@ -221,6 +232,7 @@ impl Transaction {
                 self.written.insert(name.to_vec());
             }
         }
+        self.looks += usize::from(spec.role().is_some());
         self.items += request.with_items(cost_of);
         self.others += super::tolls::of_command(spec, request, words.given);
         Reply::simple("QUEUED")
@@ -272,8 +284,7 @@ impl Transaction {
             return Err(Refusal::EXEC_ABORT);
         }
         let engine = core.engine.clone();
-        // What only asks, and takes long, waits for nobody and lets nobody wait.
-        let mut permit = (self.writes || !self.is_long()).then(|| self.permit(&engine));
+        let mut permit = self.stops_writers().then(|| self.permit(&engine));
         if self.watched.iter().any(|(name, before)| seen(&engine, name) != *before) {
             return Ok(Reply::NilArray);
         }
@@ -293,11 +304,13 @@ impl Transaction {
             let outcome = parse(&words).map_err(NotDone::from).and_then(|(spec, request)| {
                 // Since it was queued, the user may have been changed.
                 super::allow(core, desk, user.ok_or(Refusal::NO_AUTH)?, client, spec, &request)?;
-                let outcome = match super::connection::stateless(None, &request) {
+                let reply = super::connection::stateless(None, &request);
+                let outcome = match reply.or_else(|| super::connection::of_client(client, &request)) {
                     Some(reply) => Ok(reply),
                     // As Redis has it: EXEC has ended the watch already.
                     None if request == Request::Unwatch => Ok(Reply::Ok),
                     None if request == Request::AclWhoami => Ok(super::connection::whoami(user)),
+                    None if matches!(request, Request::ClientKill(_)) => kill(desk, client, &request),
                     None => in_full(space, (spec, request), &words, |request, full| {
                         // And filters may have grown, by this very transaction.
                         spent += cost(&engine, spec, &request, full);
@@ -309,18 +322,18 @@ impl Transaction {
                             .into());
                         }
                         super::count_in_space(&engine, spec, full);
-                        match &mut permit {
-                            Some(permit) => Call::new(core, desk, dues, client, space)
-                                .by(user)
-                                .within(permit)
-                                .run(spec, request, full),
-                            // A worker may wait where a reactor may not.
-                            None => loop {
-                                match Call::new(core, desk, dues, client, space).by(user).run(spec, request, full) {
-                                    Err(NotDone::Busy) => crate::sync::rest(),
-                                    outcome => break outcome,
-                                }
-                            },
+                        loop {
+                            let call = Call::new(core, desk, dues, client, space).by(user);
+                            let outcome = match &mut permit {
+                                Some(permit) => return call.within(permit).run(spec, request, full),
+                                None => call.run(spec, request, full),
+                            };
+                            match outcome {
+                                // A worker may wait where a reactor may not: that one has the writer end first.
+                                Err(NotDone::Busy) if self.is_long() => crate::sync::rest(),
+                                Err(NotDone::Busy) => permit = Some(self.permit(&engine)),
+                                outcome => return outcome,
+                            }
                         }
                     })
                     .unwrap_or_else(|refusal| Err(refusal.into())),
@@ -342,6 +355,14 @@ impl Transaction {
             dues.write(permit.commit()?);
         }
         Ok(Reply::Array(replies))
+    }
+}
+
+/// CLIENT KILL.
+fn kill(desk: &Desk, client: &Client, request: &Request<'_>) -> Outcome {
+    match *request {
+        Request::ClientKill(whom) => super::server::kill(desk, client, whom).map_err(NotDone::from),
+        _ => Err(Refusal::SYNTAX.into()),
     }
 }
 

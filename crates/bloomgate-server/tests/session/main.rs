@@ -17,3 +17,4 @@ mod small;
 mod spaces;
 mod spaces_walk;
 mod talk;
+mod transactions;
