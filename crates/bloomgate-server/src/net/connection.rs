@@ -21,7 +21,7 @@ use tokio::time::timeout_at;
 
 use super::reactor::Reactor;
 use super::stream::Stream;
-use crate::session::ledger::UNCOUNTED;
+use crate::session::ledger::{UNCOUNTED, UNCOUNTED_OF_GUESTS};
 use crate::session::{Dues, Next, Session, Turn};
 use crate::store::Gate;
 
@@ -35,7 +35,7 @@ const BUSY: Duration = Duration::from_micros(200);
 const CONGESTED: Duration = Duration::from_millis(2);
 /// Bytes that are sent at once: the kernel's copy of a megabyte takes half a millisecond.
 const PIECE: usize = 64 << 10;
-/// What is held is counted in steps of so many bytes.
+/// What is held is counted in steps of so many bytes, and what is less than one in those of guests.
 const STEP: usize = 16 << 10;
 /// How often it is looked whether one who waits for a worker has gone.
 const LOOK: Duration = Duration::from_secs(1);
@@ -218,14 +218,21 @@ impl Connection {
     fn count(&mut self, beside: usize) -> bool {
         let held = self.held.len() + self.session.found() + self.session.kept() + beside;
         // Nearly always.
-        if held <= UNCOUNTED && self.counted == 0 { true } else { self.count_much(held) }
+        if held <= self.uncounted() && self.counted == 0 { true } else { self.count_much(held) }
+    }
+
+    /// What it may hold without being counted.
+    #[inline]
+    fn uncounted(&self) -> usize {
+        if self.session.user().is_some() { UNCOUNTED } else { UNCOUNTED_OF_GUESTS }
     }
 
     #[cold]
     fn count_much(&mut self, held: usize) -> bool {
         let keeps = self.session.kept() > UNCOUNTED;
         self.keeping = self.keeping.filter(|_| keeps).or_else(|| keeps.then(Instant::now));
-        let held = if held > UNCOUNTED { held.next_multiple_of(STEP) } else { 0 };
+        let step = if held > STEP { STEP } else { UNCOUNTED_OF_GUESTS };
+        let held = if held > self.uncounted() { held.next_multiple_of(step) } else { 0 };
         if held == self.counted {
             return true;
         }
@@ -256,13 +263,13 @@ impl Connection {
     fn settle(&mut self, consumed: usize) {
         if self.answered == self.held.len() {
             self.held.clear();
-            if self.held.capacity() > UNCOUNTED {
+            if self.held.capacity() > self.uncounted() {
                 self.held = Vec::new();
             }
         } else {
             self.held.drain(..self.answered);
             // A long request that is answered leaves no room behind for the beginning of the next.
-            if self.held.capacity() > UNCOUNTED && self.held.capacity() / 2 > self.held.len() {
+            if self.held.capacity() > self.uncounted() && self.held.capacity() / 2 > self.held.len() {
                 self.held.shrink_to_fit();
             }
         }

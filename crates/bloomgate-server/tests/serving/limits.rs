@@ -356,3 +356,56 @@ fn who_goes_away_while_it_waits_for_its_items_is_given_up() {
     assert_eq!(root.say("BF.EXISTS a:f i1"), ":0");
     end(server);
 }
+
+/// Thousands of guests with requests that are not whole: each has less than 16 KB, and together they are limited like everybody.
+#[test]
+fn what_guests_begin_and_do_not_end_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let most = 4 << 20;
+    let server = start(folder.path(), |settings| {
+        bloomgate_server::settings::table::set(settings, "password", "sesame").unwrap();
+        settings.client_memory = most;
+        settings.request_deadline = PATIENCE;
+        settings.max_clients = 2_000;
+    });
+    let mut honest = server.client();
+    assert_eq!(honest.say("AUTH sesame"), "+OK");
+    let held = |client: &mut super::Client| -> u64 {
+        let info = client.text("INFO memory");
+        info.lines().find_map(|line| line.strip_prefix("client_memory:")).unwrap().parse().unwrap()
+    };
+    let mut frame = b"*2\r\n$4\r\nAUTH\r\n$15900\r\n".to_vec();
+    frame.resize(15_000, b'x');
+    let begin = |bytes: usize| {
+        let mut guest = server.client();
+        guest.0.get_mut().write_all(&frame[..bytes]).unwrap();
+        guest
+    };
+    // A login that is on its way is nothing yet.
+    let small = begin(1_000);
+    let mut guests: Vec<_> = (0..100).map(|_| begin(15_000)).collect();
+    let begun = Instant::now();
+    while held(&mut honest) < 1_500_000 {
+        assert!(begun.elapsed() < PATIENCE, "{} of 1,500,000 bytes are counted", held(&mut honest));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    guests.extend((0..300).map(|_| begin(15_000)));
+    let begun = Instant::now();
+    while !honest
+        .text("INFO stats")
+        .lines()
+        .any(|line| line.strip_prefix("connections_cut_memory:").is_some_and(|cut| cut.parse::<u64>().unwrap() >= 100))
+    {
+        assert!(begun.elapsed() < PATIENCE, "nobody goes: {}", honest.text("INFO stats"));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(held(&mut honest) <= most, "{}", held(&mut honest));
+    assert_eq!(honest.say("PING"), "+PONG");
+    drop((small, guests));
+    end_as(server, honest);
+}
+
+fn end_as(server: Running, mut boss: super::Client) {
+    boss.say("SHUTDOWN");
+    server.end().unwrap();
+}
