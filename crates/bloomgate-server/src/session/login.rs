@@ -187,8 +187,11 @@ pub fn run(engine: &Engine, desk: &Desk, job: &Job, login: &Login, thread: usize
             let name = spec.map_or("auth", |spec| spec.name);
             let now_ms = engine.clock.now_ms();
             let client = describe_giving(&job.client, name);
-            desk.access.notes.note(Reason::Login, name, &login.user, client, now_ms);
-            let (user, from) = (shown(&login.user), job.client.from());
+            // Who says the password where the name should be must not find it in a log.
+            let is_known = str::from_utf8(&login.user).is_ok_and(|user| desk.access.user(user).is_some());
+            let told: &[u8] = if is_known { &login.user } else { b"(unknown)" };
+            desk.access.notes.note(Reason::Login, name, told, client, now_ms);
+            let (user, from) = (shown(told), job.client.from());
             desk.log.often(
                 Often::Login,
                 Level::Warn,

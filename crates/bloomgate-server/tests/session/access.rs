@@ -418,7 +418,7 @@ fn what_was_refused_is_noted_and_counted() {
     let log = boss.say("ACL LOG");
     let entries: Vec<&str> = log.split("*20 ").collect();
     assert_eq!(entries.len(), 4, "{log}");
-    assert!(entries[1].contains("$4 auth $7 context $8 toplevel $6 object $5 hello $8 username $7 mallory"), "{log}");
+    assert!(entries[1].contains("$4 auth $7 context $8 toplevel $6 object $5 hello $8 username $9 (unknown)"), "{log}");
     assert!(entries[2].contains("$6 object $4 auth $8 username $5 readr"), "{log}");
     assert!(entries[3].starts_with("$5 count :2 $6 reason $7 command"), "{log}");
     assert!(entries[3].contains("$6 object $3 del $8 username $5 readr") && entries[3].contains("user=readr"), "{log}");
