@@ -424,6 +424,7 @@ fn load(opening: Opening) -> io::Result<oneshot::Receiver<Result<Opened, String>
 /// What whoever started it should know: of its memory, its key, and its doors.
 fn notes(engine: &Engine, desk: &Desk, settings: &Settings, at: Addresses) -> Vec<String> {
     let mut notes = memory::worries(engine.budget.most(), engine.budget.used(), memory::limit());
+    notes.extend(engine.clock.worry());
     notes.extend(desk.certificate.get().and_then(|identity| identity.loose_key()));
     notes.extend(open_doors(desk, settings, at));
     notes.extend(plain_doors(&desk.access, at));

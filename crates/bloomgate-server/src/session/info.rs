@@ -73,7 +73,7 @@ pub fn text_of_space(engine: &Engine, desk: &Desk, space: &Space, sections: &[&[
                 lines.put("redis_version", REDIS_VERSION);
                 lines.put("bloomgate_version", env!("CARGO_PKG_VERSION"));
                 lines.put("redis_mode", "standalone");
-                lines.put("server_time_usec", engine.clock.now_ns() / 1_000);
+                lines.put("server_time_usec", engine.clock.wall_ns() / 1_000);
                 lines.put("uptime_in_seconds", desk.started.elapsed().as_secs());
             }
             ("Keyspace", Some(told)) if told.filters > 0 => lines.put("db0", format_args!("keys={}", told.filters)),
@@ -119,7 +119,8 @@ fn server(lines: &mut Lines, engine: &Engine, desk: &Desk) {
     lines.put("process_id", std::process::id());
     lines.put("run_id", &desk.run_id);
     lines.put("tcp_port", port(desk));
-    lines.put("server_time_usec", engine.clock.now_ns() / 1_000);
+    lines.put("server_time_usec", engine.clock.wall_ns() / 1_000);
+    lines.put("clock_ahead_seconds", engine.clock.ahead_ms() / 1_000);
     lines.put("uptime_in_seconds", uptime);
     lines.put("uptime_in_days", uptime / 86_400);
     lines.put("io_threads_active", u8::from(threads(desk) > 1));

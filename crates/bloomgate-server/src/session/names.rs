@@ -46,8 +46,8 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         }
         Request::Ttl { key } => Ok(ends(call, key, |at, now| (at.saturating_sub(now) + 500) / 1_000)),
         Request::Pttl { key } => Ok(ends(call, key, u64::saturating_sub)),
-        Request::Expiretime { key } => Ok(ends(call, key, |at, _| at / 1_000)),
-        Request::Pexpiretime { key } => Ok(ends(call, key, |at, _| at)),
+        Request::Expiretime { key } => Ok(ends(call, key, |at, _| call.core.engine.clock.on_wall(at) / 1_000)),
+        Request::Pexpiretime { key } => Ok(ends(call, key, |at, _| call.core.engine.clock.on_wall(at))),
         Request::Persist { key } => persist(call, key),
         Request::Rename { key, newkey } => rename(call, key, newkey, true).map(|_| Reply::Ok),
         Request::Renamenx { key, newkey } => rename(call, key, newkey, false).map(|done| Reply::Int(i64::from(done))),
@@ -295,7 +295,8 @@ fn expire(call: &mut Call<'_, '_, '_>, command: &str, key: &[u8], time: (i64, bo
             true => {
                 (now as i64).checked_add(milliseconds).ok_or_else(|| Refusal::invalid_expire(command))?.max(0) as u64
             }
-            false => milliseconds.max(0) as u64,
+            // A time of the wall clock, which whoever gives it looks at.
+            false => permit.engine().clock.of_wall(milliseconds.max(0) as u64),
         };
         let Some(entry) = permit.find(key)? else { return Ok((Reply::Int(0), 0)) };
         let current = entry.expires_ms();

@@ -59,7 +59,7 @@ pub fn run(call: &mut Call<'_, '_, '_>, request: &Request<'_>) -> Option<Outcome
         Request::LatencyHistogram { commands } => Ok(histogram(call.desk, commands)),
         Request::LatencyDoctor => Ok(Reply::Verbatim(latency_doctor(call))),
         Request::Time => {
-            let now = call.core.engine.clock.now_ns();
+            let now = call.core.engine.clock.wall_ns();
             let (seconds, micros) = (now / 1_000_000_000, now / 1_000 % 1_000_000);
             Ok(Reply::Array(vec![Reply::text(seconds.to_string()), Reply::text(micros.to_string())]))
         }

@@ -5,6 +5,7 @@ mod access_file;
 mod attacks;
 mod cf;
 mod chores;
+mod clock;
 mod copying;
 mod events;
 mod forging;

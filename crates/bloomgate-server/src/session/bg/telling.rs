@@ -54,9 +54,9 @@ const FIELDS: &[(&str, Tell)] = &[
     }),
     ("secret_age_seconds", |engine, entry, _| secret_age(engine, entry)),
     ("created_ms", |_, entry, _| int(entry.created_ms)),
-    ("expires_ms", |_, entry, _| match entry.expires_ms() {
+    ("expires_ms", |engine, entry, _| match entry.expires_ms() {
         0 => Reply::Nil,
-        at => int(at),
+        at => int(engine.clock.on_wall(at)),
     }),
     ("ordered", |_, entry, _| Reply::Bool(entry.is_ordered())),
     ("window_seconds", |_, entry, _| or_nil(ring(entry), |(window, _)| Reply::Double(window))),
