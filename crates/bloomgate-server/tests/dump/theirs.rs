@@ -49,6 +49,7 @@ fn bloom_filters_answer_as_they_did_there() {
         chunks[1..].reverse();
         server.load_all("BF", "backwards", &chunks);
         assert_eq!(server.address("backwards"), server.address("copy"));
+        drop(entry);
         assert_eq!(server.tell("DEL copy backwards"), Value::Int(2));
     }
     assert_eq!(server.engine.budget.used(), 0);
@@ -85,6 +86,7 @@ fn cuckoo_filters_answer_as_they_did_there_and_forget() {
         assert!(server.remove("copy", &members).iter().all(|&removed| removed));
         assert!(server.remove("copy", &more).iter().all(|&removed| removed));
         assert_eq!(entry.with(|filter| filter.len()), Some(0));
+        drop(entry);
         server.tell("DEL copy");
     }
     assert_eq!(server.engine.budget.used(), 0);
