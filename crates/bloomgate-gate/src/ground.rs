@@ -7,13 +7,15 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::gate::{Gate, Inner};
 use crate::policy::State;
 use crate::rebuild::Reason;
 
 /// How often the source looks whether it is still where it was.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often it is looked again whether the ground rests before a scan.
+pub(crate) const RESTS: u32 = 3;
 
 /// What a gate does with its source.
 #[derive(Debug, Default)]
@@ -62,16 +64,30 @@ impl Inner {
         self.source.claim().await
     }
 
-    /// Before a scan: nobody else writes, and what was written before is there or never will be.
-    pub(crate) async fn prepare_scan(&self) -> Result<()> {
+    /// Before a scan: nobody else writes, and what was written before is there or never will be. How often the ground had
+    /// moved by then, if that matters: once more, and the scan is worth nothing.
+    pub(crate) async fn prepare_scan(&self) -> Result<Option<u64>> {
         // With a feed, what is committed after the scan's moment is told.
         if !self.may_block || self.feeding.is_some() {
-            return Ok(());
+            return Ok(None);
         }
-        if self.ground.writes.load(SeqCst) {
-            self.source.claim().await?;
+        for _ in 0..RESTS {
+            let before = self.moves();
+            if self.ground.writes.load(SeqCst) {
+                self.source.claim().await?;
+            }
+            self.source.settle().await?;
+            // What was found out on the way is made good by looking once more.
+            if self.moves() == before {
+                return Ok(Some(before));
+            }
         }
-        self.source.settle().await
+        Err(moved_meanwhile())
+    }
+
+    /// How often the ground has moved.
+    pub(crate) fn moves(&self) -> u64 {
+        self.source.footing().map_or(0, crate::sources::Footing::moves)
     }
 
     /// Has the source look around for as long as the gate runs. Not for one that only watches, since it never says no, nor
@@ -82,10 +98,15 @@ impl Inner {
         }
         let inner = self.clone();
         let looking = tokio::spawn(async move {
+            let mut was_away = false;
             loop {
                 tokio::time::sleep(LOOK).await;
                 // A source that cannot be asked is found out by lookups; one that cannot be gated any more is not.
-                if inner.source.look_around().await.is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
+                let looked = inner.source.look_around().await;
+                if std::mem::replace(&mut was_away, looked.is_err()) && looked.is_ok() {
+                    inner.rebuilds.back.notify_one();
+                }
+                if looked.is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
                     let was_broken = inner.filters.face().state == State::Broken;
                     inner.lose(State::Broken);
                     if !was_broken {
@@ -96,4 +117,9 @@ impl Inner {
         });
         Some(looking.abort_handle())
     }
+}
+
+/// What is said of a scan that the ground moved under.
+pub(crate) fn moved_meanwhile() -> Error {
+    Error::new(ErrorKind::Source, "the source is not where it was when the scan began: it says nothing of now")
 }

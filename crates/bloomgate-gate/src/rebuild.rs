@@ -27,6 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::filters::Generation;
 use crate::gate::{Gate, Inner, now_ms};
+use crate::ground::moved_meanwhile;
 use crate::key::Key;
 use crate::policy::State;
 use crate::sources::KeyBatch;
@@ -168,6 +169,8 @@ pub(crate) struct Rebuilds {
     scanned: AtomicU64,
     expected: AtomicU64,
     history: Mutex<VecDeque<Rebuilt>>,
+    /// For the source to be back: what failed is tried again at once.
+    pub back: Notify,
     /// Whether it is one of many.
     among_many: bool,
     /// When one last ended that was to mend the rate.
@@ -308,7 +311,7 @@ impl Inner {
 
     async fn build(&self, version: u64, accept_fewer: bool) -> Result<()> {
         self.rebuilds.scanned.store(0, Relaxed);
-        self.prepare_scan().await?;
+        let moves = self.prepare_scan().await?;
         let counted = unless_endless(self.source.count()).await;
         self.events.of_source(&counted);
         let mut count = counted?;
@@ -319,7 +322,11 @@ impl Inner {
             let next = Arc::new(next);
             let installed = Installed { inner: self, next: &next };
             self.filters.install(&next).await?;
-            let result = self.fill_and_swap(&next, accept_fewer).await;
+            // From now on a move of the ground reaches this filter; before, there was none to mistrust.
+            let result = match moves.is_none_or(|before| self.moves() == before) {
+                true => self.fill_and_swap(&next, accept_fewer).await,
+                false => Err(moved_meanwhile()),
+            };
             drop(installed);
             match result {
                 Ok(true) => return Ok(()),
@@ -643,7 +650,10 @@ pub(crate) async fn run(inner: Arc<Inner>) {
             }
             Err(_) => {
                 is_overdue = reason == Reason::Schedule;
-                tokio::time::sleep(jitter(pause, 0.5)).await;
+                tokio::select! {
+                    () = tokio::time::sleep(jitter(pause, 0.5)) => {}
+                    () = inner.rebuilds.back.notified() => {}
+                }
                 pause = (pause * 2).min(BACK_OFF.1);
             }
         }

@@ -4,6 +4,38 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use std::time::Duration;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::error::{Error, ErrorKind};
+
+/// How long a gate that begins to write waits for those that say no beside it: they look every second.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) const LETTING_GO: Duration = Duration::from_secs(3);
+/// How often it looks whether they have let go.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) const AGAIN: Duration = Duration::from_millis(20);
+
+/// What is said where another gate writes: to one that would say no, and to one that would write too.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) fn taken(what: &dyn fmt::Display) -> Error {
+    let message = format!(
+        "another gate writes to {what}. A gate that says no must see every write: stop the other one, or send all writes \
+         through it; one without writes can run beside it with writers = unknown, or feed"
+    );
+    Error::new(ErrorKind::Source, message)
+}
+
+/// What is said to a gate that is about to write where another one goes on saying no.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) fn relied_on(what: &dyn fmt::Display, by: &str) -> Error {
+    let message = format!(
+        "another gate ({by}) says no to what is not in {what}, would not see this write, and has not let go within \
+         {LETTING_GO:?}: nothing was written. Stop that gate, or run it with writers = unknown, or feed, and write again"
+    );
+    Error::new(ErrorKind::Source, message)
+}
 
 /// Who is told; false when it is gone.
 type Listener = Box<dyn Fn() -> bool + Send + Sync>;

@@ -122,19 +122,23 @@ pub trait Source: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Takes the table for this gate, which is about to write: an error if another gate has it. Called before each write, so
-    /// it must be cheap once it is done. Lost again, the [footing](Self::footing) has moved.
+    /// Takes the table for this gate, which is about to write, and waits until every gate that says no by it has let go: an
+    /// error if another gate writes, or does not let go. Called before each write, so it must be cheap once it is done. Lost
+    /// again, the [footing](Self::footing) has moved.
     fn claim(&self) -> Pending<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// Waits until every write that began before the call has happened or never will: one of a gate that was killed may
-    /// still be under way at the server. An error if that takes too long, or if another gate has the table.
+    /// still be under way at the server. And holds the table from then on for a gate that says no: another one that
+    /// [claims](Self::claim) it waits until this one has moved its footing and let go. An error if that takes too long, or if
+    /// another gate writes.
     fn settle(&self) -> Pending<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    /// Looks whether it is still where it was, and tells the footing if not. Called every second. An error of kind
+    /// Looks whether it is still where it was and whether another gate is about to write, and tells the footing if so. Called
+    /// every second. An error of kind
     /// [`Unsupported`](crate::ErrorKind::Unsupported): it cannot be gated any more.
     fn look_around(&self) -> Pending<'_, Result<()>> {
         Box::pin(std::future::ready(Ok(())))

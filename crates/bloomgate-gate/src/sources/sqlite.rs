@@ -158,7 +158,7 @@ impl File {
 impl File {
     /// One write at a time: who may begin one knows that all others have ended.
     async fn settle(&self) -> Result<()> {
-        self.place.ensure_free()?;
+        self.place.rely()?;
         let settled = self.write(|connection, _| {
             let alone = connection.transaction_with_behavior(TransactionBehavior::Immediate);
             alone.and_then(rusqlite::Transaction::rollback).map_err(|error| failed("waiting for writes to end", &error))
@@ -188,9 +188,7 @@ impl File {
             self.empty_log().await;
             return Err(error);
         }
-        if let Err(taken) = self.place.ensure_free() {
-            self.place.footing.moved(taken.to_string());
-        }
+        self.place.look_for_writers();
         self.read(|connection, table| table.check_again(connection)).await
     }
 }
@@ -323,7 +321,7 @@ impl Source for Sqlite {
     }
 
     fn claim(&self) -> Pending<'_, Result<()>> {
-        Box::pin(std::future::ready(self.file.place.claim()))
+        Box::pin(self.file.place.claim())
     }
 
     fn settle(&self) -> Pending<'_, Result<()>> {

@@ -31,6 +31,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::events::Event;
 use crate::filters::Generation;
 use crate::gate::now_ms;
+use crate::ground::{RESTS, moved_meanwhile};
 use crate::key::Key;
 use crate::policy::State;
 use crate::rebuild::{Moment, Reason, Rebuilt, Sampler, unless_endless, unless_silent};
@@ -93,15 +94,23 @@ impl Drop for Standing {
 }
 
 impl All {
-    /// Before a scan: nobody else writes, and what was written before is there or never will be.
-    async fn prepare(&self) -> Result<()> {
+    /// Before a scan: nobody else writes, and what was written before is there or never will be. How often the ground had
+    /// moved by then.
+    async fn prepare(&self) -> Result<u64> {
         if !self.is_sole() {
-            return Ok(());
+            return Ok(self.moves());
         }
-        if self.writes.load(SeqCst) {
-            self.table.claim().await?;
+        for _ in 0..RESTS {
+            let before = self.moves();
+            if self.writes.load(SeqCst) {
+                self.table.claim().await?;
+            }
+            self.table.settle().await?;
+            if self.moves() == before {
+                return Ok(before);
+            }
         }
-        self.table.settle().await
+        Err(moved_meanwhile())
     }
 
     /// Counts the tenants, makes those that are new, and shares the budget among all. Each tenant with the keys its filter is
@@ -195,9 +204,8 @@ impl All {
     }
 
     async fn scan_everyone(self: &Arc<Self>, reason: Reason, accept_fewer: bool, begun: Instant) -> Result<Built> {
-        self.prepare().await?;
         // Before anything of it is read: a move from now on makes it worthless.
-        let moves = self.moves();
+        let moves = self.prepare().await?;
         let mut built = Built::default();
         let mut standing = Vec::new();
         for (tenant, capacity, rate) in self.share_out().await? {
@@ -213,6 +221,10 @@ impl All {
                     built.fail(&tenant, &error);
                 }
             }
+        }
+        // From now on a move reaches these filters; before, there were none to mistrust.
+        if self.moves() != moves {
+            return Err(moved_meanwhile());
         }
         self.wait_for_writes(&mut standing).await;
         // Every write answered before this moment is in the scan, every later one is put into the filters.
@@ -383,7 +395,7 @@ impl All {
             let _alone = self.rebuilding.lock().await;
             let prepared = self.prepare().await;
             match prepared {
-                Ok(()) => self.share_out().await,
+                Ok(_) => self.share_out().await,
                 Err(error) => Err(error),
             }
         };

@@ -559,11 +559,11 @@ mod sqlite {
         drop(make(&path, ""));
         let (first, second) = (gate(&path).unwrap(), gate(&path).unwrap());
         first.rebuild().await.unwrap();
-        second.rebuild().await.unwrap();
+        second.start();
+        until(&second, || matches!(second.state(), State::Ready { .. })).await;
         put(&first, "new").await.unwrap();
         let refused = put(&second, "newer").await.unwrap_err();
         assert!(refused.to_string().contains("another gate writes to"), "{refused}");
-        second.source().look_around().await.unwrap();
         assert_eq!(second.state(), State::Stale, "it does not see what the other one writes");
         assert!(second.get(&Key::from("new")).await.unwrap().row.is_some());
         assert!(second.rebuild().await.unwrap_err().to_string().contains("another gate"));

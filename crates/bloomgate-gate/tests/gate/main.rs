@@ -50,6 +50,8 @@ mod resp_filter;
 mod secured_upstream;
 #[cfg(feature = "service")]
 mod service;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod side_by_side;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod storms;

@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use tokio_postgres::{Config, Connection, Socket};
 
 use super::address::Address;
 use super::identity::Whereabouts;
+use super::keeper::Hold;
 use super::tls::{Session, Tls};
 use super::{STATEMENT, failed, tell, was_refused};
 use crate::error::{Error, ErrorKind, Result};
@@ -102,10 +102,11 @@ impl Connections {
         Ok((client, line))
     }
 
-    /// A connection of its own with a task that drives it. If it ends while it is marked, its end is one of the ground too.
-    pub async fn watched(&self, marked: Arc<AtomicBool>) -> Result<(tokio_postgres::Client, AbortHandle)> {
+    /// A connection of its own with a task that drives it. If it ends while it holds something, its end is one of the ground
+    /// too.
+    pub async fn watched(&self, hold: Arc<Hold>) -> Result<(tokio_postgres::Client, AbortHandle)> {
         let connected =
-            open(&self.address.config, self.address.tls.clone(), Some((marked, self.whereabouts.clone()))).await;
+            open(&self.address.config, self.address.tls.clone(), Some((hold, self.whereabouts.clone()))).await;
         let (client, task) = connected.map_err(|error| self.refused(&error))?;
         self.whereabouts.check(&client).await?;
         Ok((client, task.abort_handle()))
@@ -147,9 +148,9 @@ impl Connect for Connections {
 }
 
 /// Connects and limits how long a statement may take, unless the address has its own limit.
-async fn open(config: &Config, tls: Tls, marked: Option<(Arc<AtomicBool>, Arc<Whereabouts>)>) -> Opened {
+async fn open(config: &Config, tls: Tls, watched: Option<(Arc<Hold>, Arc<Whereabouts>)>) -> Opened {
     let (client, connection) = config.connect(tls).await?;
-    let ending = Ending(marked);
+    let ending = Ending(watched);
     let task = tokio::spawn(async move {
         let _ending = ending;
         // How it ended is told to whoever asks by it.
@@ -161,13 +162,13 @@ async fn open(config: &Config, tls: Tls, marked: Option<(Arc<AtomicBool>, Arc<Wh
     Ok((client, task))
 }
 
-/// Tells of the end of a connection that was marked, however it ends.
-struct Ending(Option<(Arc<AtomicBool>, Arc<Whereabouts>)>);
+/// Tells of the end of a connection that held something, however it ends.
+struct Ending(Option<(Arc<Hold>, Arc<Whereabouts>)>);
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        if let Some((marked, whereabouts)) = &self.0
-            && marked.swap(false, SeqCst)
+        if let Some((hold, whereabouts)) = &self.0
+            && hold.end()
         {
             whereabouts
                 .footing

@@ -1,5 +1,6 @@
 //! Where a file is: a path may lead to another file than it did (a backup moved into place), and then every connection
-//! that is open reads and writes one that nobody else sees. And whose it is: a lock file beside it says which gate writes.
+//! that is open reads and writes one that nobody else sees. And whose it is: lock files beside it say which gate writes, and that
+//! others say no.
 //!
 //! In WAL mode a database is three files: what was committed last is in `-wal` beside it, and `-shm` is the index of that. A
 //! file that is moved into place does not take theirs away, and SQLite cannot tell whose they are: it applies pages of the old
@@ -7,11 +8,15 @@
 //! not opened beside those of the old one.
 
 use std::fs::{File, TryLockError};
+use std::io::ErrorKind::{NotFound, PermissionDenied};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::time::{Instant, sleep};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sources::Footing;
+use crate::sources::footing::{AGAIN, LETTING_GO, relied_on, taken};
 
 /// One file of a disk: what a path leads to at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,19 +94,38 @@ struct Seen {
     refused: Option<FileId>,
 }
 
-/// A path, the file it led to last, and the lock beside it.
+/// The lock of the gate that writes, held by it alone.
+const WRITES: &str = "-bloomgate-gate";
+/// The lock of the gates that say no, held by each of them.
+const RELIES: &str = "-bloomgate-gates";
+/// Looks at the lock of the writer that may be other gates', which hold it for a moment to see whether it is free.
+const LOOKED_AT: u32 = 5;
+
+/// What this gate holds. Each takes its own lock first and looks at the other one then: of a gate that begins to write and
+/// one that begins to say no, at least one sees the other.
+#[derive(Debug, Default)]
+struct Hold {
+    /// The lock of the gate that writes, and since when.
+    writes: Option<(File, Instant)>,
+    /// With it: no other gate says no, and none will.
+    alone: bool,
+    /// The lock of those that say no.
+    relies: Option<File>,
+}
+
+/// A path, the file it led to last, and the locks beside it.
 #[derive(Debug)]
 pub(super) struct Place {
     pub path: PathBuf,
     pub footing: Footing,
     seen: Mutex<Seen>,
-    claimed: Mutex<Option<File>>,
+    hold: Mutex<Hold>,
 }
 
 impl Place {
     pub fn new(path: &Path) -> Result<Self> {
         let seen = Mutex::new(Seen { file: FileId::of(path)?, beside: None, refused: None });
-        Ok(Self { path: path.to_path_buf(), footing: Footing::default(), seen, claimed: Mutex::default() })
+        Ok(Self { path: path.to_path_buf(), footing: Footing::default(), seen, hold: Mutex::default() })
     }
 
     /// The file that the path leads to now. If it is another one than before, the ground has moved. To be called before each
@@ -155,51 +179,143 @@ impl Place {
         )
     }
 
-    fn lock_file(&self) -> PathBuf {
-        beside(&self.path, "-bloomgate-gate")
-    }
-
-    /// Takes the file for this gate, until it ends. Kept by the system: a process that is killed leaves it free.
-    pub fn claim(&self) -> Result<()> {
-        let mut claimed = self.claimed.lock().unwrap_or_else(PoisonError::into_inner);
-        if claimed.is_some() {
-            return Ok(());
-        }
-        let path = self.lock_file();
-        let said = |error: &dyn std::fmt::Display| {
-            Error::new(ErrorKind::Source, format!("{} cannot be locked for this gate: {error}", path.display()))
-        };
-        let file =
-            File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| said(&error))?;
-        match file.try_lock() {
-            Ok(()) => {
-                *claimed = Some(file);
-                Ok(())
+    /// Takes the file for this gate, until it ends, and waits until no other one says no. Kept by the system: a process that
+    /// is killed leaves it free.
+    pub async fn claim(&self) -> Result<()> {
+        let mut left = LOOKED_AT;
+        loop {
+            match self.begin_to_write()? {
+                Begun::Alone => return Ok(()),
+                Begun::Taken if left == 0 => return Err(self.taken()),
+                Begun::Taken => left -= 1,
+                // Those that look every second have had their time: whoever has not let go by now has to be stopped.
+                Begun::Relied(since) if since.elapsed() > LETTING_GO => {
+                    let by = beside(&self.path, RELIES);
+                    return Err(relied_on(&self.path.display(), &format!("one that has {} open", by.display())));
+                }
+                Begun::Relied(_) => {}
             }
-            Err(TryLockError::WouldBlock) => Err(self.taken()),
-            Err(TryLockError::Error(error)) => Err(said(&error)),
+            sleep(AGAIN).await;
         }
     }
 
-    /// An error if another gate has taken the file. A lock that cannot be looked at tells of none.
-    pub fn ensure_free(&self) -> Result<()> {
-        if self.claimed.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
-            return Ok(());
+    fn begin_to_write(&self) -> Result<Begun> {
+        let hold = &mut *self.held();
+        if hold.alone {
+            return Ok(Begun::Alone);
         }
-        match File::open(self.lock_file()).map(|file| file.try_lock_shared()) {
-            Ok(Err(TryLockError::WouldBlock)) => Err(self.taken()),
-            _ => Ok(()),
+        let since = match &hold.writes {
+            Some((_, since)) => *since,
+            None => {
+                let file = self.lock_file(WRITES)?;
+                if !self.locked(WRITES, file.try_lock())? {
+                    return Ok(Begun::Taken);
+                }
+                hold.writes.insert((file, Instant::now())).1
+            }
+        };
+        // While nobody else can write, what this gate says needs no other lock; and its own would be in its way.
+        hold.relies = None;
+        hold.alone = self.locked(RELIES, self.lock_file(RELIES)?.try_lock())?;
+        Ok(if hold.alone { Begun::Alone } else { Begun::Relied(since) })
+    }
+
+    /// This gate is about to say no, and does until it ends: from now on no other one begins to write before it has let go.
+    /// An error if another gate writes.
+    pub fn rely(&self) -> Result<()> {
+        let was_relied_on = {
+            let hold = &mut *self.held();
+            if hold.writes.is_some() {
+                return Ok(());
+            }
+            let was_relied_on = hold.relies.is_some();
+            if !was_relied_on {
+                let file = self.lock_file(RELIES)?;
+                if !self.locked(RELIES, file.try_lock_shared())? {
+                    return Err(self.taken());
+                }
+                hold.relies = Some(file);
+            }
+            if self.is_free()? {
+                return Ok(());
+            }
+            if !was_relied_on {
+                hold.relies = None;
+            }
+            was_relied_on
+        };
+        if was_relied_on {
+            self.let_go();
         }
+        Err(self.taken())
+    }
+
+    /// Lets go of the file if another gate is about to write to it: it waits for that.
+    pub fn look_for_writers(&self) {
+        let hold = self.held();
+        // One that cannot be looked at is not feared: whoever has it waits for this gate's own.
+        let is_written = hold.relies.is_some() && !self.is_free().unwrap_or(true);
+        drop(hold);
+        if is_written {
+            self.let_go();
+        }
+    }
+
+    /// First the "no" ends, and then the other gate may write.
+    fn let_go(&self) {
+        // Whoever is told may take locks of its own.
+        self.footing.moved(self.taken().to_string());
+        self.held().relies = None;
+    }
+
+    /// Whether no other gate writes. A file that is not there was never locked.
+    fn is_free(&self) -> Result<bool> {
+        match File::open(beside(&self.path, WRITES)) {
+            Ok(file) => self.locked(WRITES, file.try_lock_shared()),
+            Err(error) if error.kind() == NotFound => Ok(true),
+            Err(error) => Err(self.unlockable(WRITES, &error)),
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, Hold> {
+        self.hold.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The file of a lock. One of another user may be locked all the same, if it can be read.
+    fn lock_file(&self, ending: &str) -> Result<File> {
+        let path = beside(&self.path, ending);
+        let opened = match File::options().create(true).truncate(false).write(true).open(&path) {
+            Err(error) if error.kind() == PermissionDenied => File::open(&path),
+            opened => opened,
+        };
+        opened.map_err(|error| self.unlockable(ending, &error))
+    }
+
+    /// Whether a lock was had, and not somebody else's.
+    fn locked(&self, ending: &str, tried: std::result::Result<(), TryLockError>) -> Result<bool> {
+        match tried {
+            Ok(()) => Ok(true),
+            Err(TryLockError::WouldBlock) => Ok(false),
+            Err(TryLockError::Error(error)) => Err(self.unlockable(ending, &error)),
+        }
+    }
+
+    fn unlockable(&self, ending: &str, error: &dyn std::fmt::Display) -> Error {
+        let path = beside(&self.path, ending);
+        Error::new(ErrorKind::Source, format!("{} cannot be locked for this gate: {error}", path.display()))
     }
 
     fn taken(&self) -> Error {
-        Error::new(
-            ErrorKind::Source,
-            format!(
-                "another gate writes to {}. A gate that says no must see every write: stop the other one, let all writes \
-                 pass it, or run this one with writers = unknown",
-                self.path.display()
-            ),
-        )
+        taken(&self.path.display())
     }
+}
+
+/// How far a gate is that begins to write.
+enum Begun {
+    /// Nobody else writes, and nobody else says no.
+    Alone,
+    /// Nobody else writes, but somebody says no. Since when it is so.
+    Relied(Instant),
+    /// Somebody else writes.
+    Taken,
 }

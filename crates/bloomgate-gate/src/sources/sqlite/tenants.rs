@@ -91,7 +91,7 @@ impl TenantTable for SqliteTenants {
     }
 
     fn claim(&self) -> Pending<'_, Result<()>> {
-        Box::pin(std::future::ready(self.file.place.claim()))
+        Box::pin(self.file.place.claim())
     }
 
     fn settle(&self) -> Pending<'_, Result<()>> {
