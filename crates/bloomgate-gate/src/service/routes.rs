@@ -196,13 +196,21 @@ impl Desk {
         let (gate, key) = (self.gate()?, self.key(segment)?);
         let read = crate::rules::every_reading(segment);
         let others = read.iter().filter_map(|text| gate.parse_key(text).ok()).filter(|other| *other != key);
+        // The first that could not be confirmed and passes, unless another one denies: the source may be gone, and a ban be in
+        // the cache.
+        let mut unconfirmed = None;
         for other in others {
-            let answer = gate.get_by(&other, client).await;
-            if answer.as_ref().map_or(true, |answer| answer.row.is_some()) {
-                return self.say(answer);
+            match gate.get_by(&other, client).await {
+                Ok(answer) if answer.row.is_none() => {}
+                Ok(answer) => return self.say(Ok(answer)),
+                Err(error) if self.lets_pass(&error) => unconfirmed = unconfirmed.or(Some(error)),
+                Err(error) => return self.say(Err(error)),
             }
         }
-        self.say(gate.get_by(&key, client).await)
+        match gate.get_by(&key, client).await {
+            Ok(answer) if answer.row.is_none() => self.say(unconfirmed.map_or(Ok(answer), Err)),
+            said => self.say(said),
+        }
     }
 
     /// Whether a key may exist, by the filter alone. What cannot be read with certainty may.

@@ -504,3 +504,35 @@ async fn nobody_is_denied_who_is_free_and_nobody_who_is_banned_gets_in() {
     assert!(stats.audit.wrong == 0 && stats.rebuild.done > 10, "{stats:?}");
     served.gate.stop().await;
 }
+
+/// One reading of a key cannot be confirmed and passes; another one is a ban that the gate remembers.
+#[tokio::test]
+async fn what_cannot_be_confirmed_does_not_hide_a_ban_of_another_reading() {
+    let bans = Bans::new();
+    let gate = bans.gate(|builder| builder.cache(Arc::new(LocalCache::new(1 << 20).unwrap())));
+    gate.rebuild().await.unwrap();
+    // Pardoned, so that the filter lets them through: they have to be confirmed, as they are written and as they are decoded.
+    for number in 0..20 {
+        for address in ["192.0.2.7", "198.51.100.7"] {
+            for spelled in [";", "%3B"] {
+                let pardoned = gate.parse_key(&format!("{address}{spelled}{number}")).unwrap();
+                gate.put(pardoned.clone(), "{}".into()).await.unwrap();
+                assert!(gate.delete(&pardoned).await.unwrap());
+            }
+        }
+    }
+    let served = Served::start(gate, options(Unconfirmed::Allow)).await;
+    served.is("192.0.2.7", 403, "denied").await;
+    bans.goes_down();
+    served.is("192.0.2.7", 403, "denied").await;
+    for number in 0..20 {
+        // What is behind a proxy may read it with the parameter, or without.
+        let got = served.get(&format!("/check/192.0.2.7%3B{number}")).await;
+        assert_eq!(got.outcome(), (403, Some("denied")), "{number}");
+        // Without a ban among them it passes, as it is told to.
+        let got = served.get(&format!("/check/198.51.100.7%3B{number}")).await;
+        assert_eq!(got.outcome(), (204, Some("allowed-unconfirmed")), "{number}");
+    }
+    bans.comes_back();
+    served.stop().await;
+}
