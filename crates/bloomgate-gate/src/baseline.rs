@@ -180,6 +180,11 @@ impl Baseline {
         Ok(())
     }
 
+    /// Whether an empty scan is believed although nothing was known before. `accept`: somebody said so.
+    pub fn may_begin_empty(&self, accept: bool) -> bool {
+        accept || self.accept_next.load(SeqCst) || self.known().count.is_some()
+    }
+
     /// Whether a scan with so many keys is believed. `watching`: nothing is blocked by what is built of it.
     pub fn judge(&self, scanned: u64, accept: bool, watching: bool) -> Result<Belief> {
         let mut known = self.known();

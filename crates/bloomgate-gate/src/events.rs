@@ -68,6 +68,15 @@ pub enum Event {
         /// Who or what accepted it.
         because: &'static str,
     },
+    /// The list of keys has some that the source does not know. It is used all the same: they may have been deleted since.
+    KeysUnknown {
+        /// Keys of the list that were asked for.
+        asked: u64,
+        /// Those that it does not know.
+        unknown: u64,
+        /// One of them.
+        example: String,
+    },
     /// A "no" was wrong: the source has this key.
     WrongNo {
         /// The key.

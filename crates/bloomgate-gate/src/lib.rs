@@ -179,7 +179,7 @@ pub use gate::{Announced, Builder, Gate, Judgement, MOST_KEYS, Passed, Removal, 
 pub use key::{Key, KeyType};
 pub use outcome::{Answer, Outcome};
 pub use policy::{Meaning, Policy, State, Unconfirmed, Writers};
-pub use rebuild::{Progress, Reason, Rebuilt};
+pub use rebuild::{Progress, Reason, Rebuilt, Sample};
 pub use stats::{
     AuditStats, CappedClient, ClientStats, Explanation, FeedStats, FilterStats, Found, Lookups, Measured, PartStats,
     RebuildStats, ShadowStats, SourceStats, Stats, WriteStats,

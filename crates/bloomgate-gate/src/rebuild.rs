@@ -38,6 +38,9 @@ const MOST_REMOVED: f64 = 0.2;
 const MOST_RATE: f64 = 2.0;
 /// Keys of the scan that are asked of the source again before the swap.
 const SAMPLE: usize = 64;
+/// Of keys from a list beside the rows, one in so many may be unknown: a list is older than the rows, but one that spells keys
+/// otherwise is to be found out. Of other keys, half: only deletes of a moment are missing.
+const STRAY: usize = 10;
 /// Fewer than this, and deletes of a moment can be most of them.
 const FEW_KEYS: usize = 16;
 /// After a failure: first one second, then twice as long each time, at most five minutes.
@@ -148,6 +151,15 @@ pub struct Progress {
     pub expected: u64,
 }
 
+/// Keys of a scan that the source was asked for before the filter came into force.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sample {
+    /// How many.
+    pub asked: u64,
+    /// How many of them it did not know: deleted since, or spelled otherwise by the scan.
+    pub unknown: u64,
+}
+
 /// What was before a scan.
 #[derive(Debug)]
 pub(crate) struct Moment {
@@ -169,6 +181,7 @@ pub(crate) struct Rebuilds {
     scanned: AtomicU64,
     expected: AtomicU64,
     history: Mutex<VecDeque<Rebuilt>>,
+    sample: Mutex<Option<Sample>>,
     /// For the source to be back: what failed is tried again at once.
     pub back: Notify,
     /// Whether it is one of many.
@@ -219,6 +232,11 @@ impl Rebuilds {
     /// The rebuilds that ended, the last one last.
     pub fn history(&self) -> Vec<Rebuilt> {
         lock(&self.history).iter().cloned().collect()
+    }
+
+    /// What the source said of the keys of the last scan.
+    pub fn sample(&self) -> Option<Sample> {
+        lock(&self.sample).clone()
     }
 
     /// The one under way.
@@ -423,8 +441,14 @@ impl Inner {
         moment: &Moment,
         accept_fewer: bool,
     ) -> Result<()> {
+        let is_list = self.may_block && self.source.keys_are_listed();
+        if is_list && next.scanned() == 0 && !self.baseline.may_begin_empty(accept_fewer) {
+            let message = "the list of keys is empty, and by it every key would be told to be absent: look at what writes it. If \
+                           there is no key yet, accept it by POST /rebuild?accept-fewer=true, or by one start with --accept-fewer";
+            return Err(Error::new(ErrorKind::Source, message));
+        }
         let belief = self.baseline.judge(next.scanned(), accept_fewer, !self.may_block)?;
-        self.check_sample(next, sample, moment).await?;
+        let stray = self.check_sample(next, sample, moment).await?;
         next.publish().await?;
         if let Some(feeding) = &self.feeding {
             // Written down before the swap: a database that is set back to before this scan, where rows are that the scan did
@@ -442,17 +466,26 @@ impl Inner {
         if let Belief::Fewer(before, because) = belief {
             self.events.tell(Event::FewerAccepted { before, now: next.scanned(), because });
         }
+        if let Some((Sample { asked, unknown }, example)) = stray.filter(|_| is_list) {
+            self.events.tell(Event::KeysUnknown { asked, unknown, example });
+        }
         Ok(())
     }
 
     /// Asks the new filter and the source for keys of the scan. A scan that spells keys otherwise than lookups do would
-    /// make every "no" wrong; here it is found out.
-    async fn check_sample(&self, next: &Generation, sample: &[Key], moment: &Moment) -> Result<()> {
+    /// make every "no" wrong; here it is found out. How many the source does not know, and one of them, if there are some.
+    async fn check_sample(
+        &self,
+        next: &Generation,
+        sample: &[Key],
+        moment: &Moment,
+    ) -> Result<Option<(Sample, String)>> {
         // What no text spells (NaN, more than 4,096 bytes) is in the filter and is never asked for: parsing refuses it.
         let key_type = self.source.key_type();
         let sample: Vec<Key> = sample.iter().filter(|key| key_type.holds(key)).cloned().collect();
+        *lock(&self.rebuilds.sample) = None;
         if sample.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let sample = &sample[..];
         let digests = self.filters.digests(sample);
@@ -460,25 +493,36 @@ impl Inner {
             let rows = self.source.get_many(sample).await?;
             let known = rows.iter().flatten().count();
             // Some may have been deleted since; not most of them. Of a few keys all may have been, but not unseen.
-            let few = sample.len() < FEW_KEYS;
+            let (few, listed) = (sample.len() < FEW_KEYS, self.may_block && self.source.keys_are_listed());
             let unseen: Vec<&Key> = rows
                 .iter()
                 .zip(&digests)
                 .zip(sample)
                 .filter(|((row, digest), _)| {
-                    row.is_none() && !(few && self.shards.moved_since(&moment.epochs, **digest))
+                    row.is_none() && !((few || listed) && self.shards.moved_since(&moment.epochs, **digest))
                 })
                 .map(|(_, key)| key)
                 .collect();
-            if unseen.len() * 2 <= sample.len() {
-                return Ok(());
-            }
             let example = unseen.first().map(|key| key_type.show(key)).unwrap_or_default();
-            let message = format!(
-                "of {} keys that the scan gave, the source knows {known} when asked for them, and {example:?} it does not \
+            let counted = Sample { asked: sample.len() as u64, unknown: unseen.len() as u64 };
+            *lock(&self.rebuilds.sample) = Some(counted.clone());
+            if unseen.len() * if listed && !few { STRAY } else { 2 } <= sample.len() {
+                return Ok((!unseen.is_empty()).then_some((counted, example)));
+            }
+            let message = if listed {
+                format!(
+                    "of {} keys of the list, the service knows {known} when asked for them, and {example:?} it does not know: the list \
+                 spells keys otherwise than the service, or is old, and the keys that are meant would be told to be absent. \
+                 Make it anew, and compare one of its lines with what the service answers",
+                    sample.len()
+                )
+            } else {
+                format!(
+                    "of {} keys that the scan gave, the source knows {known} when asked for them, and {example:?} it does not \
                  know: keys are spelled in two ways, by scans and by lookups. This column cannot be gated as it is",
-                sample.len()
-            );
+                    sample.len()
+                )
+            };
             return Err(Error::new(ErrorKind::Source, message));
         }
         Err(Error::new(ErrorKind::Filter, "the new filter does not know keys that were put into it: it is not used"))

@@ -14,7 +14,7 @@ use crate::filters::Generation;
 use crate::gate::{Gate, Verdict};
 use crate::key::Key;
 use crate::policy::State;
-use crate::rebuild::{Progress, Rebuilt};
+use crate::rebuild::{Progress, Rebuilt, Sample};
 use crate::times::TimeStats;
 
 /// Everything a gate tells of itself. Counts are since it was made.
@@ -325,6 +325,8 @@ pub struct RebuildStats {
     pub every_seconds: Option<f64>,
     /// The one under way.
     pub running: Option<Progress>,
+    /// What the source said of keys of the last scan, before the filter came into force; none if there was nothing to ask.
+    pub sample: Option<Sample>,
     /// The last ones, the newest last.
     pub history: Vec<Rebuilt>,
     /// Milliseconds from the start to the first ready filter.
@@ -462,6 +464,7 @@ impl Gate {
                 failures_in_a_row: inner.rebuilds.failures.load(Relaxed),
                 every_seconds: inner.settings.rebuild_every.map(|every| every.as_secs_f64()),
                 running: inner.rebuilds.progress(),
+                sample: inner.rebuilds.sample(),
                 history: inner.rebuilds.history(),
                 ready_after_ms: Some(inner.rebuilds.ready_after_ms.load(Relaxed)).filter(|&after| after > 0),
                 save_errors: count(Count::SaveErrors),

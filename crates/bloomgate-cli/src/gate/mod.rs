@@ -61,7 +61,7 @@ pub struct Args {
 
 /// Settings that are only true or false: the flag alone says yes.
 fn is_switch(name: &str) -> bool {
-    matches!(name, "accept-fewer" | "allow-writes" | "open-reads" | "outcome-header")
+    matches!(name, "accept-fewer" | "allow-writes" | "keys-as-listed" | "open-reads" | "outcome-header")
 }
 
 /// Settings that have no flag: they are secrets, and other users of the machine see flags.

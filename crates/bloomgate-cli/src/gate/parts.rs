@@ -143,6 +143,9 @@ fn asked(settings: &Settings, url: &str, keys: Option<&String>, ca: Option<&Path
     if let Some((name, value)) = &settings.source_header {
         upstream = upstream.header(name, value).map_err(said)?;
     }
+    if settings.keys_as_listed {
+        upstream = upstream.keys_as_listed();
+    }
     Ok(upstream.keys_are(key_type).deadline(settings.source_deadline))
 }
 

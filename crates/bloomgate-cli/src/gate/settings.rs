@@ -48,6 +48,7 @@ pub struct Settings {
     pub idle_time: Duration,
     pub outcome_header: bool,
     pub key_list: Option<String>,
+    pub keys_as_listed: bool,
     pub key_type: String,
     pub source_header: Option<(String, String)>,
     pub source_deadline: Duration,
@@ -124,6 +125,7 @@ impl Default for Settings {
             idle_time: Duration::from_secs(60),
             outcome_header: false,
             key_list: None,
+            keys_as_listed: false,
             key_type: "text".to_owned(),
             source_header: None,
             source_deadline: Duration::from_secs(2),
@@ -259,6 +261,8 @@ settings! {
         |to, text| to.outcome_header = yes(text)?;
     "key-list" "FILE or URL" "none" "HTTP sources: where all keys are listed, one a line; without it the gate only watches"
         |to, text| to.key_list = Some(filled(text)?);
+    "keys-as-listed" "yes or no" "no" "lists of keys: take keys as their lines are, also such with blanks at their ends or control characters; otherwise a list with one is refused"
+        |to, text| to.keys_as_listed = yes(text)?;
     "key-type" "TYPE" "text" "HTTP sources, lists and queries to SQLite: the type of the keys: text, integer, decimal, uuid or bytes"
         |to, text| to.key_type = text.to_owned();
     "source-header" "NAME: VALUE" "none" "HTTP sources, and the questions that a proxy asks by itself: a header that goes with every request; by variable or file, never a flag"
@@ -407,6 +411,7 @@ impl Settings {
         if !is_http {
             for (name, said) in [
                 ("--key-list", self.key_list.is_some()),
+                ("--keys-as-listed", self.keys_as_listed),
                 ("--source-header", self.source_header.is_some()),
                 ("--source-ca", self.source_ca.is_some()),
             ] {

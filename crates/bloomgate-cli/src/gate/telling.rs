@@ -131,6 +131,14 @@ fn words(event: &Event) -> (&'static str, Line) {
             );
             ("fewer", Line::Note(words))
         }
+        Event::KeysUnknown { asked, unknown, example } => {
+            let words = format!(
+                "of {asked} keys of the list, the service does not know {unknown}, {:?} for one: are they spelled as the service \
+                 spells them? If they were deleted since, make the list anew",
+                shortened(example)
+            );
+            ("unknown keys", Line::Note(words))
+        }
         Event::WrongNo { key, found_by } => (
             "wrong no",
             Line::Error(format!(

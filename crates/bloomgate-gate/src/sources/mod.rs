@@ -58,6 +58,12 @@ pub trait Source: Send + Sync + 'static {
         true
     }
 
+    /// Whether the keys come from a list that is kept beside the rows: it may be empty, old or spelled otherwise where they are
+    /// not. A filter of it that says no is looked at more closely.
+    fn keys_are_listed(&self) -> bool {
+        false
+    }
+
     /// How busy [`get_many`](Self::get_many) of so many keys keeps the source, in single reads at once. A statement of SQL
     /// for 500 keys takes about as long as one lookup with its way there and back.
     fn weight(&self, keys: usize) -> usize {

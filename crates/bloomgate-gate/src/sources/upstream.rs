@@ -31,6 +31,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio_rustls::TlsConnector;
 
 pub use key_list::KeyList;
+use key_list::Spelling;
 use template::Template;
 use written::Journal;
 
@@ -70,6 +71,8 @@ pub struct Upstream {
     /// What was written past a list in a file.
     written: Option<Arc<Journal>>,
     key_type: KeyType,
+    /// Keys of the list are what its lines are, blanks and control characters included.
+    as_listed: bool,
     headers: HeaderMap,
     deadline: Duration,
     longest_row: usize,
@@ -132,6 +135,7 @@ impl Upstream {
             keys,
             list,
             key_type: KeyType::Text,
+            as_listed: false,
             headers: HeaderMap::new(),
             deadline: DEADLINE,
             longest_row: 1 << 20,
@@ -146,6 +150,19 @@ impl Upstream {
     pub fn keys_are(mut self, key_type: KeyType) -> Self {
         self.key_type = key_type;
         self
+    }
+
+    /// Takes the keys of the list as they are, also such with blanks at their ends or control characters in them. Unless this is
+    /// said, a list with one is refused: it comes of how the list was made more often than of the keys, and the key that was
+    /// meant would be told to be absent.
+    #[must_use]
+    pub fn keys_as_listed(mut self) -> Self {
+        self.as_listed = true;
+        self
+    }
+
+    fn spelling(&self) -> Spelling {
+        Spelling { key_type: self.key_type, as_listed: self.as_listed }
     }
 
     /// How long an exchange may take in all, and a list may be silent.
@@ -376,7 +393,7 @@ impl Upstream {
             (KeyList::File(path), _) => {
                 // Before the list: what is written from now on goes into the filter that is being built.
                 let past = self.past().await?;
-                Ok(Box::new(Both { list: key_list::scan_file(path.clone(), self.key_type).await?, past }))
+                Ok(Box::new(Both { list: key_list::scan_file(path.clone(), self.spelling()).await?, past }))
             }
             (KeyList::Url(url), Some(uri)) => {
                 let mut request = self.request(Method::GET, uri.clone(), Bytes::new());
@@ -391,7 +408,7 @@ impl Upstream {
                         return Err(Error::new(ErrorKind::Source, message));
                     }
                 };
-                key_list::scan_answer(answer, &shown, self.key_type, self.deadline)
+                key_list::scan_answer(answer, &shown, self.spelling(), self.deadline)
             }
             (KeyList::None | KeyList::Url(_), _) => Err(Error::new(
                 ErrorKind::Unsupported,
@@ -466,6 +483,10 @@ impl Source for Upstream {
 
     fn lists_keys(&self) -> bool {
         !matches!(self.keys, KeyList::None)
+    }
+
+    fn keys_are_listed(&self) -> bool {
+        self.lists_keys()
     }
 
     fn check_rows<'a>(&'a self, rows: &'a [(Key, Bytes)]) -> Pending<'a, Result<()>> {

@@ -427,3 +427,128 @@ async fn a_gate_before_a_service_keeps_absent_keys_away_from_it() {
     assert_eq!((answer.outcome, answer.version), (Outcome::AbsentByFilter, rebuilt.version));
     assert!(gate.get(&"sku-700".into()).await.unwrap().row.is_some());
 }
+
+/// Half a thousand products, of which a list in a file tells.
+struct Shelf {
+    _folder: tempfile::TempDir,
+    list: std::path::PathBuf,
+    service: Service,
+}
+
+impl Shelf {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let list = folder.path().join("keys.txt");
+        let service = Service::start(|asked: &Asked| {
+            let key = decoded(asked.path.strip_prefix("/products/").unwrap());
+            let number =
+                key.trim_end_matches([' ', '\u{1}']).strip_prefix("sku-").and_then(|number| number.parse().ok());
+            match number.is_some_and(|number: u32| number < 500) {
+                true => Answer::whole("200 OK", "", "{}"),
+                false => Answer::whole("404 Not Found", "", ""),
+            }
+        });
+        Self { _folder: folder, list, service }
+    }
+
+    fn gate(&self, set: impl FnOnce(Upstream) -> Upstream) -> Gate {
+        let source = set(upstream(&self.service, KeyList::File(self.list.clone())));
+        Gate::builder(Arc::new(source)).writers(Writers::Sole).rate(1e-6).build().unwrap()
+    }
+
+    async fn refused(&self, text: &[u8], says: &[&str]) {
+        std::fs::write(&self.list, text).unwrap();
+        let gate = self.gate(|source| source);
+        let error = gate.rebuild().await.unwrap_err();
+        assert_eq!((error.kind(), gate.state()), (ErrorKind::Source, State::Loading), "{error}");
+        for words in says {
+            assert!(error.to_string().contains(words), "{words}: {error}");
+        }
+    }
+}
+
+fn skus(numbers: std::ops::Range<u32>) -> String {
+    numbers.map(|number| format!("sku-{number}\n")).collect()
+}
+
+#[tokio::test]
+async fn a_list_that_was_not_written_cleanly_makes_no_wrong_no() {
+    let shelf = Shelf::new();
+    // What editors write before a text is no part of a key, at its beginning alone.
+    std::fs::write(&shelf.list, format!("\u{feff}{}", skus(1..100))).unwrap();
+    let gate = shelf.gate(|source| source);
+    assert_eq!(gate.rebuild().await.unwrap().keys, 99);
+    for number in 1..100 {
+        let answer = gate.get(&format!("sku-{number}").as_str().into()).await.unwrap();
+        assert!(answer.row.is_some(), "{number}: {:?}", answer.outcome);
+    }
+    assert_eq!(gate.get(&"sku-999".into()).await.unwrap().outcome, Outcome::AbsentByFilter);
+    shelf.refused("sku-1\n\u{feff}sku-2\n".as_bytes(), &["line 2 of", "U+FEFF"]).await;
+    for (line, says) in [
+        ("sku-2 ", "ends with a blank"),
+        (" sku-2", "begins with a blank"),
+        ("\u{a0}sku-2", "begins with a blank"),
+        ("sku-2\t", "U+0009"),
+        ("sku-2\0", "U+0000"),
+        ("sk\u{1b}u-2", "U+001B"),
+        ("sku-2\u{85}", "U+0085"),
+    ] {
+        shelf.refused(format!("sku-1\n{line}\nsku-3\n").as_bytes(), &["line 2 of", says, "keys-as-listed"]).await;
+    }
+    // A blank within a key is a letter like others, and who has such keys says so.
+    std::fs::write(&shelf.list, "sku-1 \nsku-2\u{1}\nsku-3\n").unwrap();
+    let gate = shelf.gate(Upstream::keys_as_listed);
+    assert_eq!(gate.rebuild().await.unwrap().keys, 3);
+    assert!(gate.get(&"sku-1 ".into()).await.unwrap().row.is_some());
+    let lists = Service::start(|_| Answer::whole("200 OK", "", "a b\nc\n"));
+    let within = upstream(&shelf.service, KeyList::Url(lists.url("/")));
+    assert_eq!(listed(&within).await.unwrap(), [&b"a b"[..], b"c"]);
+}
+
+#[tokio::test]
+async fn an_empty_list_is_believed_only_if_somebody_says_so() {
+    let shelf = Shelf::new();
+    for text in ["", "\u{feff}"] {
+        shelf
+            .refused(text.as_bytes(), if text.is_empty() { &["is empty", "accept-fewer"] } else { &["newline"] })
+            .await;
+    }
+    std::fs::write(&shelf.list, "").unwrap();
+    // One that only watches stops nobody.
+    let source = Arc::new(upstream(&shelf.service, KeyList::File(shelf.list.clone())));
+    Gate::builder(source.clone()).build().unwrap().rebuild().await.unwrap();
+    let told = Gate::builder(source).writers(Writers::Sole).accept_fewer(true).build().unwrap();
+    told.rebuild().await.unwrap();
+    told.rebuild().await.unwrap();
+    let gate = shelf.gate(|source| source);
+    gate.rebuild_accepting_fewer().await.unwrap();
+    assert_eq!(gate.get(&"sku-1".into()).await.unwrap().outcome, Outcome::AbsentByFilter);
+}
+
+#[tokio::test]
+async fn a_list_of_keys_that_the_service_does_not_know_is_told_of_and_refused_if_they_are_many() {
+    use bloomgate_gate::Event;
+    let shelf = Shelf::new();
+    // 64 keys, all of which are asked for.
+    for (strange, is_refused) in [(0, false), (6, false), (7, true), (20, true)] {
+        std::fs::write(&shelf.list, skus(500 - (64 - strange)..500 + strange)).unwrap();
+        let (told, listener) = crate::listening::listen();
+        let source = Arc::new(upstream(&shelf.service, KeyList::File(shelf.list.clone())));
+        let sole = Gate::builder(source.clone()).writers(Writers::Sole).on_event(listener).build().unwrap();
+        let rebuilt = sole.rebuild().await;
+        assert_eq!(rebuilt.is_err(), is_refused, "{strange}");
+        if let Err(error) = rebuilt {
+            for words in [format!("the service knows {}", 64 - strange), "\"sku-5".into(), "Make it anew".into()] {
+                assert!(error.to_string().contains(&words), "{words}: {error}");
+            }
+        }
+        let sample = sole.stats().rebuild.sample.unwrap();
+        assert_eq!((sample.asked, sample.unknown), (64, u64::from(strange)));
+        let is_told = told.has(
+            |event| matches!(event, Event::KeysUnknown { asked: 64, unknown, .. } if *unknown == u64::from(strange)),
+        );
+        assert_eq!(is_told, strange > 0 && !is_refused, "{:?}", told.all());
+        // One that only watches counts what is wrong, and stops nobody.
+        Gate::builder(source).build().unwrap().rebuild().await.unwrap();
+    }
+}

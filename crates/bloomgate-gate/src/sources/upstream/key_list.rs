@@ -1,5 +1,6 @@
 //! The keys of an HTTP source, one a line: from a file, or from a URL. A list that was cut off is an error, never a short
-//! list: the keys missing from it would be told to be absent.
+//! list: the keys missing from it would be told to be absent. So would be those that are spelled with what editors and exports
+//! leave beside them, blanks and control characters: they are refused.
 
 use std::fs::File;
 use std::io::Read;
@@ -40,12 +41,23 @@ fn source(message: String) -> Error {
     Error::new(ErrorKind::Source, message)
 }
 
+/// What some programs write before a text. It is no part of the first key.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+
+/// How keys are written in a list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spelling {
+    pub key_type: KeyType,
+    /// With blanks at their ends and control characters, if they have some.
+    pub as_listed: bool,
+}
+
 /// Lines that come in pieces.
 #[derive(Debug)]
 struct Lines {
     /// Whose they are, for messages.
     list: String,
-    key_type: KeyType,
+    spelling: Spelling,
     /// The line that has begun.
     begun: Vec<u8>,
     /// Lines so far.
@@ -53,8 +65,8 @@ struct Lines {
 }
 
 impl Lines {
-    fn new(list: String, key_type: KeyType) -> Self {
-        Self { list, key_type, begun: Vec::new(), count: 0 }
+    fn new(list: String, spelling: Spelling) -> Self {
+        Self { list, spelling, begun: Vec::new(), count: 0 }
     }
 
     fn feed(&mut self, mut piece: &[u8], batch: &mut KeyBatch) -> Result<()> {
@@ -83,6 +95,8 @@ impl Lines {
     }
 
     fn line(&mut self, line: &[u8], batch: &mut KeyBatch) -> Result<()> {
+        let is_first = self.count == 0;
+        let line = line.strip_prefix(BYTE_ORDER_MARK).filter(|_| is_first).unwrap_or(line);
         self.bounded(line.len())?;
         if line.ends_with(b"\r") {
             return Err(self.refused("ends with a carriage return", "end lines with a newline alone"));
@@ -90,9 +104,15 @@ impl Lines {
         let Ok(text) = std::str::from_utf8(line) else {
             return Err(self.refused("is not UTF-8", "write bytes as \\x and hexadecimal digits"));
         };
+        if let Some(what) = unclean(text).filter(|_| !self.spelling.as_listed) {
+            let advice = "no service knows such a key by another name, and that one would be told to be absent; take it out, \
+                          or say keys-as-listed if the keys are spelled so";
+            return Err(self.refused(&what, advice));
+        }
         // No key of another type is empty; as a text it harms nobody to have it.
-        if !text.is_empty() || self.key_type == KeyType::Text {
-            let key = self.key_type.parse(text).map_err(|error| self.refused("is no key", &error.to_string()))?;
+        if !text.is_empty() || self.spelling.key_type == KeyType::Text {
+            let key =
+                self.spelling.key_type.parse(text).map_err(|error| self.refused("is no key", &error.to_string()))?;
             batch.push(key.canonical());
         }
         self.count += 1;
@@ -111,6 +131,18 @@ impl Lines {
         }
         Err(self
             .refused("has no newline at its end, so the list may be cut off", "end every line with one, the last too"))
+    }
+}
+
+/// What is beside a key rather than of it: what editors, exports and terminals put there.
+fn unclean(text: &str) -> Option<String> {
+    if let Some(control) = text.chars().find(|letter| letter.is_control() || *letter == '\u{feff}') {
+        return Some(format!("has the control character U+{:04X} in it", u32::from(control)));
+    }
+    match (text.starts_with(char::is_whitespace), text.ends_with(char::is_whitespace)) {
+        (true, _) => Some("begins with a blank".to_owned()),
+        (_, true) => Some("ends with a blank".to_owned()),
+        _ => None,
     }
 }
 
@@ -190,10 +222,10 @@ async fn off_the_reactor<T: Send + 'static>(
 struct InFile(Option<Opened>);
 
 /// Begins to read a list in a file.
-pub(super) async fn scan_file(path: PathBuf, key_type: KeyType) -> Result<Box<dyn Scan>> {
+pub(super) async fn scan_file(path: PathBuf, spelling: Spelling) -> Result<Box<dyn Scan>> {
     let list = format!("the list of keys {}", path.display());
     let opened = off_the_reactor(&list, move || Opened::open(&path)).await?;
-    Ok(Box::new(ListScan { pieces: InFile(Some(opened)), lines: Lines::new(list, key_type) }))
+    Ok(Box::new(ListScan { pieces: InFile(Some(opened)), lines: Lines::new(list, spelling) }))
 }
 
 impl Pieces for InFile {
@@ -224,7 +256,7 @@ struct Answered {
 pub(super) fn scan_answer(
     answer: Response<Incoming>,
     shown: &str,
-    key_type: KeyType,
+    spelling: Spelling,
     deadline: Duration,
 ) -> Result<Box<dyn Scan>> {
     let list = format!("the list of keys {shown}");
@@ -249,7 +281,7 @@ pub(super) fn scan_answer(
         )));
     }
     let pieces = Answered { body: Some(answer.into_body()), deadline };
-    Ok(Box::new(ListScan { pieces, lines: Lines::new(list, key_type) }))
+    Ok(Box::new(ListScan { pieces, lines: Lines::new(list, spelling) }))
 }
 
 impl Pieces for Answered {
