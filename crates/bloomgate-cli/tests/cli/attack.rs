@@ -359,3 +359,30 @@ fn nonsense_is_refused() {
         scene.run(&format!("attack {arguments}")).refused(said);
     }
 }
+
+/// Somebody sits before it: `script` gives it a terminal.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_terminal_shows_how_far_it_is_while_it_runs() {
+    let scene = Scene::new();
+    let command = scene.command("attack --products 2k --requests 60k --only nothing");
+    let arguments: Vec<&str> = command.get_args().map(|argument| argument.to_str().unwrap()).collect();
+    let inner = format!("stty cols 100 rows 30; exec {} {}", command.get_program().display(), arguments.join(" "));
+    let ran = std::process::Command::new("script")
+        .args(["-qefc", &inner, "/dev/null"])
+        .current_dir(scene.path(""))
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{shown}");
+    let position = |text: &str| text.rsplit([' ', ']']).next().unwrap().replace(',', "").parse::<u32>().ok();
+    let positions: Vec<u32> = shown.split("/60,000").filter_map(position).collect();
+    assert!(positions.is_sorted(), "{positions:?}");
+    let between = positions.iter().filter(|&&position| 0 < position && position < 60_000).count();
+    assert!(between > 0, "{positions:?} in\n{shown}");
+    // The bar is gone from what stays.
+    assert!(shown.contains("nothing in front"), "{shown}");
+    assert!(!shown.rsplit("\x1b[2K").next().unwrap().contains("/60,000"), "{shown}");
+}

@@ -42,6 +42,8 @@ pub struct MemorySource {
     pub is_unsupported: AtomicBool,
     /// After so many batches a scan gives nothing any more, and does not end.
     pub silent_after: Mutex<Option<usize>>,
+    /// Each batch of a scan takes one of these, if there are any to wait for.
+    pub steps: Mutex<Option<Arc<tokio::sync::Semaphore>>>,
     /// A count never ends.
     pub counts_for_ever: AtomicBool,
     /// Scans give keys in capitals, and lookups know them as they are.
@@ -212,7 +214,8 @@ impl Source for MemorySource {
             self.pause().await;
             let random = self.yields.lock().unwrap().unwrap_or(0);
             let silent_after = *self.silent_after.lock().unwrap();
-            Ok(Box::new(MemoryScan { keys, random, silent_after }) as Box<dyn Scan>)
+            let steps = self.steps.lock().unwrap().clone();
+            Ok(Box::new(MemoryScan { keys, random, silent_after, steps }) as Box<dyn Scan>)
         })
     }
 
@@ -225,6 +228,7 @@ struct MemoryScan {
     keys: Vec<Vec<u8>>,
     random: u64,
     silent_after: Option<usize>,
+    steps: Option<Arc<tokio::sync::Semaphore>>,
 }
 
 impl Scan for MemoryScan {
@@ -232,6 +236,9 @@ impl Scan for MemoryScan {
         Box::pin(async move {
             if self.random != 0 {
                 tokio::task::yield_now().await;
+            }
+            if let Some(steps) = &self.steps {
+                steps.acquire().await.unwrap().forget();
             }
             match self.silent_after.as_mut() {
                 Some(0) => std::future::pending().await,

@@ -604,3 +604,41 @@ async fn the_attack_is_for_admins() {
     assert_eq!(served.ask("DELETE", "/attack", &admin, "").await.status, 405);
     served.stop().await;
 }
+
+/// How far a rebuild is, as somebody sees it who asks while it runs.
+#[tokio::test]
+async fn stats_move_with_a_rebuild() {
+    let source = MemorySource::with((0..5000).map(|number| format!("key-{number}")));
+    let served = Served::ready(&source, Options::default()).await;
+    let running = async || served.get("/stats").await.json()["rebuild"]["running"].clone();
+    assert_eq!(running().await, Value::Null);
+    let steps = Arc::new(tokio::sync::Semaphore::new(0));
+    *source.steps.lock().unwrap() = Some(steps.clone());
+    assert_eq!(served.ask("POST", "/rebuild", "", "").await.status, 202);
+    for scanned in [0, 1000, 2000, 3000] {
+        steps.add_permits(1);
+        let expected = json!({"reason": "asked", "scanned": scanned, "expected": 5000});
+        let mut seen = running().await;
+        for _ in 0..1000 {
+            if seen == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            seen = running().await;
+        }
+        assert_eq!(seen, expected);
+    }
+    // It does not run ahead of the scan.
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(running().await["scanned"], 3000);
+    steps.add_permits(10);
+    for _ in 0..1000 {
+        if running().await == Value::Null {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let stats = served.get("/stats").await.json();
+    assert_eq!((&stats["rebuild"]["running"], &stats["rebuild"]["done"]), (&Value::Null, &json!(2)), "{stats}");
+    served.stop().await;
+}
