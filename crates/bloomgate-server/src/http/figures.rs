@@ -84,7 +84,8 @@ impl Brief {
         put("guarantee", guarantee.into());
         put("available", entry.is_available().into());
         put("memory", entry.memory().into());
-        put("expires_ms", Some(entry.expires_ms()).filter(|&at| at > 0).into());
+        let expires = Some(entry.expires_ms()).filter(|&at| at > 0);
+        put("expires_ms", expires.map(|at| engine.clock.on_wall(at)).into());
         put("version", entry.touched().into());
         let look = finding.as_ref().and_then(|finding| finding.look.as_ref());
         put("fill", look.map_or(Value::Null, |look| number(look.fill)));

@@ -65,17 +65,17 @@ impl Keeping {
         let mut listing = Listing::new(&self.folder);
         let mut next = 0;
         loop {
-            let entries = self.engine.names.from_id(next, STRIDE);
-            let Some(last) = entries.last() else { break };
+            let mut rest = self.engine.names.from_id(next, STRIDE);
+            let Some(last) = rest.last() else { break };
             next = last.id + 1;
-            let mut rest = &entries[..];
             while let Some(first) = rest.first() {
-                let copied = self.small_images(rest, &mut listing, &mut pack)?;
+                let copied = self.small_images(&rest, &mut listing, &mut pack)?;
                 if copied == 0 {
                     let one = self.image(first, &mut listing, &mut pack)?;
                     pack.listed.extend(one);
                 }
-                rest = &rest[copied.max(1)..];
+                // Let go of at once: one that is deleted meanwhile is charged as long as anybody holds it.
+                rest.drain(..copied.max(1));
                 for one in pack.listed.drain(..) {
                     images.note(&one);
                     listing.put(&one)?;
