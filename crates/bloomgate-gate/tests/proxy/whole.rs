@@ -74,14 +74,16 @@ fn letters(many: usize) -> String {
     (0..many).map(|at| char::from(b'a' + ((at * at) % 251 % 26) as u8)).collect()
 }
 
+type Piece = Result<Frame<Bytes>, std::io::Error>;
+
 /// A body in pieces that are given one after the other; dropped, it has ended.
-fn fed() -> (tokio::sync::mpsc::Sender<Result<Frame<Bytes>, std::io::Error>>, BoxBody<Bytes, std::io::Error>) {
+fn fed() -> (tokio::sync::mpsc::Sender<Piece>, BoxBody<Bytes, std::io::Error>) {
     let (sender, mut receiver) = tokio::sync::mpsc::channel(4);
     let frames = futures_util::stream::poll_fn(move |context| receiver.poll_recv(context));
     (sender, BodyExt::boxed(StreamBody::new(frames)))
 }
 
-fn data(text: &str) -> Result<Frame<Bytes>, std::io::Error> {
+fn data(text: &str) -> Piece {
     Ok(Frame::data(Bytes::from(text.to_owned())))
 }
 

@@ -427,7 +427,7 @@ mod tests {
                 per_key.push(lines.per_key);
             }
         }
-        assert!(per_key.contains(&1) && per_key.iter().any(|&lines| lines > 2), "{per_key:?}");
+        assert!(per_key.contains(&1) && per_key.contains(&2), "{per_key:?}");
         let classic = Classic::builder().items(1_000).rate(0.01).build().unwrap();
         let cuckoo = crate::Cuckoo::builder().items(1_000).build().unwrap();
         for filter in [AnyFilter::from(classic), cuckoo.into()] {
