@@ -19,6 +19,7 @@ use bloomgate_gate::sources::{Source, Sqlite};
 use bloomgate_gate::{Gate, Key, Writers};
 use bytes::Bytes;
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::args::Shop;
 use super::catalogue;
@@ -66,6 +67,8 @@ pub struct Stage {
     /// Whether something of ours is in a cache of others, and in a server of filters of others.
     #[cfg(feature = "redis")]
     left: (Cell<bool>, Cell<bool>),
+    /// Whether the user has seen enough. Listened for all the time: between two things that are run nobody would hear it.
+    interrupted: watch::Receiver<bool>,
     /// Last, so that it ends last.
     pub runtime: Runtime,
 }
@@ -113,6 +116,11 @@ impl Stage {
             .enable_all()
             .build()
             .map_err(|error| Failure::Message(format!("no runtime: {error}")))?;
+        let (interrupt, interrupted) = watch::channel(false);
+        runtime.spawn(async move {
+            let _ = tokio::signal::ctrl_c().await;
+            interrupt.send_replace(true);
+        });
         Ok(Self {
             database,
             shop: shop.clone(),
@@ -121,6 +129,7 @@ impl Stage {
             warm: Vec::new(),
             #[cfg(feature = "redis")]
             left: Default::default(),
+            interrupted,
             runtime,
         })
     }
@@ -158,10 +167,11 @@ impl Stage {
 
     /// Runs something to its end, or until the user has seen enough: then everything is taken down as usual.
     pub fn run<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let mut interrupted = self.interrupted.clone();
         self.runtime.block_on(async {
             tokio::select! {
                 done = work => done,
-                _ = tokio::signal::ctrl_c() => Err(Failure::Message("interrupted".into())),
+                _ = interrupted.wait_for(|&seen| seen) => Err(Failure::Message("interrupted".into())),
             }
         })
     }

@@ -148,7 +148,7 @@ mod tests {
         assert!(clock.worry().is_none());
         assert!((940_000..=1_000_000).contains(&clock.ahead_ms()), "{}", clock.ahead_ms());
         assert_eq!(clock.on_wall(clock.of_wall(wall)), wall);
-        clock.not_before(wall + 3 * 86_400_000);
+        clock.not_before(wall + 2 * 86_400_000 + 3_600_000);
         assert!(clock.worry().is_some_and(|worry| worry.contains("is 2 days ahead")), "{:?}", clock.worry());
     }
 
