@@ -96,7 +96,10 @@ fn transactions_and_watches_are_paid_for() {
     ];
     for (user, lines, price) in asked {
         let (rounds, most) = taken_by(user, lines);
-        assert!((512 / price..=most / price).contains(&rounds), "{user} {lines:?}: {rounds} rounds at {price} of {most}");
+        assert!(
+            (512 / price..=most / price).contains(&rounds),
+            "{user} {lines:?}: {rounds} rounds at {price} of {most}"
+        );
     }
 }
 
