@@ -181,6 +181,9 @@ fn a_key_is_free_again_when_the_body_broke_off() {
     running.stop();
 }
 
+/// A request: method, path, a header, body, and the role that it needs.
+type Keyed<'a> = (&'a str, &'a str, (&'a str, &'a str), &'a [u8], &'a str);
+
 /// An answer is of whoever asked, with what that user may do: not of the next one with that name, nor of one who may no more.
 #[test]
 fn an_answer_is_given_again_to_the_same_user_who_still_may() {
@@ -195,7 +198,7 @@ fn an_answer_is_given_again_to_the_same_user_who_still_may() {
     let kind = ("content-type", "application/vnd.bloomgate.filter");
     let command = json!({"argv": ["BG.CREATE", "made", "KIND", "blocked", "CAPACITY", "100"]}).to_string();
     // Each with the role that it needs.
-    let requests: [(&str, &str, (&str, &str), &[u8], &str); 6] = [
+    let requests: [Keyed; 6] = [
         ("PUT", "/v1/filters/f/keys/alice", lines, b"", "write"),
         ("POST", "/v1/filters/f/add", lines, b"alice\nbob\n", "write"),
         ("POST", "/v1/filters/f/remove", lines, b"bob\n", "delete"),
