@@ -76,7 +76,9 @@ async fn one_gate_writes_and_others_know() {
     assert!(second.rebuild().await.unwrap_err().to_string().contains("another gate"));
 
     // Its connection ends, and with it the lock: it cannot know any more whether it is the only one.
-    let holder = "SELECT pg_terminate_backend(pid) FROM (SELECT DISTINCT pid FROM pg_locks WHERE locktype = 'advisory'
+    // The client hears of it before the server lets go, and the other one looks for a moment: both are waited for.
+    let holder = "SELECT pg_terminate_backend(pid, 5000) FROM (SELECT DISTINCT pid FROM pg_locks
+                  WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
                   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())) AS holders";
     assert_eq!(other.query(holder, &[]).await.unwrap().len(), 1);
     until(&first, "stale").await;
