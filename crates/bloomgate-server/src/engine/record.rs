@@ -14,6 +14,7 @@
 //!  12 contract name, epoch u32, created ms u64: a new secret from here on
 //!  13 removed  id u64, count u64: so many keys were removed from it before it was installed
 //!  14 master   id: the master secret that everything in this folder is under
+//!  15 fill     id u64, count u32, words u32, words (8 bytes each): the bits that so many added digests set in a small filter
 //! ```
 //!
 //! Numbers are little-endian; names and images have their length before them, as u32. A payload of the log holds one
@@ -59,6 +60,11 @@ pub enum Record<'a> {
     Add {
         id: u64,
         digests: Digests<'a>,
+    },
+    Fill {
+        id: u64,
+        count: u32,
+        bits: Words<'a>,
     },
     Remove {
         id: u64,
@@ -123,6 +129,17 @@ impl Digests<'_> {
     }
 }
 
+/// Words as they lie in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Words<'a>(&'a [u8]);
+
+impl Words<'_> {
+    /// Each.
+    pub fn each(&self) -> impl Iterator<Item = u64> {
+        self.0.as_chunks::<8>().0.iter().map(|&bytes| u64::from_le_bytes(bytes))
+    }
+}
+
 /// Appends the digests of an add, without making a [`Record`] first: this is what every new key goes through.
 pub fn put_add(out: &mut Vec<u8>, id: u64, digests: &[Digest]) {
     out.put_u8(3);
@@ -134,6 +151,21 @@ pub fn put_add(out: &mut Vec<u8>, id: u64, digests: &[Digest]) {
 #[must_use]
 pub fn add_bytes(digests: usize) -> usize {
     13 + 16 * digests
+}
+
+/// Appends the bits that so many added digests set in a small filter.
+pub fn put_fill(out: &mut Vec<u8>, id: u64, count: usize, bits: &[u64]) {
+    out.put_u8(15);
+    out.put_u64(id);
+    out.put_u32(count as u32);
+    out.put_u32(bits.len() as u32);
+    bits.iter().for_each(|&word| out.put_u64(word));
+}
+
+/// Bytes of the record of such bits.
+#[must_use]
+pub fn fill_bytes(words: usize) -> usize {
+    17 + 8 * words
 }
 
 /// Bytes at most of the record of a removal of so many.
@@ -217,6 +249,7 @@ impl<'a> Record<'a> {
             Self::Create { id, .. }
             | Self::Install { id, .. }
             | Self::Add { id, .. }
+            | Self::Fill { id, .. }
             | Self::Remove { id, .. }
             | Self::Delete { id }
             | Self::Removed { id, .. }
@@ -263,6 +296,13 @@ impl<'a> Record<'a> {
                 out.put_u64(*id);
                 out.put_u32(digests.len() as u32);
                 out.extend_from_slice(digests.0);
+            }
+            Self::Fill { id, count, bits } => {
+                out.put_u8(15);
+                out.put_u64(*id);
+                out.put_u32(*count);
+                out.put_u32((bits.0.len() / 8) as u32);
+                out.extend_from_slice(bits.0);
             }
             Self::Remove { id, request, answers, digests } => {
                 out.put_u8(4);
@@ -357,6 +397,14 @@ impl<'a> Record<'a> {
             },
             13 => Self::Removed { id: fields.u64("an id")?, count: fields.u64("a number of removed keys")? },
             14 => Self::Master { id: fields.text("the id of the master secret")? },
+            15 => Self::Fill {
+                id: fields.u64("an id")?,
+                count: fields.u32("a number of digests")?,
+                bits: {
+                    let words = fields.u32("a number of words")? as usize;
+                    Words(fields.take(words.saturating_mul(8), "words")?)
+                },
+            },
             _ => return Err(Malformed { what: "a known record", left: fields.0.len() }),
         })
     }

@@ -31,10 +31,21 @@ impl Small<'_> {
     /// alone: what comes while it grows up would be lost.
     pub fn replay(&self, digests: &[Digest]) -> Result<(), Error> {
         self.sprout.insert_all(self.words, digests)?;
-        let more = u32::try_from(digests.len()).unwrap_or(u32::MAX);
+        self.count(digests.len());
+        Ok(())
+    }
+
+    /// The same for the [bits](Sprout::bits_of) of so many digests.
+    pub fn fill(&self, bits: &[u64], count: usize) -> Result<(), Error> {
+        self.sprout.set_bits(self.words, bits)?;
+        self.count(count);
+        Ok(())
+    }
+
+    fn count(&self, more: usize) {
+        let more = u32::try_from(more).unwrap_or(u32::MAX);
         // A filter of 4 KB that counts to four billion is all ones; it goes on counting there.
         let _ = self.len.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |len| Some(len.saturating_add(more)));
-        Ok(())
     }
 
     /// How many more new keys fit.

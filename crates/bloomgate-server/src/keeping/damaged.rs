@@ -40,7 +40,11 @@ impl Owed {
     pub fn put(&mut self, sequence: u64, record: &Record<'_>) {
         let changes = matches!(
             record,
-            Record::Add { .. } | Record::Remove { .. } | Record::Removed { .. } | Record::Advance { .. }
+            Record::Add { .. }
+                | Record::Fill { .. }
+                | Record::Remove { .. }
+                | Record::Removed { .. }
+                | Record::Advance { .. }
         );
         if changes {
             let mut bytes = Vec::new();

@@ -42,6 +42,7 @@ pub struct Replay<'a> {
     strangers: HashSet<u64>,
     next_id: u64,
     digests: Vec<Digest>,
+    bits: Vec<u64>,
     /// Why nothing of this folder can be read, if its log says so.
     pub other_secret: Option<String>,
 }
@@ -50,8 +51,9 @@ impl<'a> Replay<'a> {
     /// Nothing yet.
     #[must_use]
     pub fn new(loader: &'a Loader<'a>, contracts: &'a Contracts, next_id: u64) -> Self {
-        let (filters, strangers, digests) = (BTreeMap::new(), HashSet::new(), Vec::new());
-        Self { loader, contracts, filters, strangers, next_id, digests, other_secret: None }
+        let (filters, strangers) = (BTreeMap::new(), HashSet::new());
+        let (digests, bits) = (Vec::new(), Vec::new());
+        Self { loader, contracts, filters, strangers, next_id, digests, bits, other_secret: None }
     }
 
     /// A filter of the manifest, with its image as of a sequence.
@@ -158,6 +160,18 @@ impl<'a> Replay<'a> {
                     }
                 }
                 self.digests = all;
+            }
+            Record::Fill { id, count, bits } => {
+                let mut all = std::mem::take(&mut self.bits);
+                all.clear();
+                all.extend(bits.each());
+                if let Some(restored) = self.due(id, sequence) {
+                    restored.entry.touch(sequence);
+                    if let Err(why) = fill(&restored.entry, count as usize, &all) {
+                        restored.quarantine(&why)?;
+                    }
+                }
+                self.bits = all;
             }
             Record::Remove { id, request, answers, digests } => {
                 let mut all = std::mem::take(&mut self.digests);
@@ -326,6 +340,15 @@ fn add(entry: &Entry, digests: &[Digest]) -> Result<(), String> {
                 .try_for_each(|&digest| filter.insert_digest(digest).map(drop).map_err(|error| error.to_string()))
         }
         Body::Unavailable { .. } => Ok(()),
+    }
+}
+
+/// The bits are those of a small filter. One that has grown up has an image from after it did, and in that they are.
+fn fill(entry: &Entry, count: usize, bits: &[u64]) -> Result<(), String> {
+    match entry.body() {
+        Body::Small(small) => small.fill(bits, count).map_err(|error| error.to_string()),
+        Body::Unavailable { .. } => Ok(()),
+        Body::Shared(_) | Body::Guarded(_) => Err("the log fills a small filter, and it is none".to_owned()),
     }
 }
 

@@ -61,6 +61,60 @@ fn small_filters_are_there_again_with_their_counts_and_take_no_more() {
     assert!((0..USERS).step_by(5).all(|user| house.talk(0).say(&format!("BF.EXISTS user:{user} later")) == ":1"));
 }
 
+#[test]
+fn the_log_of_a_filter_that_is_filled_is_as_large_as_its_bits() {
+    const FILTERS: usize = 200;
+    const STRANGERS: usize = 1_500;
+    let folder = tempfile::tempdir().unwrap();
+    let house = House::open(folder.path());
+    let mut talk = house.talk(0);
+    let items =
+        |user: usize, numbers: std::ops::Range<usize>| numbers.map(|number| item(user, number)).collect::<Vec<_>>();
+    (0..FILTERS).for_each(|user| drop(talk.say(&format!("BF.RESERVE user:{user} 0.01 100"))));
+    let before = house.engine.journal.log().unwrap().bytes();
+    for user in 0..FILTERS {
+        // All that fit at once, or in two parts; and a few more than fit.
+        let parts = [vec![0..100], vec![0..40, 40..100], vec![0..50, 30..110]][user % 3].clone();
+        for part in parts {
+            talk.say(&format!("BF.MADD user:{user} {}", items(user, part).join(" ")));
+        }
+    }
+    house.engine.journal.sync_through(u64::MAX).unwrap();
+    let each = (house.engine.journal.log().unwrap().bytes() - before) / FILTERS as u64;
+    assert!((200..700).contains(&each), "{each} bytes for a filter of a hundred items");
+    let tell = |house: &House| {
+        let mut talk = house.talk(0);
+        let told = (0..FILTERS).map(|user| {
+            let (own, others) = (items(user, 0..100).join(" "), items(user + FILTERS, 0..STRANGERS).join(" "));
+            let known = talk.say(&format!("BF.MEXISTS user:{user} {own}"));
+            assert!(!known.contains(":0"), "{user}: {known}");
+            let (card, strangers) =
+                (talk.say(&format!("BF.CARD user:{user}")), talk.say(&format!("BF.MEXISTS user:{user} {others}")));
+            format!("{card} {strangers}")
+        });
+        told.collect::<Vec<_>>()
+    };
+    drop(talk);
+    let told = tell(&house);
+    let maybe = told.iter().map(|told| told.matches(" :1").count()).sum::<usize>() as f64;
+    let measured = maybe / (FILTERS * STRANGERS) as f64;
+    let rate_of = |user: usize| {
+        let entry = house.engine.find(format!("user:{user}").as_bytes()).unwrap();
+        entry.with(|filter| filter.expected_rate()).unwrap()
+    };
+    let expected = (0..FILTERS).map(rate_of).sum::<f64>() / FILTERS as f64;
+    // Some 300 found where 300 are expected: five deviations are 29 %.
+    assert!((0.7..1.3).contains(&(measured / expected)), "{measured} for {expected}");
+    house.end();
+    // From the log alone, and from it after a snapshot.
+    let house = House::open(folder.path());
+    assert!(house.found.batches > 0 && tell(&house) == told);
+    assert_eq!(house.talk(0).say("SAVE"), "+OK");
+    house.end();
+    let house = House::open(folder.path());
+    assert!(house.found.batches == 0 && tell(&house) == told);
+}
+
 /// What each of some users' filters answers for the item that was added to it.
 fn answers(house: &House, users: usize) -> Vec<String> {
     let mut talk = house.talk(0);

@@ -44,6 +44,12 @@ fn growing_up() {
     over_the_end(&before, [("BF.MADD f k3 k4", "k4"), ("BF.MADD f k5 k6 k7", "k7")], 8);
 }
 
+/// Both bring so many that the log has their bits, and one of them makes a chain of it.
+fn filling_up() {
+    let before = ["BF.RESERVE f 0.001 10 EXPANSION 2"];
+    over_the_end(&before, [("BF.MADD f k0 k1 k2 k3 k4", "k4"), ("BF.MADD f k5 k6 k7 k8 k9 k10", "k10")], 11);
+}
+
 #[test]
 fn adds_over_the_end_of_a_stage_are_kept_and_charged() {
     explore(growth);
@@ -52,11 +58,36 @@ fn adds_over_the_end_of_a_stage_are_kept_and_charged() {
 #[test]
 fn adds_to_a_small_filter_that_grows_up_are_kept_and_charged() {
     explore(growing_up);
+    explore(filling_up);
 }
 
 #[test]
 fn two_who_open_a_stage_at_once_are_noticed() {
     notices(Fault::GrowthUnlocked, &["bytes charged and bytes used"], growth);
+}
+
+/// A key that comes among others, so that the log has their bits, and one asks for it meanwhile.
+fn one_of_many() {
+    let house = House::new(&[GROWING]);
+    // 16 bytes for each of 20, or 3 lines of 64.
+    let many: Vec<String> = (0..20).map(|number| format!("other-{number}")).collect();
+    let line = format!("BF.MADD f x {}", many.join(" "));
+    let adders = [0, 1].map(|thread| {
+        let (house, line) = (house.clone(), line.clone());
+        thread::spawn(move || house.talk(thread).turn(&line))
+    });
+    let (answer, looked) = house.talk(2).turn("BF.EXISTS f x");
+    let adders = adders.map(|adder| adder.join().unwrap());
+    let first = *house.records_of("f", "x").iter().min().expect("a record of its bits");
+    for (_, dues) in &adders {
+        assert!(dues.written >= first, "acknowledged at {}, recorded at {first}", dues.written);
+        assert!(house.replayed(dues.written, &["x"])["f"].found.contains_key("x"), "acknowledged and lost");
+    }
+    if answer == ":1" {
+        assert!(looked.seen >= first, "seen at {}, recorded at {first}", looked.seen);
+    }
+    assert!(adders.iter().any(|(reply, _)| reply.starts_with("*21 :1")), "nobody was told that it is new");
+    house.all(&["x"]);
 }
 
 /// A key that two add and one asks for: whoever is told that it is there waits for the record that brought it.
@@ -98,6 +129,7 @@ fn who_is_told_that_a_key_is_there_waits_for_its_record() {
         explore(move || one_key("CF.ADDNX", ask, CUCKOO));
     }
     explore(|| one_key("BF.ADD", "BF.EXISTS f x", COUNTING));
+    explore(one_of_many);
 }
 
 #[test]
@@ -110,4 +142,5 @@ fn a_key_whose_record_nobody_announced_is_noticed() {
 fn a_key_that_is_there_before_its_record_is_noticed() {
     notices(Fault::BitsFirst, &["acknowledged at"], || one_key("BF.ADD", "PING", FIXED));
     notices(Fault::BitsFirst, &["seen at", "acknowledged at"], || one_key("BF.ADD", "BF.EXISTS f x", FIXED));
+    notices(Fault::BitsFirst, &["seen at", "acknowledged at"], one_of_many);
 }

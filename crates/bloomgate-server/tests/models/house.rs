@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bloomgate::Secret;
 use bloomgate_server::engine::clock::Clock;
 use bloomgate_server::engine::contracts::Contracts;
-use bloomgate_server::engine::entry::Entry;
+use bloomgate_server::engine::entry::{Body, Entry};
 use bloomgate_server::engine::fields::Fields;
 use bloomgate_server::engine::journal::Journal;
 use bloomgate_server::engine::record::Record;
@@ -103,18 +103,34 @@ impl House {
         known(entries, items)
     }
 
-    /// The sequences of the records that add a key to some filter; removals are none.
+    /// The sequences of the records that add a key to some filter, or set all of its bits; removals are none.
     pub fn records_of(&self, name: &str, item: &str) -> Vec<u64> {
         let entry = self.engine.names.get(name.as_bytes()).unwrap();
         let wanted = entry.contract().unwrap().digest(item.as_bytes()).unwrap();
+        let mut its_bits = Vec::new();
+        if let Body::Small(small) = entry.body() {
+            small.sprout.bits_of(&[wanted], &mut its_bits);
+        }
         let mut sequences = Vec::new();
         for (sequence, batch) in self.engine.journal.recorded() {
             let mut fields = Fields(&batch);
             while !fields.is_empty() {
-                let Record::Add { digests, .. } = Record::get(&mut fields).unwrap() else { continue };
-                let mut all = Vec::new();
-                digests.append_to(&mut all);
-                if all.contains(&wanted) {
+                let adds_it = match Record::get(&mut fields).unwrap() {
+                    Record::Add { digests, .. } => {
+                        let mut all = Vec::new();
+                        digests.append_to(&mut all);
+                        all.contains(&wanted)
+                    }
+                    Record::Fill { bits, .. } => {
+                        assert!(
+                            !its_bits.is_empty(),
+                            "'{name}' is no small filter any more: which bits are its key's?"
+                        );
+                        bits.each().zip(&its_bits).all(|(set, wanted)| set & wanted == *wanted)
+                    }
+                    _ => false,
+                };
+                if adds_it {
                     sequences.push(sequence);
                 }
             }

@@ -135,11 +135,11 @@ impl Sprout {
         self.full_at.saturating_sub(count)
     }
 
-    fn check(&self, words: &[AtomicU64]) -> Result<()> {
-        if words.len() == self.words() {
+    fn check(&self, words: usize) -> Result<()> {
+        if words == self.words() {
             return Ok(());
         }
-        let message = format!("these filters have {} words, not {}: give the words of one", self.words(), words.len());
+        let message = format!("these filters have {} words, not {words}: give the words of one", self.words());
         Err(Error::new(ErrorKind::InvalidParameter, message))
     }
 
@@ -153,14 +153,14 @@ impl Sprout {
     /// Whether a digest may have been inserted into these words.
     #[inline]
     pub fn contains_digest(&self, words: &[AtomicU64], digest: Digest) -> Result<bool> {
-        self.check(words)?;
+        self.check(words.len())?;
         Ok(self.has(words, digest))
     }
 
     /// Whether each digest may have been. Slices of one length.
     pub fn contains_digests(&self, words: &[AtomicU64], digests: &[Digest], answers: &mut [bool]) -> Result<()> {
         check_lengths(digests.len(), answers.len())?;
-        self.check(words)?;
+        self.check(words.len())?;
         // Whoever makes a filter for each user fills it next: that none of a hundred keys is there is seen in 10 ns then,
         // not in 500.
         if words.iter().all(|word| word.load(Ordering::Relaxed) == 0) {
@@ -174,7 +174,7 @@ impl Sprout {
     /// Whether each key may have been. Slices of one length.
     pub fn contains_batch<K: Key>(&self, words: &[AtomicU64], keys: &[K], answers: &mut [bool]) -> Result<()> {
         check_lengths(keys.len(), answers.len())?;
-        self.check(words)?;
+        self.check(words.len())?;
         if let ([key], [answer]) = (keys, &mut *answers) {
             *answer = self.has(words, self.contract.digest(key)?);
             return Ok(());
@@ -190,7 +190,7 @@ impl Sprout {
 
     /// Inserts digests, whatever the words hold; whoever has the count raises it. May be called by many threads at once.
     pub fn insert_all(&self, mut words: &[AtomicU64], digests: &[Digest]) -> Result<()> {
-        self.check(words)?;
+        self.check(words.len())?;
         // A locked instruction takes 6 ns and a key needs four of them: the bits of many are put together first, and each
         // word is set once. 100 keys in a filter made for them: 0.4 us for 2.9.
         if digests.len() * LANES <= words.len() {
@@ -200,7 +200,22 @@ impl Sprout {
         let mut together = [0; Self::MOST_BYTES as usize / 8];
         let mut together = &mut together[..words.len()];
         self.set(&mut together, digests);
-        for (at, &bits) in together.iter().enumerate().filter(|(_, bits)| **bits != 0) {
+        self.set_bits(words, together)
+    }
+
+    /// The bits that [`insert_all`](Self::insert_all) sets for digests, as words of their own: for whoever writes down what
+    /// is set before it is. Those of as many keys as these filters are made for take less room than the digests.
+    pub fn bits_of(&self, digests: &[Digest], bits: &mut Vec<u64>) {
+        bits.clear();
+        bits.resize(self.words(), 0);
+        self.set(&mut &mut bits[..], digests);
+    }
+
+    /// Sets [bits](Self::bits_of); whoever has the count raises it. May be called by many threads at once.
+    pub fn set_bits(&self, mut words: &[AtomicU64], bits: &[u64]) -> Result<()> {
+        self.check(words.len())?;
+        self.check(bits.len())?;
+        for (at, &bits) in bits.iter().enumerate().filter(|(_, bits)| **bits != 0) {
             words.set(at, bits);
         }
         Ok(())
@@ -218,7 +233,7 @@ impl Sprout {
     /// The chain that these words and this count are, as a filter of its own. Of keys that are inserted meanwhile some are
     /// in it.
     pub fn chain(&self, words: &[AtomicU64], count: u64) -> Result<Scalable<Owned>> {
-        self.check(words)?;
+        self.check(words.len())?;
         let mut stage = Bloom::empty(self.layout, self.contract.clone(), self.stage)?;
         for (at, word) in stage.words_mut().iter_mut().enumerate() {
             *word = words.load(at);
@@ -281,17 +296,24 @@ mod tests {
     fn many_keys_at_once_set_the_bits_that_they_set_one_by_one() {
         for (items, rate) in [(10, 0.01), (100, 1e-6), (1_000, 0.02)] {
             let sprout = Sprout::of(&Scalable::builder().items(items).rate(rate).build().unwrap()).unwrap();
-            let parcels = [0; 3].map(|_| Parcel::new((), sprout.words(), b"").unwrap());
+            let parcels = [0; 4].map(|_| Parcel::new((), sprout.words(), b"").unwrap());
             let keys = digests(&sprout, 0..items as u32);
             // Of the third some are there already, and few come at a time.
             sprout.insert_all(parcels[0].words(), &keys).unwrap();
             keys.chunks(1).for_each(|one| sprout.insert_all(parcels[1].words(), one).unwrap());
             keys.chunks(7).for_each(|some| sprout.insert_all(parcels[2].words(), some).unwrap());
-            let [all, one, some] = parcels.each_ref().map(|parcel| {
+            // Of the fourth some are there, and the bits of all come.
+            sprout.insert_all(parcels[3].words(), &keys[..3]).unwrap();
+            let mut bits = vec![!0; 3];
+            sprout.bits_of(&keys, &mut bits);
+            sprout.set_bits(parcels[3].words(), &bits).unwrap();
+            let [all, one, some, by_bits] = parcels.each_ref().map(|parcel| {
                 let words = parcel.words().iter().map(|word| word.load(Ordering::Relaxed));
                 words.collect::<Vec<u64>>()
             });
-            assert!(all == one && all == some && all.iter().any(|&word| word != 0));
+            assert!(all == one && all == some && all == by_bits && all == bits);
+            assert!(all.iter().any(|&word| word != 0));
+            assert!(sprout.set_bits(parcels[3].words(), &bits[1..]).is_err());
         }
     }
 
