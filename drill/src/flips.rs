@@ -31,11 +31,12 @@ use crate::subject::{ADDS, Answer, COUNTING, Copies, Kind, Policy, Subject, WIND
 use crate::system::{copy_folder, empty_folder, files};
 use crate::wire::{Reply, Wire};
 
-/// Writes in the folder: each tenth counts one item, the others add eleven; 10,000 keys in all.
+/// Writes in the folder: each tenth counts one item, the others add fourteen, which the log of a small filter has as bits; 12,700
+/// keys in all.
 const STEPS: u64 = 1000;
-const ADDED: u64 = 11;
+const ADDED: u64 = 14;
 const ABSENT: u64 = 1000;
-/// Filters of fifty items each that the server keeps as words.
+/// Filters of seventy items each that the server keeps as words.
 const SMALL: u64 = 22;
 /// A window that keeps what it has for longer than the longest run.
 const DAYS: &str = "drill:days";
@@ -531,7 +532,7 @@ mod tests {
     #[test]
     fn every_form_is_written_and_a_copy_holds_what_its_source_was_given() {
         let count = |wanted: fn(Form) -> bool| (0..STEPS).filter(|step| wanted(Form::of(*step))).count();
-        assert_eq!(count(|form| form == Form::Small(0)), 5, "fifty items or so, for a hundred");
+        assert_eq!(count(|form| form == Form::Small(0)), 5, "seventy items, for a hundred");
         assert_eq!(count(|form| matches!(form, Form::Small(_))), 100);
         assert_eq!(
             [Form::Days, Form::Counting, Form::Cuckoo].map(|one| (0..STEPS).filter(|s| Form::of(*s) == one).count()),
