@@ -6,6 +6,7 @@ mod loading;
 mod saving;
 mod stopping;
 mod tls;
+mod waiting;
 mod workers;
 
 use std::io::{BufRead, BufReader, Write};
